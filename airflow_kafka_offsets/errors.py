@@ -1,0 +1,154 @@
+"""Every exception this package raises. Read this file first.
+
+::
+
+    KafkaOffsetsError
+    ├── ConfigurationError (ValueError)     an argument, connection or setting is wrong; nothing was asked of Kafka
+    │   ├── InstantError                    naive datetime, seconds instead of milliseconds, instant in the future
+    │   └── IntervalError                   a window that is empty, inverted or not given
+    ├── ClusterError                        the cluster as a whole could not be asked
+    │   ├── ClusterUnreachableError         no broker answered within the deadline (transient)
+    │   └── AuthenticationError             a broker refused the credentials (permanent)
+    ├── OffsetsError                        Kafka answered with an error for some partitions or groups
+    ├── WindowError                         a window can't be read as it was pinned
+    │   ├── DataLossError                   records of the range are gone (retention, DeleteRecords)
+    │   ├── LogTruncatedError               the range reaches past the end of the log
+    │   ├── TopicChangedError               topic missing, re-created, or of another cluster
+    │   └── UnprovenError                   what was read or written differs from the manifest
+    ├── CommitRefusedError                  a group has active members, or refused some partitions
+    └── LedgerError                         the ledger can't be used as it is
+        ├── LedgerConflictError             a file that should be ours says something else
+        ├── LedgerCorruptError              a file is unreadable or doesn't match its hash
+        └── ExclusiveCreateError            the store can't create a file exclusively
+
+Errors of single partitions and groups are not raised: they are data (:class:`ResponseError`) on the element that
+they concern, and become an :class:`OffsetsError` only where a caller asks for it with ``raise_for_errors()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_SHOWN = 3
+"""How many elements an error message names before it counts the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseError:
+    """What Kafka said about one partition or one group instead of an answer.
+
+    :param name: Kafka's own name, for example ``UNKNOWN_TOPIC_OR_PARTITION``.
+    :param code: Kafka's error code; faults of the client use them too: 7 for a timeout, 13 for a lost connection.
+    :param retriable: asking again may help.
+    :param message: more words from the broker or the client; may be empty.
+    """
+
+    name: str
+    code: int
+    retriable: bool
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.code})" + (f": {self.message}" if self.message else "")
+
+
+class KafkaOffsetsError(Exception):
+    """Base of all errors of this package."""
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the cause may pass by itself, so that waiting or trying again makes sense."""
+        return False
+
+
+class ConfigurationError(KafkaOffsetsError, ValueError):
+    """An argument, connection or setting is wrong. Asking again can't help."""
+
+
+class InstantError(ConfigurationError):
+    """A moment in time that can't be resolved to offsets."""
+
+
+class IntervalError(ConfigurationError):
+    """A window with no extent, or none given."""
+
+
+class ClusterError(KafkaOffsetsError):
+    """The cluster as a whole could not be asked."""
+
+
+class ClusterUnreachableError(ClusterError):
+    """No broker answered within the deadline. Transient."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
+class AuthenticationError(ClusterError):
+    """A broker refused the credentials. Permanent until somebody changes them."""
+
+
+class OffsetsError(KafkaOffsetsError):
+    """Some partitions or groups came back with an error.
+
+    :param asked: what was asked, in words.
+    :param failures: pairs of what it concerns (``flights-3``, ``group loader``) and Kafka's error.
+    """
+
+    def __init__(self, asked: str, failures: Iterable[tuple[str, ResponseError]]) -> None:
+        self.asked = asked
+        self.failures = tuple(failures)
+        super().__init__(f"{asked} failed for {shorten(f'{what}: {error}' for what, error in self.failures)}.")
+
+    @property
+    def retriable(self) -> bool:
+        return all(error.retriable for _, error in self.failures)
+
+
+class WindowError(KafkaOffsetsError):
+    """A window can't be read as it was pinned."""
+
+
+class DataLossError(WindowError):
+    """Records of a pinned range are gone from the log: retention or DeleteRecords passed its start."""
+
+
+class LogTruncatedError(WindowError):
+    """A pinned range reaches past the end of the log: it was truncated, or an open transaction holds the end."""
+
+
+class TopicChangedError(WindowError):
+    """The topic is missing, was re-created since it was pinned, or belongs to another cluster."""
+
+
+class UnprovenError(WindowError):
+    """What was read or written differs from what the manifest says."""
+
+
+class CommitRefusedError(KafkaOffsetsError):
+    """Offsets were not committed: the group has active members, or Kafka refused some partitions."""
+
+
+class LedgerError(KafkaOffsetsError):
+    """The ledger can't be used as it is."""
+
+
+class LedgerConflictError(LedgerError):
+    """A ledger file says something other than what is about to be recorded."""
+
+
+class LedgerCorruptError(LedgerError):
+    """A ledger file is unreadable, missing, or doesn't match its hash."""
+
+
+class ExclusiveCreateError(LedgerError):
+    """The store can't create a file exclusively, so it can't arbitrate between two writers."""
+
+
+def shorten(items: Iterable[str]) -> str:
+    """The first few items in words, and how many more there are."""
+    listed = list(items)
+    more = len(listed) - _SHOWN
+    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,121 @@
+"""Files on any store that fsspec reaches, with the one operation that the ledger stands on: exclusive creation.
+
+A file appears with its whole content or not at all, and only one of two racing writers creates it. Local disks get that
+from a hard link, object stores from a conditional put (``open(..., "xb")``). No lock, no server, no change of a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
+from uuid import uuid4
+
+from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
+
+_LOCAL = ("file", "local", "")
+_CONDITIONAL_PUT = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+"""Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server."""
+
+
+class StoragePath(Protocol):
+    """The part of UPath's interface that the ledger uses; Airflow's ``ObjectStoragePath`` has it."""
+
+    @property
+    def fs(self) -> Any: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def protocol(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def __truediv__(self, name: str, /) -> Self: ...
+
+
+def create_exclusive(path: StoragePath, content: bytes) -> bool:
+    """Create a file with this content, unless it exists.
+
+    :returns: True when the file now holds exactly this content; False when somebody else's stands there. A writer whose
+        first request got through unheard finds its own content, and wins.
+    :raises ExclusiveCreateError: when the store can't create exclusively.
+    """
+    try:
+        _create(path, content)
+    except FileExistsError:
+        return read(path) == content
+    return True
+
+
+def _create(path: StoragePath, content: bytes) -> None:
+    if path.protocol in _LOCAL:
+        _create_local(Path(path.path), content)
+    elif path.protocol in _CONDITIONAL_PUT:
+        with path.fs.open(path.path, "xb") as file:
+            file.write(content)
+    else:
+        raise ExclusiveCreateError(
+            f"{path} is on a store ({path.protocol}) that can't create a file exclusively: two writers could both win. "
+            f"Put the ledger on a local disk or on one of {', '.join(_CONDITIONAL_PUT)}."
+        )
+
+
+def _create_local(path: Path, content: bytes) -> None:
+    """Write beside, then link: a link is atomic and fails when the name is taken."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read(path: StoragePath) -> bytes | None:
+    """A file's content; None when there is no such file."""
+    try:
+        content: bytes = path.fs.cat_file(path.path)
+    except FileNotFoundError:
+        return None
+    return content
+
+
+def read_json(path: StoragePath) -> dict[str, Any] | None:
+    """A JSON file's object; None when there is no such file.
+
+    :raises LedgerCorruptError: when it isn't a JSON object.
+    """
+    content = read(path)
+    if content is None:
+        return None
+    try:
+        fields = json.loads(content)
+    except ValueError as error:
+        raise LedgerCorruptError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(fields, dict):
+        raise LedgerCorruptError(f"{path} holds no JSON object.")
+    return fields
+
+
+def to_json_bytes(fields: Mapping[str, Any]) -> bytes:
+    """JSON for a file: sorted keys, no spaces."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def names(folder: StoragePath) -> list[str]:
+    """Names in a folder, in order; empty when there is no such folder. Drafts are left out."""
+    folder.fs.invalidate_cache(folder.path)
+    try:
+        listed = folder.fs.ls(folder.path, detail=False)
+    except FileNotFoundError:
+        return []
+    found = (str(each).rstrip("/").rpartition("/")[2] for each in listed)
+    return sorted(name for name in found if name and not name.startswith(".") and name != folder.name)

@@ -1,0 +1,1 @@
+"""What offsets mean. Pure: no I/O, no Airflow, no kafka, no pyspark; the standard library only."""

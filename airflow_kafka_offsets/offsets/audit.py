@@ -1,0 +1,184 @@
+"""The audit: what a run read and wrote, counted, and the verdict against the manifest.
+
+Reading is summed up over the whole run in the same pass (a Spark ``Observation`` can't group); writing is counted per
+partition by one scan of three columns. Equal checksums make the two the same set of (topic, partition, offset), so what
+holds per partition for the one holds for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import xor
+from typing import Any, Self
+
+from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Rows summed up.
+
+    :param count: number of rows.
+    :param offset_sum: sum of their offsets.
+    :param checksum: xor of a 64-bit hash of each row's topic, partition and offset; signed, as Spark gives it.
+    :param min_timestamp_ms: smallest record timestamp, Unix milliseconds; None without rows.
+    :param max_timestamp_ms: largest record timestamp; None without rows.
+    :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records).
+    """
+
+    count: int = 0
+    offset_sum: int = 0
+    checksum: int = 0
+    min_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
+    outside_window: int = 0
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what :func:`dataclasses.asdict` wrote."""
+        return cls(**{name: fields[name] for name in cls.__slots__})
+
+    def same_rows(self, other: Tally) -> bool:
+        """Whether both are sums over the same set of rows."""
+        return (self.count, self.offset_sum, self.checksum) == (other.count, other.offset_sum, other.checksum)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTally:
+    """Rows of one partition summed up.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param count: number of rows.
+    :param min_offset: smallest offset.
+    :param max_offset: largest offset, inclusive.
+    :param offset_sum: sum of the offsets.
+    :param checksum: as in :class:`Tally`.
+    """
+
+    topic: str
+    partition: int
+    count: int
+    min_offset: int
+    max_offset: int
+    offset_sum: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one attempt read and wrote; ``results/<attempt>.json`` in the ledger.
+
+    :param attempt: the attempt's name.
+    :param manifest_sha256: the manifest that it was given.
+    :param application_id: Spark's own id of the application.
+    :param output: where the rows were written; None for an empty window, which writes none.
+    :param read: what was read, over all partitions.
+    :param written: what the output holds, per partition.
+    :param seconds: wall-clock time of the job within Spark.
+    """
+
+    attempt: str
+    manifest_sha256: str
+    application_id: str
+    output: str | None
+    read: Tally
+    written: tuple[PartitionTally, ...]
+    seconds: float
+
+    @property
+    def rows_written(self) -> int:
+        """Rows in the output."""
+        return sum(each.count for each in self.written)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"format": 1} | asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`."""
+        plain = {name: fields[name] for name in cls.__slots__ if name not in ("read", "written")}
+        written = tuple(PartitionTally(**each) for each in fields["written"])
+        return cls(**plain, read=Tally.from_json(fields["read"]), written=written)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a run is proved.
+
+    :param read_problems: where the rows read don't fit the manifest.
+    :param written_problems: where the rows written aren't the rows read.
+    :param gaps: offsets in range without a record: transaction markers, aborted or compacted records. None are possible
+        on a plain topic.
+    """
+
+    read_problems: tuple[str, ...]
+    written_problems: tuple[str, ...]
+    gaps: int
+
+    @property
+    def proved(self) -> bool:
+        """Nothing lost, nothing doubled."""
+        return not self.read_problems and not self.written_problems
+
+    def __str__(self) -> str:
+        if not self.proved:
+            return shorten(self.read_problems + self.written_problems)
+        return "read = written = log" + (f", {self.gaps} offsets without a record" if self.gaps else "")
+
+
+def judge(manifest: Manifest, result: RunResult, *, allow_gaps: bool) -> Verdict:
+    """Compare a run with its manifest.
+
+    :param allow_gaps: the topics may have offsets without a record (transactions); compacted topics always may.
+    """
+    ranges = {(each.topic, each.partition): each for each in manifest.ranges}
+    written = {(each.topic, each.partition): each for each in result.written}
+    strays = [f"{topic}-{partition} isn't in the window" for topic, partition in written.keys() - ranges.keys()]
+    judged = [_judge_partition(each, written.get(key)) for key, each in ranges.items()]
+    gaps = manifest.span - result.read.count
+    problems = strays + [problem for problem in judged if problem]
+    if manifest.sha256 != result.manifest_sha256:
+        problems.append(f"the run used another manifest ({result.manifest_sha256})")
+    if gaps and not (allow_gaps or any(each.compacted for each in manifest.topics.values())):
+        problems.append(f"read {result.read.count} records from {manifest.span} offsets")
+    return Verdict(tuple(problems), tuple(_compare(result.read, result.written)), max(0, gaps))
+
+
+def _judge_partition(pinned: OffsetRange, tally: PartitionTally | None) -> str | None:
+    """What is wrong with one partition's rows, if anything: outside the range, or more of them than offsets."""
+    name = f"{pinned.topic}-{pinned.partition}"
+    if tally is None:
+        return None
+    if tally.min_offset < pinned.start_offset or tally.max_offset >= pinned.end_offset:
+        return (
+            f"{name} holds offsets {tally.min_offset} to {tally.max_offset}, "
+            f"outside [{pinned.start_offset}, {pinned.end_offset})"
+        )
+    if tally.count > pinned.span:
+        return f"{name} holds {tally.count} rows for {pinned.span} offsets"
+    if tally.count == pinned.span and tally.offset_sum != _sum_of(pinned):
+        return f"{name} holds the right number of rows, but not each offset once"
+    return None
+
+
+def _sum_of(pinned: OffsetRange) -> int:
+    return (pinned.start_offset + pinned.end_offset - 1) * pinned.span // 2
+
+
+def _compare(read: Tally, written: Iterable[PartitionTally]) -> Iterable[str]:
+    rows = tuple(written)
+    total = Tally(
+        count=sum(each.count for each in rows),
+        offset_sum=sum(each.offset_sum for each in rows),
+        checksum=reduce(xor, (each.checksum for each in rows), 0),
+    )
+    if total.count != read.count:
+        yield f"read {read.count} rows, wrote {total.count}"
+    elif not total.same_rows(read):
+        yield f"read and wrote {read.count} rows each, but not the same ones"

@@ -1,0 +1,77 @@
+"""Instants: moments in time as Unix milliseconds UTC, which is what Kafka stamps records with.
+
+Three forms, one meaning: ``1795240800000`` on the wire, ``2026-11-21T06:00:00.000Z`` for people, and
+``20261121T060000000Z`` in file names (no ``:``, which HDFS refuses; sorts by time).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from airflow_kafka_offsets.errors import InstantError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PLAUSIBLE_MS = range(100_000_000_000, 10_000_000_000_000)
+"""March 1973 to November 2286: seconds and microseconds of our times lie outside."""
+_COMPACT = re.compile(r"\d{8}T\d{9}Z")
+
+
+def instant_ms(moment: datetime | int) -> int:
+    """Unix milliseconds of an aware datetime or of a plausible number of milliseconds (E35).
+
+    :raises InstantError: for a naive datetime, a fraction of a millisecond, or an int that looks like seconds,
+        microseconds or nanoseconds.
+    """
+    if isinstance(moment, datetime):
+        return _from_datetime(moment)
+    if isinstance(moment, bool) or not isinstance(moment, int):
+        raise InstantError(f"An instant is an aware datetime or Unix milliseconds, not {moment!r}.")
+    if moment not in _PLAUSIBLE_MS:
+        raise InstantError(
+            f"{moment} is no plausible instant in Unix milliseconds (13 digits today). "
+            "Was it seconds or microseconds? Pass an aware datetime to be safe."
+        )
+    return moment
+
+
+def _from_datetime(moment: datetime) -> int:
+    if moment.tzinfo is None or moment.utcoffset() is None:
+        raise InstantError(f"{moment.isoformat()} has no time zone. Pass an aware datetime, for example in UTC.")
+    whole, rest = divmod(moment - _EPOCH, timedelta(milliseconds=1))
+    if rest:
+        raise InstantError(f"{moment.isoformat()} is finer than a millisecond; Kafka's timestamps are not.")
+    return instant_ms(whole)
+
+
+def parse_instant(text: str) -> int:
+    """Unix milliseconds of an ISO-8601 text with a zone, or of a file name's compact form.
+
+    :raises InstantError: when it is neither, or has no zone.
+    """
+    if _COMPACT.fullmatch(text):
+        text = f"{text[:15]}.{text[15:18]}Z"
+    try:
+        return _from_datetime(datetime.fromisoformat(text))
+    except ValueError as error:
+        if isinstance(error, InstantError):
+            raise
+        raise InstantError(
+            f"{text!r} is not an instant. Use ISO-8601 with a zone, for example 2026-11-21T06:00:00Z."
+        ) from None
+
+
+def to_datetime(timestamp_ms: int) -> datetime:
+    """The aware UTC datetime of Unix milliseconds."""
+    return _EPOCH + timedelta(milliseconds=timestamp_ms)
+
+
+def iso_instant(timestamp_ms: int) -> str:
+    """For people: ``2026-11-21T06:00:00.000Z``."""
+    return to_datetime(timestamp_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def compact_instant(timestamp_ms: int) -> str:
+    """For file names: ``20261121T060000000Z``."""
+    moment = to_datetime(timestamp_ms)
+    return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}Z"

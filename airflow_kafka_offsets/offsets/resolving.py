@@ -1,0 +1,208 @@
+"""Resolving: from what leaders answered to the boundaries of a snapshot.
+
+An instant is looked up with the log's end asked *before* the timestamp: "no record at or after it" becomes that
+earlier end, and no record that arrives in between can be skipped (E2). Snapshots of one pipeline form a chain that
+never runs backwards, whatever order instants resolve in: a boundary is clamped between stored neighbours (S2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from airflow_kafka_offsets.errors import InstantError, OffsetsError, ResponseError, TopicChangedError, shorten
+from airflow_kafka_offsets.offsets.committed import CommittedOffsets
+from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+Boundaries = Mapping[TopicPartition, Boundary]
+
+FUTURE_TOLERANCE_MS = 3_600_000
+"""How far ahead of the clock a record's timestamp may be: Kafka 4's default of ``message.timestamp.after.max.ms``."""
+
+
+def refuse_future(timestamp_ms: int, now_ms: int) -> None:
+    """Refuse an instant that hasn't passed (E36).
+
+    :raises InstantError: naming both times.
+    """
+    if timestamp_ms > now_ms:
+        raise InstantError(
+            f"{iso_instant(timestamp_ms)} lies in the future (it is {iso_instant(now_ms)}): its offsets aren't known. "
+            "Put a KafkaWindowCompleteSensor before this task, or schedule the run after the interval's end."
+        )
+
+
+def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: IsolationLevel) -> Boundaries:
+    """Boundaries at an instant.
+
+    :param extents: where the logs started and ended, asked before ``listed``.
+    :param listed: the first record at or after the instant, per partition.
+    :raises OffsetsError: when any partition is in error, unanswered, or answered with an older record (E37).
+    """
+
+    def resolve(extent: LogExtent) -> Boundary:
+        answer = listed.lookup(extent.topic, extent.partition)
+        assert answer is not None, "every partition with an extent was looked up"
+        if answer.outcome is ListOutcome.NO_RECORD:
+            return _boundary(extent, _end(extent, isolation_level), Evidence.LOG_END)
+        return _matched(extent, answer)
+
+    listed.raise_for_errors()
+    _refuse_older_answers(listed)
+    return _by_partition(extents, resolve)
+
+
+def _matched(extent: LogExtent, answer: ListedOffset) -> Boundary:
+    assert answer.offset is not None and extent.log_start_offset is not None
+    truncated = 0 < answer.offset <= extent.log_start_offset
+    boundary = _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED)
+    return replace(boundary, matched_timestamp_ms=answer.timestamp_ms, leader_epoch=answer.leader_epoch)
+
+
+def _refuse_older_answers(listed: ListedOffsets) -> None:
+    older = [each for each in listed if each.outcome is ListOutcome.OLDER_THAN_ASKED]
+    if older:
+        error = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
+        raise OffsetsError("Looking up the instant", ((f"{each.topic}-{each.partition}", error) for each in older))
+
+
+def at_latest(extents: LogExtents, isolation_level: IsolationLevel) -> Boundaries:
+    """Boundaries at the visible end of the logs."""
+    return _by_partition(extents, lambda each: _boundary(each, _end(each, isolation_level), Evidence.LOG_END))
+
+
+def at_earliest(extents: LogExtents) -> Boundaries:
+    """Boundaries at the log starts."""
+
+    def resolve(extent: LogExtent) -> Boundary:
+        assert extent.log_start_offset is not None
+        return _boundary(extent, extent.log_start_offset, Evidence.LOG_START)
+
+    return _by_partition(extents, resolve)
+
+
+def at_commits(extents: LogExtents, commits: CommittedOffsets) -> Boundaries:
+    """Boundaries at a group's commits.
+
+    :raises OffsetsError: when the group has no commit on one of the partitions: that is unknown, not zero (E18).
+    """
+    commits.raise_for_errors()
+    missing = [each for each in extents if _commit(commits, each) is None]
+    if missing:
+        error = ResponseError("NO_COMMIT", -1, False, "the group has no committed offset here")
+        raise OffsetsError("A snapshot of commits", ((f"{each.topic}-{each.partition}", error) for each in missing))
+
+    def resolve(extent: LogExtent) -> Boundary:
+        offset = _commit(commits, extent)
+        assert offset is not None
+        return _boundary(extent, offset, Evidence.COMMITTED)
+
+    return _by_partition(extents, resolve)
+
+
+def _commit(commits: CommittedOffsets, extent: LogExtent) -> int | None:
+    commit = commits.lookup(extent.topic, extent.partition)
+    return None if commit is None else commit.offset
+
+
+def clamp(snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> OffsetSnapshot:
+    """Fit a freshly resolved snapshot between its stored neighbours in time.
+
+    A partition that the later neighbour doesn't have wasn't there yet, and is left out. A partition that the earlier
+    neighbour has must be there still.
+
+    :raises TopicChangedError: when a topic was re-created since the neighbour was stored, or the cluster is another.
+    """
+    for neighbour in (before, after):
+        if neighbour is not None:
+            refuse_changed_topics(neighbour, snapshot)
+    boundaries = {
+        key: _clamp_one(each, _offset(before, key), _offset(after, key))
+        for key, each in snapshot.boundaries.items()
+        if after is None or key.topic not in after.topics or key in after.boundaries
+    }
+    return replace(snapshot, boundaries=boundaries)
+
+
+def _offset(snapshot: OffsetSnapshot | None, key: TopicPartition) -> int | None:
+    boundary = None if snapshot is None else snapshot.boundaries.get(key)
+    return None if boundary is None else boundary.offset
+
+
+def _clamp_one(boundary: Boundary, lowest: int | None, highest: int | None) -> Boundary:
+    offset = boundary.offset
+    if highest is not None:
+        offset = min(offset, highest)
+    if lowest is not None:
+        offset = max(offset, lowest)
+    return boundary if offset == boundary.offset else replace(boundary, offset=offset, evidence=Evidence.CLAMPED)
+
+
+def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on with topics that aren't the ones that were stored (E24, S16).
+
+    :raises TopicChangedError: another cluster, another topic id, or partitions that are gone.
+    """
+    if known.cluster_id != fresh.cluster_id:
+        raise TopicChangedError(
+            f"The ledger belongs to cluster {known.cluster_id}, but the connection reaches {fresh.cluster_id}. "
+            "Use the right connection, or another pipeline name for this cluster."
+        )
+    for topic in sorted(known.topics.keys() & fresh.topics.keys()):
+        old, new = known.topics[topic], fresh.topics[topic]
+        if old.topic_id is not None and new.topic_id is not None and old.topic_id != new.topic_id:
+            raise TopicChangedError(
+                f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
+                "old topic mean nothing in the new one. Start a new pipeline for it."
+            )
+        if new.partition_count < old.partition_count:
+            raise TopicChangedError(
+                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created."
+            )
+
+
+def future_records(snapshot: OffsetSnapshot) -> list[Boundary]:
+    """Boundaries that rest on a record from the future: they freeze every later window until it ages out (E5, S7)."""
+    limit = snapshot.resolved_at_ms + FUTURE_TOLERANCE_MS
+    return [each for _, each in sorted(snapshot.boundaries.items()) if (each.matched_timestamp_ms or 0) > limit]
+
+
+def describe_future_records(records: list[Boundary]) -> str:
+    """One line about future-dated records, for a log."""
+    worst = shorten(
+        f"{each.topic}-{each.partition} at offset {each.offset} ({iso_instant(each.matched_timestamp_ms or 0)})"
+        for each in records
+    )
+    return f"Records from the future stand at {worst}: windows up to their time will be empty there."
+
+
+def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary]) -> Boundaries:
+    extents.raise_for_errors()
+    return {TopicPartition(each.topic, each.partition): resolve(each) for each in extents}
+
+
+def _end(extent: LogExtent, isolation_level: IsolationLevel) -> int:
+    end = extent.end_offset(isolation_level)
+    assert end is not None, "an extent without error is complete"
+    return end
+
+
+def _boundary(extent: LogExtent, offset: int, evidence: Evidence) -> Boundary:
+    assert extent.log_start_offset is not None
+    assert extent.high_watermark is not None and extent.last_stable_offset is not None
+    return Boundary(
+        topic=extent.topic,
+        partition=extent.partition,
+        offset=offset,
+        evidence=evidence,
+        matched_timestamp_ms=None,
+        leader_epoch=extent.leader_epoch,
+        log_start_offset=extent.log_start_offset,
+        high_watermark=extent.high_watermark,
+        last_stable_offset=extent.last_stable_offset,
+    )

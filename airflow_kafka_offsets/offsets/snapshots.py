@@ -1,0 +1,220 @@
+"""Offset snapshots: for each partition of a set of topics, one offset as of one thing. Immutable once stored.
+
+A snapshot's file is JSON, columnar per topic, so that ten thousand partitions stay small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+FORMAT = 1
+
+
+class Evidence(StrEnum):
+    """Why a boundary is believed."""
+
+    MATCHED = "matched"
+    """A record at or after the instant stands at this offset."""
+    LOG_END = "log_end"
+    """No record at or after the instant: the end of the log, asked before the instant was looked up (E2)."""
+    LOG_START = "log_start"
+    """The log start; records before it, if there were any, are gone (E9)."""
+    NEW_PARTITION = "new_partition"
+    """The partition was added later: its log start."""
+    CLAMPED = "clamped"
+    """A neighbouring snapshot, stored earlier, has the say: late or deleted records moved the look-up (S2)."""
+    COMMITTED = "committed"
+    """A group's commit."""
+
+
+class AsOfKind(StrEnum):
+    """What a snapshot can be as of."""
+
+    INSTANT = "instant"
+    LATEST = "latest"
+    EARLIEST = "earliest"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """What a snapshot is as of.
+
+    :param kind: instant, latest, earliest or a group's commits.
+    :param timestamp_ms: Unix milliseconds, for an instant alone.
+    :param group: group id, for a group's commits alone.
+    """
+
+    kind: AsOfKind
+    timestamp_ms: int | None = None
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind is AsOfKind.INSTANT) != (self.timestamp_ms is not None):
+            raise ConfigurationError("A snapshot has a timestamp_ms exactly when it is as of an instant.")
+        if (self.kind is AsOfKind.GROUP) != (self.group is not None):
+            raise ConfigurationError("A snapshot has a group exactly when it is as of a group's commits.")
+
+    def __str__(self) -> str:
+        if self.timestamp_ms is not None:
+            return iso_instant(self.timestamp_ms)
+        return f"group {self.group}" if self.group is not None else self.kind
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, without what isn't set."""
+        fields = {"kind": str(self.kind), "timestamp_ms": self.timestamp_ms, "group": self.group}
+        return {name: value for name, value in fields.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`."""
+        return cls(AsOfKind(fields["kind"]), fields.get("timestamp_ms"), fields.get("group"))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What a cluster says about a topic, as far as windows depend on it.
+
+    :param topic: topic name.
+    :param topic_id: tells a re-created topic from the old one (KIP-516); None from brokers before 2.8.
+    :param partition_count: number of partitions.
+    :param cleanup_policy: ``delete``, ``compact`` or both, joined by a comma; None when it may not be described.
+    :param retention_ms: milliseconds; -1 means for ever, as in Kafka's own setting; None when unknown.
+    :param retention_bytes: bytes a partition; -1 means no limit; None when unknown.
+    :param timestamp_type: ``CreateTime`` or ``LogAppendTime``; None when unknown.
+    """
+
+    topic: str
+    topic_id: str | None
+    partition_count: int
+    cleanup_policy: str | None = None
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    timestamp_type: str | None = None
+
+    @property
+    def compacted(self) -> bool:
+        """Whether records may vanish from the middle of the log (E11)."""
+        return "compact" in (self.cleanup_policy or "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, without the name."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "topic"}
+
+    @classmethod
+    def from_json(cls, topic: str, fields: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`; other keys are ignored."""
+        return cls(topic, **{name: fields.get(name) for name in cls.__slots__ if name != "topic"})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """One partition's offset in a snapshot.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param offset: first offset that belongs after the boundary.
+    :param evidence: why this offset.
+    :param matched_timestamp_ms: timestamp of the matched record, Unix milliseconds; None without a match.
+    :param leader_epoch: epoch of the record at the offset; None when unknown.
+    :param log_start_offset: the log start when the snapshot was resolved.
+    :param high_watermark: the high watermark then.
+    :param last_stable_offset: the last stable offset then.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    evidence: Evidence
+    matched_timestamp_ms: int | None
+    leader_epoch: int | None
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+
+
+_COLUMNS = tuple(name for name in Boundary.__slots__ if name != "topic")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSnapshot:
+    """One offset per partition, as of one thing.
+
+    :param as_of: what the offsets are as of.
+    :param cluster_id: the cluster that answered.
+    :param isolation_level: which records counted as visible.
+    :param resolved_at_ms: when it was resolved, Unix milliseconds by this machine's clock.
+    :param topics: facts by topic name.
+    :param boundaries: offsets by partition.
+    :param number: its place in the pipeline's log of snapshots; None until stored.
+    """
+
+    as_of: AsOf
+    cluster_id: str
+    isolation_level: IsolationLevel
+    resolved_at_ms: int
+    topics: Mapping[str, TopicFacts]
+    boundaries: Mapping[TopicPartition, Boundary]
+    number: int | None = None
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Where it stands in time: its instant, or when it was resolved."""
+        return self.resolved_at_ms if self.as_of.timestamp_ms is None else self.as_of.timestamp_ms
+
+    def offsets(self) -> dict[TopicPartition, int]:
+        """The plain offsets."""
+        return {key: each.offset for key, each in sorted(self.boundaries.items())}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, columnar per topic."""
+        return {
+            "format": FORMAT,
+            "number": self.number,
+            "as_of": self.as_of.to_json(),
+            "cluster_id": self.cluster_id,
+            "isolation_level": str(self.isolation_level),
+            "resolved_at_ms": self.resolved_at_ms,
+            "topics": {topic: facts.to_json() | self._columns(topic) for topic, facts in sorted(self.topics.items())},
+        }
+
+    def _columns(self, topic: str) -> dict[str, list[Any]]:
+        rows = [each for key, each in sorted(self.boundaries.items()) if key.topic == topic]
+        return {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`.
+
+        :raises LedgerCorruptError: when the format is unknown or a field is missing.
+        """
+        if fields.get("format") != FORMAT:
+            raise LedgerCorruptError(
+                f"Snapshot format {fields.get('format')!r} is unknown; this version reads {FORMAT}."
+            )
+        try:
+            rows = [row for topic, columns in fields["topics"].items() for row in _boundaries(topic, columns)]
+            return cls(
+                as_of=AsOf.from_json(fields["as_of"]),
+                cluster_id=fields["cluster_id"],
+                isolation_level=IsolationLevel(fields["isolation_level"]),
+                resolved_at_ms=fields["resolved_at_ms"],
+                topics={topic: TopicFacts.from_json(topic, each) for topic, each in fields["topics"].items()},
+                boundaries={TopicPartition(row.topic, row.partition): row for row in rows},
+                number=fields["number"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"This is not a snapshot: {error!r}.") from error
+
+
+def _boundaries(topic: str, columns: Mapping[str, Any]) -> list[Boundary]:
+    rows = (dict(zip(_COLUMNS, row, strict=True)) for row in zip(*(columns[name] for name in _COLUMNS), strict=True))
+    return [Boundary(topic=topic, **row | {"evidence": Evidence(row["evidence"])}) for row in rows]

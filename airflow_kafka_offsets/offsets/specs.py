@@ -1,0 +1,93 @@
+"""What a ListOffsets request can ask for, and which records it may see. Rests on ListOffsets (key 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Self
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+
+
+class IsolationLevel(StrEnum):
+    """Which records count as visible (KIP-98). ``read_committed`` ends at the last stable offset."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+    @classmethod
+    def of(cls, name: str | IsolationLevel) -> IsolationLevel:
+        """The level of that name.
+
+        :raises ConfigurationError: for any other text.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            known = " or ".join(cls)
+            raise ConfigurationError(f"isolation_level is {known}, not {name!r}.") from None
+
+
+class SpecKind(StrEnum):
+    """The kinds of offset that a leader can be asked for."""
+
+    LATEST = "latest"
+    """One past the last visible record: high watermark, or last stable offset under read_committed."""
+    EARLIEST = "earliest"
+    """Log start offset, tiered storage included."""
+    MAX_TIMESTAMP = "max-timestamp"
+    """The record with the largest timestamp (KIP-734, Kafka 3.0)."""
+    EARLIEST_LOCAL = "earliest-local"
+    """First offset on the leader's own disk (KIP-405, Kafka 3.4)."""
+    LATEST_TIERED = "latest-tiered"
+    """Last offset in remote storage (KIP-1005, Kafka 3.9)."""
+    TIMESTAMP = "timestamp"
+    """First offset in log order whose record has this timestamp or a later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSpec:
+    """One thing to ask of a partition's leader.
+
+    :param kind: what is asked.
+    :param timestamp_ms: Unix milliseconds; set for ``SpecKind.TIMESTAMP`` alone.
+    """
+
+    kind: SpecKind
+    timestamp_ms: int | None = None
+
+    LATEST: ClassVar[OffsetSpec]
+    EARLIEST: ClassVar[OffsetSpec]
+    MAX_TIMESTAMP: ClassVar[OffsetSpec]
+    EARLIEST_LOCAL: ClassVar[OffsetSpec]
+    LATEST_TIERED: ClassVar[OffsetSpec]
+
+    def __post_init__(self) -> None:
+        if (self.kind is SpecKind.TIMESTAMP) != (self.timestamp_ms is not None):
+            raise ConfigurationError("An OffsetSpec has a timestamp_ms exactly when its kind is TIMESTAMP.")
+
+    @classmethod
+    def at(cls, timestamp_ms: int) -> Self:
+        """First record at or after an instant in Unix milliseconds."""
+        return cls(SpecKind.TIMESTAMP, timestamp_ms)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``latest``, ``earliest``, ``max-timestamp``, … or an ISO-8601 instant with a zone.
+
+        :raises InstantError: when it is neither.
+        """
+        if text != SpecKind.TIMESTAMP and text in set(SpecKind):
+            return cls(SpecKind(text))
+        return cls.at(parse_instant(text))
+
+    def __str__(self) -> str:
+        return self.kind if self.timestamp_ms is None else iso_instant(self.timestamp_ms)
+
+
+OffsetSpec.LATEST = OffsetSpec(SpecKind.LATEST)
+OffsetSpec.EARLIEST = OffsetSpec(SpecKind.EARLIEST)
+OffsetSpec.MAX_TIMESTAMP = OffsetSpec(SpecKind.MAX_TIMESTAMP)
+OffsetSpec.EARLIEST_LOCAL = OffsetSpec(SpecKind.EARLIEST_LOCAL)
+OffsetSpec.LATEST_TIERED = OffsetSpec(SpecKind.LATEST_TIERED)

@@ -1,0 +1,241 @@
+"""The ledger on a local disk and on S3: created and never changed, first writer wins, whatever races or crashes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    ExclusiveCreateError,
+    LedgerConflictError,
+    LedgerCorruptError,
+    LedgerError,
+    TopicChangedError,
+)
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import create_exclusive, names, read
+from airflow_kafka_offsets.ledger.tiling import check_tiling
+from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.offsets.audit import Verdict
+from airflow_kafka_offsets.offsets.snapshots import AsOfKind
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+PathOf = Callable[[str], ObjectStoragePath]
+LEVEL = IsolationLevel.READ_COMMITTED
+
+
+@pytest.fixture
+def ledger(root: str) -> Ledger:
+    return Ledger(ObjectStoragePath(root), "loads")
+
+
+class TestExclusiveCreation:
+    def test_the_first_writer_wins_and_the_file_never_changes(self, path: PathOf) -> None:
+        assert create_exclusive(path("one"), b"first")
+        assert not create_exclusive(path("one"), b"second")
+        assert read(path("one")) == b"first"
+
+    def test_a_writer_that_finds_its_own_content_has_won(self, path: PathOf) -> None:
+        """A request that got through unheard, and was sent again."""
+        assert create_exclusive(path("one"), b"mine")
+        assert create_exclusive(path("one"), b"mine")
+
+    def test_of_many_racing_writers_exactly_one_wins(self, path: PathOf) -> None:
+        ready = threading.Barrier(8)
+
+        def write(number: int) -> bool:
+            ready.wait()
+            return create_exclusive(path("one"), str(number).encode())
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(write, range(8))) == 1
+
+    def test_a_file_that_is_not_there_reads_as_none(self, path: PathOf) -> None:
+        assert read(path("none")) is None
+        assert names(path("nowhere")) == []
+
+    def test_a_store_without_exclusive_creation_is_refused(self) -> None:
+        class Elsewhere:
+            protocol, path, name = "ftp", "/x", "x"
+
+        with pytest.raises(ExclusiveCreateError, match="ftp"):
+            create_exclusive(Elsewhere(), b"")  # type: ignore[arg-type]
+
+
+class TestPipeline:
+    def test_opening_it_twice_is_fine(self, ledger: Ledger) -> None:
+        assert not ledger.exists()
+        ledger.open(["t"], "cluster-1", LEVEL)
+        ledger.open(["t"], "cluster-1", LEVEL)
+        assert ledger.exists()
+
+    def test_a_topic_may_be_added_but_not_dropped(self, ledger: Ledger) -> None:
+        ledger.open(["t", "u"], "cluster-1", LEVEL)
+        ledger.open(["t", "u", "v"], "cluster-1", LEVEL)
+        with pytest.raises(ConfigurationError, match="covers u too"):
+            ledger.open(["t"], "cluster-1", LEVEL)
+
+    def test_a_ledger_of_another_cluster_is_refused(self, ledger: Ledger) -> None:
+        ledger.open(["t"], "cluster-1", LEVEL)
+        with pytest.raises(TopicChangedError, match="written by cluster cluster-1"):
+            ledger.open(["t"], "cluster-2", LEVEL)
+
+    def test_another_isolation_level_is_refused(self, ledger: Ledger) -> None:
+        """E15."""
+        ledger.open(["t"], "cluster-1", LEVEL)
+        with pytest.raises(ConfigurationError, match="pipeline of its own"):
+            ledger.open(["t"], "cluster-1", IsolationLevel.READ_UNCOMMITTED)
+
+    def test_a_newer_format_is_refused(self, ledger: Ledger, path: PathOf) -> None:
+        create_exclusive(path("loads") / "pipeline.json", b'{"format": 2}')
+        with pytest.raises(LedgerError, match="format 2"):
+            ledger.open(["t"], "cluster-1", LEVEL)
+
+    @pytest.mark.parametrize("name", ["", "a/b", "a:b", "..", ".hidden"])
+    def test_a_name_that_cannot_name_a_folder_is_refused(self, root: str, name: str) -> None:
+        with pytest.raises(ConfigurationError, match="pipeline's name"):
+            Ledger(ObjectStoragePath(root), name)
+
+
+class TestSnapshots:
+    def test_an_instant_is_resolved_once(self, ledger: Ledger) -> None:
+        """The loser reads the winner's."""
+        first = ledger.snapshots.append(snapshot({0: 10}))
+        second = ledger.snapshots.append(snapshot({0: 99}))
+        assert second == first
+        assert ledger.snapshots.at_instant(T0) == first
+        assert first.number == 1
+
+    def test_an_instant_that_was_never_resolved_is_none(self, ledger: Ledger) -> None:
+        assert ledger.snapshots.at_instant(T0) is None
+        assert ledger.snapshots.newest(AsOfKind.LATEST) is None
+
+    def test_instants_stay_in_order_whatever_order_they_resolve_in(self, ledger: Ledger) -> None:
+        """S2."""
+        ledger.snapshots.append(snapshot({0: 50}, at_ms=T0))
+        ledger.snapshots.append(snapshot({0: 70}, at_ms=T0 + 2 * HOUR_MS))
+        between = ledger.snapshots.append(snapshot({0: 90}, at_ms=T0 + HOUR_MS))
+        before = ledger.snapshots.append(snapshot({0: 60}, at_ms=T0 - HOUR_MS))
+        assert list(between.offsets().values()) == [70]
+        assert list(before.offsets().values()) == [50]
+        assert [each.timestamp_ms for each in ledger.snapshots.entries()] == [T0 + n * HOUR_MS for n in (-1, 0, 1, 2)]
+
+    def test_latest_snapshots_are_new_each_time_and_found_by_age(self, ledger: Ledger) -> None:
+        ledger.snapshots.append(snapshot({0: 1}, at_ms=T0, kind=AsOfKind.LATEST))
+        second = ledger.snapshots.append(snapshot({0: 5}, at_ms=T0 + 1, kind=AsOfKind.LATEST))
+        assert ledger.snapshots.newest(AsOfKind.LATEST) == second
+
+    def test_a_marker_that_a_crash_left_out_is_written_again(self, ledger: Ledger, path: PathOf) -> None:
+        stored = ledger.snapshots.append(snapshot({0: 10}))
+        markers = path("loads") / "instants"
+        for name in names(markers):
+            marker = markers / name
+            marker.fs.rm(marker.path)
+        assert ledger.snapshots.at_instant(T0) == stored
+        assert len(names(markers)) == 1
+
+    def test_racing_writers_leave_one_snapshot_per_instant_in_one_chain(self, ledger: Ledger, root: str) -> None:
+        """Eight writers, four instants, made-up offsets: every reader sees the same, and nothing runs backwards."""
+
+        def write(writer: int) -> list[dict[object, int]]:
+            own = Ledger(ObjectStoragePath(root), "loads")
+            stored = []
+            for hour in range(4):
+                offset = (writer * 37 + hour * 11) % 50
+                stored.append(own.snapshots.append(snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS)).offsets())
+            return stored  # type: ignore[return-value]
+
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(write, range(8)))
+        assert all(each == results[0] for each in results)
+        chain = [ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()]
+        assert len(chain) == 4
+        offsets = [next(iter(each.offsets().values())) for each in chain]
+        assert offsets == sorted(offsets)
+
+    def test_a_recreated_topic_is_refused(self, ledger: Ledger) -> None:
+        """E24."""
+        ledger.snapshots.append(snapshot({0: 10}))
+        with pytest.raises(TopicChangedError, match="re-created"):
+            ledger.snapshots.append(snapshot({0: 0}, at_ms=T0 + HOUR_MS, topic_id="id-2"))
+
+
+class TestWindows:
+    @pytest.fixture
+    def pinned(self, ledger: Ledger):  # type: ignore[no-untyped-def]
+        first = ledger.snapshots.append(snapshot({0: 10}))
+        last = ledger.snapshots.append(snapshot({0: 30}, at_ms=T0 + HOUR_MS))
+        return ledger.pin_window(first, last)
+
+    def test_a_window_is_pinned_once(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
+        """S21: a retry gets the same manifest."""
+        manifest = pinned.manifest
+        again = ledger.pin_window(ledger.snapshots.read(1), ledger.snapshots.read(2))
+        assert again == pinned
+        assert pinned.uri.endswith(f"windows/{manifest.window}/manifest.json")
+        assert ledger.window(manifest.window).state() is WindowState.RESOLVED
+
+    def test_a_manifest_changed_after_it_was_hashed_is_refused(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
+        file = path("loads") / "windows" / pinned.manifest.window / "manifest.json"
+        content = file.fs.cat_file(file.path).replace(b"30", b"31")
+        file.fs.pipe_file(file.path, content)
+        with pytest.raises(LedgerCorruptError, match="changed after it was pinned"):
+            ledger.pinned(pinned.manifest.window)
+
+    def test_a_window_that_was_never_resolved_is_named(self, ledger: Ledger) -> None:
+        with pytest.raises(LedgerCorruptError, match="no window"):
+            ledger.pinned("20261121T060000000Z_20261121T070000000Z")
+
+    def test_its_state_is_which_files_exist(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
+        folder = ledger.window(pinned.manifest.window)
+        folder.record_attempt("a-1", {})
+        assert folder.state() is WindowState.SUBMITTED
+        assert folder.attempts() == ["a-1"]
+        with pytest.raises(LedgerConflictError, match="name of its own"):
+            folder.record_attempt("a-1", {"again": True})
+        folder.record_verified("a-1", Verdict((), (), 0))
+        folder.record_verified("a-1", Verdict((), (), 0))
+        assert folder.state() is WindowState.VERIFIED
+        with pytest.raises(LedgerConflictError, match="another verdict"):
+            folder.record_verified("a-1", Verdict((), (), 1))
+
+    def test_windows_of_a_chain_tile(self, ledger: Ledger) -> None:
+        offsets = [5, 9, 9, 40]
+        chain = [
+            ledger.snapshots.append(snapshot({0: each}, at_ms=T0 + hour * HOUR_MS)) for hour, each in enumerate(offsets)
+        ]
+        for start, end in zip(chain, chain[1:], strict=False):
+            ledger.pin_window(start, end)
+        tiling = check_tiling([ledger.pinned(each.id).manifest for each in ledger.windows()])
+        assert (tiling.windows, tiling.span, tiling.problems) == (3, 35, ())
+
+    def test_a_missing_window_is_a_hole_and_a_foreign_one_a_seam(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
+        manifest = pinned.manifest
+        later = replace(manifest, start_ms=manifest.end_ms + HOUR_MS, end_ms=manifest.end_ms + 2 * HOUR_MS)
+        assert "no window from" in check_tiling([manifest, later]).problems[0]
+        ranges = tuple(replace(each, start_offset=31, end_offset=40) for each in manifest.ranges)
+        shifted = replace(manifest, start_ms=manifest.end_ms, end_ms=manifest.end_ms + 1, ranges=ranges)
+        assert "gap of 1 offsets" in check_tiling([manifest, shifted]).problems[0]
+        assert "overlap in time" in check_tiling([manifest, replace(shifted, start_ms=manifest.end_ms - 1)]).problems[0]
+
+
+def test_a_killed_local_writer_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file appears whole or not at all: a crash before the link leaves a draft, which nobody reads."""
+    target = ObjectStoragePath((tmp_path / "one").as_uri())
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("os.link", crash)
+        create_exclusive(target, b"content")
+    assert read(target) is None
+    assert create_exclusive(target, b"other")

@@ -1,0 +1,94 @@
+"""Lag: a number with a status, and a total that refuses to be a number while a part is unknown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.extents import LogExtent
+from airflow_kafka_offsets.offsets.lag import LagStatus, group_lag, partition_lag
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.unit.offsets.builders import extent, extents
+
+GONE = ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, True)
+
+
+def commit(offset: int | None, partition: int = 0) -> CommittedOffset:
+    return CommittedOffset("t", partition, offset)
+
+
+class TestPartitionLag:
+    @pytest.mark.parametrize(
+        ("committed", "start", "end", "status", "lag"),
+        [
+            pytest.param(60, 0, 100, LagStatus.OK, 40, id="behind"),
+            pytest.param(100, 0, 100, LagStatus.OK, 0, id="caught up"),
+            pytest.param(0, 0, 0, LagStatus.OK, 0, id="empty log, committed at its start"),
+            pytest.param(None, 0, 0, LagStatus.NO_COMMIT, 0, id="E38: nothing committed, nothing to read"),
+            pytest.param(None, 30, 100, LagStatus.NO_COMMIT, 70, id="E18: never committed counts from the log start"),
+            pytest.param(10, 30, 100, LagStatus.BELOW_LOG_START, 90, id="E9: commit points at deleted records"),
+            pytest.param(101, 0, 100, LagStatus.AHEAD_OF_LOG, None, id="E17: commit past the end is unknown, not zero"),
+        ],
+    )
+    def test_number_and_status(
+        self, committed: int | None, start: int, end: int, status: LagStatus, lag: int | None
+    ) -> None:
+        measured = partition_lag(commit(committed), extent(0, start, end))
+        assert (measured.status, measured.lag) == (status, lag)
+
+    def test_lost_records_are_counted_apart(self) -> None:
+        assert partition_lag(commit(10), extent(0, 30, 100)).lost == 20
+        assert partition_lag(commit(60), extent(0, 30, 100)).lost == 0
+
+    def test_read_committed_measures_to_the_last_stable_offset(self) -> None:
+        """E13, E15: an open transaction is not lag under read_committed, and is under read_uncommitted."""
+        measured = extent(0, 0, 100, stable=80)
+        assert partition_lag(commit(80), measured).lag == 0
+        assert partition_lag(commit(80), measured, IsolationLevel.READ_UNCOMMITTED).lag == 20
+
+    def test_a_commit_between_last_stable_offset_and_high_watermark_is_caught_up(self) -> None:
+        measured = partition_lag(commit(90), extent(0, 0, 100, stable=80))
+        assert (measured.status, measured.lag) == (LagStatus.OK, 0)
+
+    @pytest.mark.parametrize("side", ["commit", "extent"])
+    def test_an_error_on_either_side_leaves_lag_unknown(self, side: str) -> None:
+        """E25, E26: never zero for a partition that could not be asked."""
+        bad_commit = CommittedOffset("t", 0, error=GONE) if side == "commit" else commit(5)
+        bad_extent = LogExtent("t", 0, error=GONE) if side == "extent" else extent()
+        measured = partition_lag(bad_commit, bad_extent)
+        assert (measured.status, measured.lag, measured.error) == (LagStatus.ERROR, None, GONE)
+
+    @given(st.integers(0, 10**12), st.integers(0, 10**12), st.none() | st.integers(0, 10**12))
+    def test_lag_is_never_negative(self, start: int, length: int, committed: int | None) -> None:
+        lag = partition_lag(commit(committed), extent(0, start, start + length)).lag
+        assert lag is None or lag >= 0
+
+
+class TestGroupLag:
+    def test_the_total_adds_up_all_partitions_committed_or_not(self) -> None:
+        offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0)]))
+        assert group_lag(offsets, extents(extent(0), extent(1))).total == 110
+
+    def test_the_total_is_unknown_while_one_partition_is(self) -> None:
+        offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0), commit(500, 1)]))
+        assert group_lag(offsets, extents(extent(0), extent(1))).total is None
+
+    def test_an_unknown_group_has_no_lag(self) -> None:
+        """E19: a misspelt group is never zero behind."""
+        lag = group_lag(GroupOffsets("g"), extents(extent(0)), unknown=True)
+        assert lag.total is None
+        assert [each.status for each in lag.partitions] == [LagStatus.UNKNOWN_GROUP]
+
+    def test_a_group_in_error_has_no_lag(self) -> None:
+        refused = ResponseError("GROUP_AUTHORIZATION_FAILED", 30, False)
+        lag = group_lag(GroupOffsets("g", error=refused), extents(extent(0)))
+        assert lag.total is None
+        assert [each.error for each in lag.partitions] == [refused]
+
+    def test_the_worst_partitions_come_first_and_unknown_ones_before_them(self) -> None:
+        offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0), commit(10, 1), commit(500, 2)]))
+        lag = group_lag(offsets, extents(extent(0), extent(1), extent(2)))
+        assert [each.partition for each in lag.worst(3)] == [2, 1, 0]

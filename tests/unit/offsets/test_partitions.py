@@ -1,0 +1,80 @@
+"""Containers: partial failure is data until somebody asks for it to be raised."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.completeness import judge_completeness
+from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import OffsetSpec, SpecKind
+from tests.unit.offsets.builders import T0, found, listed, no_record
+
+LATEST = OffsetSpec.LATEST
+
+
+def bad(partition: int, *, retriable: bool = False) -> ListedOffset:
+    error = ResponseError("TOPIC_AUTHORIZATION_FAILED", 29, retriable)
+    return ListedOffset("t", partition, LATEST, ListOutcome.ERROR, error=error)
+
+
+def good(topic: str, partition: int) -> ListedOffset:
+    return ListedOffset(topic, partition, LATEST, ListOutcome.FOUND, 1)
+
+
+class TestContainer:
+    def test_it_iterates_in_order_of_topic_and_number(self) -> None:
+        container = ListedOffsets([good("b", 1), good("a", 10), good("a", 2)])
+        assert [(each.topic, each.partition) for each in container] == [("a", 2), ("a", 10), ("b", 1)]
+        assert container.topics() == ["a", "b"]
+        assert TopicPartition("a", 10) in container
+
+    def test_a_partition_that_was_not_asked_for_is_none(self) -> None:
+        assert ListedOffsets([good("a", 0)]).lookup("a", 1) is None
+
+    def test_good_and_bad_come_apart(self) -> None:
+        container = ListedOffsets([good("t", 0), bad(1)])
+        assert container.ok().partitions() == [TopicPartition("t", 0)]
+        assert container.errors().partitions() == [TopicPartition("t", 1)]
+
+    def test_raising_names_the_first_failures_and_counts_the_rest(self) -> None:
+        container = ListedOffsets([bad(n) for n in range(10)])
+        with pytest.raises(OffsetsError, match=r"t-0: TOPIC_AUTHORIZATION_FAILED \(29\).* and 7 more"):
+            container.raise_for_errors()
+
+    def test_without_errors_it_returns_itself(self) -> None:
+        container = ListedOffsets([good("t", 0)])
+        assert container.raise_for_errors() is container
+
+    def test_an_error_is_retriable_when_all_of_it_is(self) -> None:
+        with pytest.raises(OffsetsError) as mixed:
+            ListedOffsets([bad(0), bad(1, retriable=True)]).raise_for_errors()
+        assert not mixed.value.retriable
+
+
+class TestSpec:
+    @pytest.mark.parametrize("kind", [each for each in SpecKind if each is not SpecKind.TIMESTAMP])
+    def test_every_named_spec_reads_back(self, kind: SpecKind) -> None:
+        assert str(OffsetSpec.parse(kind)) == kind
+
+    def test_an_instant_reads_back(self) -> None:
+        assert OffsetSpec.parse("2026-11-21T06:00:00Z") == OffsetSpec.at(T0)
+
+
+class TestCompleteness:
+    """E8: idle partitions hold a window open unless the user says when idle is enough."""
+
+    def test_a_record_on_every_partition_completes(self) -> None:
+        judged = judge_completeness(listed(found(0, 1, T0), found(1, 5, T0)), elapsed_ms=0, idle_after_ms=None)
+        assert judged.complete
+
+    def test_an_idle_partition_is_waited_for(self) -> None:
+        judged = judge_completeness(listed(found(0, 1, T0), no_record(1)), elapsed_ms=10**9, idle_after_ms=None)
+        assert not judged.complete
+        assert str(judged) == "1 of 2 partitions have passed; waiting for t-1"
+
+    @pytest.mark.parametrize(("elapsed_ms", "complete"), [(999, False), (1000, True)])
+    def test_an_idle_partition_is_assumed_passed_after_a_while(self, elapsed_ms: int, complete: bool) -> None:
+        judged = judge_completeness(listed(no_record(0)), elapsed_ms=elapsed_ms, idle_after_ms=1000)
+        assert judged.complete is complete

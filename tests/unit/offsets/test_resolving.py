@@ -1,0 +1,151 @@
+"""Resolving: from leaders' answers to boundaries, and the chain that never runs backwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_offsets.errors import InstantError, OffsetsError, ResponseError, TopicChangedError
+from airflow_kafka_offsets.offsets import resolving
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.snapshots import Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows import seams, window_between
+from tests.unit.offsets.builders import HOUR_MS, T0, extent, extents, found, listed, no_record, snapshot
+
+COMMITTED = IsolationLevel.READ_COMMITTED
+P0 = TopicPartition("t", 0)
+
+
+class TestAtInstant:
+    def test_a_match_is_the_boundary(self) -> None:
+        resolved = resolving.at_instant(extents(extent()), listed(found(0, 40, T0 + 5)), COMMITTED)[P0]
+        assert (resolved.offset, resolved.evidence, resolved.matched_timestamp_ms) == (40, Evidence.MATCHED, T0 + 5)
+
+    def test_no_record_becomes_the_end_that_was_asked_before(self) -> None:
+        """E2, S4, S5: the idle partition ends, and starts the next window, at its log end."""
+        resolved = resolving.at_instant(extents(extent(0, 0, 100, stable=90)), listed(no_record(0)), COMMITTED)[P0]
+        assert (resolved.offset, resolved.evidence) == (90, Evidence.LOG_END)
+
+    def test_read_uncommitted_ends_at_the_high_watermark(self) -> None:
+        level = IsolationLevel.READ_UNCOMMITTED
+        resolved = resolving.at_instant(extents(extent(0, 0, 100, stable=90)), listed(no_record(0)), level)[P0]
+        assert resolved.offset == 100
+
+    def test_a_match_at_a_log_start_that_has_moved_says_so(self) -> None:
+        """E9: earlier records at or after the instant may be gone."""
+        resolved = resolving.at_instant(extents(extent(0, 40, 100)), listed(found(0, 40, T0 + HOUR_MS)), COMMITTED)[P0]
+        assert resolved.evidence is Evidence.LOG_START
+
+    def test_a_match_at_offset_zero_is_a_match(self) -> None:
+        resolved = resolving.at_instant(extents(extent()), listed(found(0, 0, T0)), COMMITTED)[P0]
+        assert resolved.evidence is Evidence.MATCHED
+
+    def test_an_empty_partition_stands_at_its_end(self) -> None:
+        """S6."""
+        assert resolving.at_instant(extents(extent(0, 7, 7)), listed(no_record(0)), COMMITTED)[P0].offset == 7
+
+    def test_a_partition_in_error_sinks_the_snapshot_by_name(self) -> None:
+        """E26: half a snapshot would be a wrong one for ever."""
+        bad = ListedOffset("t", 0, OffsetSpec.at(T0), ListOutcome.ERROR, error=ResponseError("X", 1, True))
+        with pytest.raises(OffsetsError, match="t-0"):
+            resolving.at_instant(extents(extent()), listed(bad), COMMITTED)
+
+    def test_a_match_older_than_asked_is_refused(self) -> None:
+        """E37: not Apache Kafka's answer."""
+        older = replace(found(0, 40, T0 - 1), outcome=ListOutcome.OLDER_THAN_ASKED)
+        with pytest.raises(OffsetsError, match="older than asked"):
+            resolving.at_instant(extents(extent()), listed(older), COMMITTED)
+
+    def test_an_instant_in_the_future_is_refused(self) -> None:
+        """E36."""
+        with pytest.raises(InstantError, match="future"):
+            resolving.refuse_future(T0 + 1, T0)
+
+
+class TestOtherSnapshots:
+    def test_latest_and_earliest_stand_at_the_ends(self) -> None:
+        asked = extents(extent(0, 5, 100, stable=90))
+        assert resolving.at_latest(asked, COMMITTED)[P0].offset == 90
+        assert resolving.at_earliest(asked)[P0].offset == 5
+
+    def test_commits_are_taken_as_they_are(self) -> None:
+        commits = CommittedOffsets([CommittedOffset("t", 0, 0)])
+        assert resolving.at_commits(extents(extent()), commits)[P0].offset == 0
+
+    def test_a_partition_without_a_commit_is_not_zero(self) -> None:
+        """E18."""
+        with pytest.raises(OffsetsError, match="no committed offset"):
+            resolving.at_commits(extents(extent()), CommittedOffsets([CommittedOffset("t", 0, None)]))
+
+
+class TestFutureRecords:
+    def test_a_record_stamped_hours_ahead_is_named(self) -> None:
+        """E5, S7: it would freeze every later window."""
+        late = snapshot({0: 10})
+        stamped = {key: replace(each, matched_timestamp_ms=T0 + 9 * HOUR_MS) for key, each in late.boundaries.items()}
+        records = resolving.future_records(replace(late, boundaries=stamped))
+        assert [each.partition for each in records] == [0]
+        assert "t-0 at offset 10" in resolving.describe_future_records(records)
+
+    def test_an_ordinary_match_is_not(self) -> None:
+        assert resolving.future_records(snapshot({0: 10})) == []
+
+
+class TestClamp:
+    def test_a_boundary_never_passes_its_neighbours(self) -> None:
+        """S2, E3: late or deleted records moved the look-up; the stored neighbour has the say."""
+        before, after = snapshot({0: 50, 1: 0}, at_ms=T0 - HOUR_MS), snapshot({0: 80, 1: 9}, at_ms=T0 + HOUR_MS)
+        fitted = resolving.clamp(snapshot({0: 40, 1: 10}), before, after)
+        assert list(fitted.offsets().values()) == [50, 9]
+        assert {each.evidence for each in fitted.boundaries.values()} == {Evidence.CLAMPED}
+
+    def test_a_boundary_in_between_is_left_alone(self) -> None:
+        fresh = snapshot({0: 60})
+        assert resolving.clamp(fresh, snapshot({0: 50}), snapshot({0: 80})) == fresh
+
+    def test_a_partition_that_the_later_neighbour_lacks_was_not_there_yet(self) -> None:
+        """E23, S18."""
+        fitted = resolving.clamp(snapshot({0: 60, 1: 3}), None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
+        assert list(fitted.offsets()) == [P0]
+
+    @pytest.mark.parametrize("neighbour", [{"topic_id": "id-2"}, {"cluster_id": "cluster-2"}])
+    def test_another_topic_or_cluster_of_the_same_name_is_refused(self, neighbour: dict[str, str]) -> None:
+        """E24, S16."""
+        with pytest.raises(TopicChangedError):
+            resolving.clamp(snapshot({0: 60}), snapshot({0: 50}, **neighbour), None)  # type: ignore[arg-type]
+
+    def test_partitions_that_are_gone_are_refused(self) -> None:
+        with pytest.raises(TopicChangedError, match="had 2 partitions, now 1"):
+            resolving.clamp(snapshot({0: 60}), snapshot({0: 50, 1: 1}), None)
+
+
+class TestTilingLaw:
+    """However instants resolve, and in whatever order, consecutive windows meet: no gap, no overlap."""
+
+    @given(
+        resolved=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=12),
+    )
+    def test_windows_of_a_clamped_chain_tile(self, resolved: list[tuple[int, int, int]]) -> None:
+        chain: dict[int, OffsetSnapshot] = {}
+        for hour, first, second in resolved:
+            if hour not in chain:
+                fresh = snapshot({0: first, 1: second}, at_ms=T0 + hour * HOUR_MS, number=len(chain) + 1)
+                earlier = [each for each in sorted(chain) if each < hour]
+                later = [each for each in sorted(chain) if each > hour]
+                before = chain[earlier[-1]] if earlier else None
+                after = chain[later[0]] if later else None
+                chain[hour] = resolving.clamp(fresh, before, after)
+        ordered = [chain[hour] for hour in sorted(chain)]
+        windows = [window_between(start, end) for start, end in zip(ordered, ordered[1:], strict=False)]
+        assert seams([each.ranges for each in windows]) == []
+        assert all(each.span >= 0 for window in windows for each in window.ranges)
+        for partition in (0, 1):
+            spans = sum(each.span for window in windows for each in window.ranges if each.partition == partition)
+            key = TopicPartition("t", partition)
+            assert spans == ordered[-1].boundaries[key].offset - ordered[0].boundaries[key].offset

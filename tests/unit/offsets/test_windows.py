@@ -1,0 +1,162 @@
+"""Windows, their manifest, and the pre-flight before a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DataLossError,
+    IntervalError,
+    LedgerCorruptError,
+    LogTruncatedError,
+    OffsetsError,
+    ResponseError,
+    TopicChangedError,
+)
+from airflow_kafka_offsets.offsets import preflight
+from airflow_kafka_offsets.offsets.extents import LogExtent
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.snapshots import Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows import seams, window_between, window_id
+from tests.unit.offsets.builders import HOUR_MS, T0, extent, extents, snapshot
+
+
+def start(offsets: dict[int, int], number: int = 1) -> OffsetSnapshot:
+    return snapshot(offsets, at_ms=T0, number=number)
+
+
+def end(offsets: dict[int, int], number: int = 2, log_start: int = 0) -> OffsetSnapshot:
+    return snapshot(offsets, at_ms=T0 + HOUR_MS, number=number, log_start=log_start)
+
+
+def manifest(first: dict[int, int], last: dict[int, int]) -> Manifest:
+    return Manifest.of("loads", window_between(start(first), end(last)))
+
+
+class TestWindow:
+    def test_a_range_runs_from_start_inclusive_to_end_exclusive(self) -> None:
+        """S1."""
+        window = window_between(start({0: 10, 1: 5}), end({0: 30, 1: 5}))
+        assert [(each.start_offset, each.end_offset, each.span) for each in window.ranges] == [(10, 30, 20), (5, 5, 0)]
+
+    def test_its_name_is_its_two_instants(self) -> None:
+        assert window_between(start({0: 1}), end({0: 2})).id == "20261121T060000000Z_20261121T070000000Z"
+
+    def test_a_new_partition_starts_at_its_log_start(self) -> None:
+        """S17, E23: not at zero, not at the latest offset."""
+        added = window_between(start({0: 10}), end({0: 30, 1: 8}, log_start=3)).ranges[1]
+        assert (added.start_offset, added.end_offset, added.start_evidence) == (3, 8, Evidence.NEW_PARTITION)
+
+    def test_an_empty_or_inverted_window_is_refused(self) -> None:
+        with pytest.raises(IntervalError, match="end after its start"):
+            window_id(T0, T0)
+        with pytest.raises(IntervalError, match="end after its start"):
+            window_between(end({0: 1}), start({0: 2}))
+
+    def test_offsets_that_run_backwards_are_refused(self) -> None:
+        with pytest.raises(IntervalError, match="t-0 would start at offset 9 and end at 5"):
+            window_between(start({0: 9}), end({0: 5}))
+
+    def test_a_partition_that_vanished_is_refused(self) -> None:
+        with pytest.raises(TopicChangedError):
+            window_between(start({0: 1, 1: 1}), end({0: 2}))
+
+    def test_snapshots_of_two_isolation_levels_make_no_window(self) -> None:
+        """E15, S9."""
+        other = replace(end({0: 2}), isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        with pytest.raises(ConfigurationError, match="isolation"):
+            window_between(start({0: 1}), other)
+
+    def test_seams_name_gap_and_overlap(self) -> None:
+        one, two = window_between(start({0: 0}), end({0: 10})).ranges, window_between(start({0: 12}), end({0: 20})).ranges
+        assert [str(each) for each in seams([one, two])] == ["t-0: gap of 2 offsets between 10 and 12"]
+        assert "overlap of 8" in str(seams([two, window_between(start({0: 12}), end({0: 30})).ranges])[0])
+
+
+class TestManifest:
+    @given(st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 10**6)), min_size=1, max_size=20))
+    def test_it_reads_back_as_it_was_written(self, ranges: list[tuple[int, int]]) -> None:
+        first = {n: each[0] for n, each in enumerate(ranges)}
+        pinned = manifest(first, {n: each[0] + each[1] for n, each in enumerate(ranges)})
+        content = pinned.to_bytes()
+        assert Manifest.from_bytes(content, pinned.sha256) == pinned
+        assert Manifest.from_bytes(content).to_bytes() == content
+
+    def test_the_same_window_has_the_same_hash(self) -> None:
+        assert manifest({0: 1}, {0: 2}).sha256 == manifest({0: 1}, {0: 2}).sha256
+
+    def test_a_change_after_hashing_is_refused(self) -> None:
+        pinned = manifest({0: 1}, {0: 2})
+        tampered = pinned.to_bytes().replace(b'"end_offset":[2]', b'"end_offset":[3]')
+        with pytest.raises(LedgerCorruptError, match="changed after it was pinned"):
+            Manifest.from_bytes(tampered, pinned.sha256)
+
+    @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"format":1}', b'{"format":2,"topics":{}}'])
+    def test_something_else_is_refused_by_name(self, content: bytes) -> None:
+        with pytest.raises(LedgerCorruptError):
+            Manifest.from_bytes(content)
+
+    def test_only_ranges_that_hold_something_are_read(self) -> None:
+        """S6: empty ranges are kept, and not read."""
+        pinned = manifest({0: 1, 1: 5}, {0: 2, 1: 5})
+        assert len(pinned.ranges) == 2
+        assert [each.partition for each in pinned.non_empty()] == [0]
+
+    def test_it_is_plain_json_with_offsets_as_numbers(self) -> None:
+        fields = json.loads(manifest({0: 1}, {0: 2}).to_bytes())
+        assert fields["topics"]["t"]["start_offset"] == [1]
+
+
+class TestSnapshotFile:
+    def test_it_reads_back_as_it_was_written(self) -> None:
+        stored = snapshot({0: 5, 1: 7}, number=3)
+        assert OffsetSnapshot.from_json(json.loads(json.dumps(stored.to_json()))) == stored
+
+    @pytest.mark.parametrize("fields", [{}, {"format": 99}, {"format": 1}])
+    def test_something_else_is_refused_by_name(self, fields: dict[str, object]) -> None:
+        with pytest.raises(LedgerCorruptError):
+            OffsetSnapshot.from_json(fields)
+
+
+class TestPreflight:
+    def test_a_window_whose_records_are_all_there_passes(self) -> None:
+        preflight.check_ranges(manifest({0: 10}, {0: 30}), extents(extent(0, 10, 30)))
+
+    def test_loss_is_named_with_partitions_and_exact_counts(self) -> None:
+        """S12, E9: before Spark starts."""
+        pinned = manifest({0: 10, 1: 0}, {0: 30, 1: 5})
+        with pytest.raises(DataLossError, match=r"7 of 25 offsets .* t-0: 2 offsets from 10 .* t-1: 5 offsets from 0"):
+            preflight.check_ranges(pinned, extents(extent(0, 12, 99), extent(1, 50, 99)))
+
+    def test_a_range_past_the_end_is_a_truncated_log(self) -> None:
+        """S15, E14."""
+        with pytest.raises(LogTruncatedError, match="t-0 ends at 30, the log at 20"):
+            preflight.check_ranges(manifest({0: 10}, {0: 30}), extents(extent(0, 0, 99, stable=20)))
+
+    def test_a_partition_that_cannot_be_asked_is_an_error(self) -> None:
+        bad = LogExtent("t", 0, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
+        with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):
+            preflight.check_ranges(manifest({0: 10}, {0: 30}), extents(bad))
+
+    def test_another_cluster_is_refused(self) -> None:
+        pinned = manifest({0: 1}, {0: 2})
+        with pytest.raises(TopicChangedError, match="cluster-1"):
+            preflight.check_topics(pinned, "cluster-9", pinned.topics)
+
+    def test_a_deleted_topic_is_refused(self) -> None:
+        with pytest.raises(TopicChangedError, match="no longer exists"):
+            preflight.check_topics(manifest({0: 1}, {0: 2}), "cluster-1", {})
+
+    def test_a_recreated_topic_is_refused(self) -> None:
+        """S16, E24."""
+        pinned = manifest({0: 1}, {0: 2})
+        other = {"t": replace(pinned.topics["t"], topic_id="id-2")}
+        with pytest.raises(TopicChangedError, match="re-created"):
+            preflight.check_topics(pinned, "cluster-1", other)
