@@ -7,6 +7,7 @@ Three forms, one meaning: ``1795240800000`` on the wire, ``2026-11-21T06:00:00.0
 from __future__ import annotations
 
 import re
+from calendar import timegm
 from datetime import UTC, datetime, timedelta
 
 from airflow_kafka_offsets.errors import InstantError
@@ -38,10 +39,9 @@ def instant_ms(moment: datetime | int) -> int:
 def _from_datetime(moment: datetime) -> int:
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise InstantError(f"{moment.isoformat()} has no time zone. Pass an aware datetime, for example in UTC.")
-    whole, rest = divmod(moment - _EPOCH, timedelta(milliseconds=1))
-    if rest:
+    if moment.microsecond % 1000:
         raise InstantError(f"{moment.isoformat()} is finer than a millisecond; Kafka's timestamps are not.")
-    return instant_ms(whole)
+    return instant_ms(timegm(moment.utctimetuple()) * 1000 + moment.microsecond // 1000)
 
 
 def parse_instant(text: str) -> int:

@@ -1,0 +1,44 @@
+# Everything that is made lies in .venv/ (the Python environment) and .local/ (jars, brokers, logs, demo records).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help setup demo lint check test clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## install the package and its tools into .venv; check Java
+	@$(BIN)/python -m dev.java
+
+$(STAMP): pyproject.toml dev/constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is $$($(PYTHON) -V): Python 3.11 or newer is needed, run make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { echo "$(PYTHON) cannot create a virtual environment: install its venv module (Debian: apt-get install python3-venv)"; rm -rf $(VENV); exit 1; }
+	@echo "installing into $(VENV) (some minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev --constraint dev/constraints.txt
+	@touch $@
+
+demo: setup ## load real records into a local Kafka and run the example Dag on them
+	@$(BIN)/python -m dev.demo
+
+lint: setup ## lint, format, types, layers
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+check: lint ## lint and the unit tests
+	@$(BIN)/python -m pytest -q tests/unit
+
+test: lint ## lint and every test, on real services too
+	@$(BIN)/python -m pytest -q tests
+
+clean: ## remove .local and .venv
+	@rm -rf .local $(VENV)

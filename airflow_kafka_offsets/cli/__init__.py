@@ -1,0 +1,1 @@
+"""Commands: ``airflow kafka-offsets …``."""

@@ -1,0 +1,48 @@
+"""Printing rows, and turning errors into one line and an exit code.
+
+0: fine. 1: some partition, group or window is in error. 2: wrong usage.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+
+Row = Mapping[str, Any]
+Command = Callable[[Any], int]
+
+
+def command(function: Command) -> Callable[[Any], None]:
+    """Make a function that returns an exit code a command of Airflow's."""
+
+    @wraps(function)
+    def run(args: Any) -> None:
+        try:
+            code = function(args)
+        except KafkaOffsetsError as error:
+            print(f"airflow kafka-offsets: {error}", file=sys.stderr)
+            code = 2 if isinstance(error, ConfigurationError) else 1
+        if code:
+            sys.exit(code)
+
+    return run
+
+
+def print_rows(rows: Sequence[Row], output: str) -> None:
+    """Print rows as Airflow's commands do; in JSON and YAML numbers stay numbers and unknown is null."""
+    if output == "json":
+        print(json.dumps(rows, indent=2))
+    elif output == "yaml":
+        from airflow.utils import yaml
+
+        print(yaml.dump([dict(row) for row in rows], sort_keys=False), end="")
+    else:
+        from airflow.cli.simple_table import AirflowConsole
+
+        texts = [{name: "-" if value is None else value for name, value in row.items()} for row in rows]
+        AirflowConsole().print_as(texts, output=output)

@@ -1,0 +1,98 @@
+"""Provider metadata as pure data. Airflow reads it while loading itself, so this module imports nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NAME = "Kafka Offsets"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """What Airflow's provider manager discovers: connection type, classes, settings and commands."""
+    return {
+        "package-name": "airflow-kafka-offsets",
+        "name": _NAME,
+        "description": "Exact Kafka offset windows: list offsets, wait on lag, run Spark on pinned ranges with proof.",
+        "integrations": [{"integration-name": _NAME, "tags": ["service"]}],
+        "hooks": [_modules("hooks.kafka_offsets")],
+        "sensors": [_modules("sensors.group_lag", "sensors.window_complete")],
+        "triggers": [_modules("triggers.wait")],
+        "operators": [
+            _modules(
+                "operators.snapshot",
+                "operators.resolve_window",
+                "operators.spark_submit",
+                "operators.verify_window",
+                "operators.commit_offsets",
+            )
+        ],
+        "connection-types": [_CONNECTION_TYPE],
+        "config": _CONFIG,
+        "cli": ["airflow_kafka_offsets.cli.definition.get_cli_commands"],
+    }
+
+
+def _modules(*names: str) -> dict[str, Any]:
+    return {"integration-name": _NAME, "python-modules": [f"airflow_kafka_offsets.{name}" for name in names]}
+
+
+def _choice(label: str, description: str, *choices: str) -> dict[str, Any]:
+    return {
+        "label": label,
+        "description": description,
+        "schema": {"type": ["string", "null"], "enum": [*choices, None]},
+    }
+
+
+def _text(label: str, description: str, **schema: str) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"]} | schema}
+
+
+# Own type: registering "kafka" would replace the kafka provider's hook and form. Its connections work all the same.
+_CONNECTION_TYPE = {
+    "connection-type": "kafka_offsets",
+    "hook-class-name": "airflow_kafka_offsets.hooks.kafka_offsets.KafkaOffsetsHook",
+    "hook-name": _NAME,
+    "ui-field-behaviour": {
+        "hidden-fields": ["schema", "port"],
+        "relabeling": {"host": "Bootstrap servers", "login": "SASL user name", "password": "SASL password"},
+        "placeholders": {"host": "broker-1:9092,broker-2:9092"},
+    },
+    "conn-fields": {
+        "security.protocol": _choice(
+            "Security protocol", "Default PLAINTEXT.", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+        ),
+        "sasl.mechanism": _choice(
+            "SASL mechanism", "For the SASL_ protocols.", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
+        ),
+        "ssl.ca.location": _text("CA certificates", "Path of a PEM file; the system's own by default."),
+        "ssl.certificate.location": _text("Client certificate", "Path of a PEM file, for mutual TLS."),
+        "ssl.key.location": _text("Client key", "Path of a PEM file, for mutual TLS."),
+        "ssl.key.password": _text("Client key password", "Only for an encrypted key.", format="password"),
+    },
+}
+
+_CONFIG = {
+    "kafka_offsets": {
+        "description": "Settings of the Kafka Offsets provider.",
+        "options": {
+            "ledger_root": {
+                "description": (
+                    "Folder of all ledgers, on any store that Airflow's object storage reaches and that can create "
+                    "files exclusively (local disk, S3, GCS, Azure). Operators and commands can name another one."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "s3://aws_default@my-bucket/kafka-ledger",
+                "default": "",
+            },
+            "client_timeout_s": {
+                "description": "Seconds that one question to Kafka may take, with all its retries.",
+                "version_added": "0.1.0",
+                "type": "integer",
+                "example": None,
+                "default": "30",
+            },
+        },
+    }
+}

@@ -1,0 +1,1 @@
+"""Hooks: from an Airflow connection or setting to a client or a ledger."""

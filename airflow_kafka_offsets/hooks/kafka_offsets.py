@@ -1,0 +1,103 @@
+"""The hook: an :class:`OffsetsClient` from an Airflow connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseHook, conf
+
+from airflow_kafka_offsets.client.java_settings import JavaSettings
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+
+class KafkaOffsetsHook(BaseHook):
+    """
+    Asks Kafka for offsets.
+
+    Connections of the kafka provider (type ``kafka``) work as they are: their extra holds librdkafka's keys. So do
+    connections of our own type ``kafka_offsets``: host is ``bootstrap.servers``, login and password are SASL's, and the
+    extra holds the same keys.
+
+    :param kafka_conn_id: connection id.
+    """
+
+    conn_name_attr = "kafka_conn_id"
+    default_conn_name = "kafka_default"
+    conn_type = "kafka_offsets"
+    hook_name = "Kafka Offsets"
+
+    def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.kafka_conn_id = kafka_conn_id
+
+    def get_conn(self) -> OffsetsClient:
+        """A new client; use it as a context manager, or close it."""
+        return OffsetsClient(self.settings(), timeout_s=_timeout_s())
+
+    async def aget_conn(self) -> OffsetsClient:
+        """The same, looked up without blocking an event loop. The client itself blocks: use it in a thread."""
+        connection = await self.aget_connection(self.kafka_conn_id)
+        return OffsetsClient(_settings(connection), timeout_s=_timeout_s())
+
+    def settings(self) -> ClientSettings:
+        """The client's settings.
+
+        :raises ConfigurationError: for an unknown key, by name, or without bootstrap servers.
+        """
+        return _settings(self.get_connection(self.kafka_conn_id))
+
+    def java_settings(self) -> JavaSettings:
+        """The same connection as options of Spark's Kafka reader.
+
+        :raises ConfigurationError: for a key that is unknown or has no counterpart in Java.
+        """
+        connection = self.get_connection(self.kafka_conn_id)
+        with _naming(connection):
+            return JavaSettings.from_config(_keys(connection))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """For the button in Airflow's connection form."""
+        try:
+            with self.get_conn() as client:
+                return True, f"Connected to Kafka cluster {client.cluster_id()}."
+        except KafkaOffsetsError as error:
+            return False, str(error)
+
+
+def _timeout_s() -> float:
+    return float(conf.getint("kafka_offsets", "client_timeout_s"))
+
+
+def _settings(connection: Connection) -> ClientSettings:
+    with _naming(connection):
+        return ClientSettings.from_config(_keys(connection))
+
+
+@contextmanager
+def _naming(connection: Connection) -> Iterator[None]:
+    """Say which connection a setting is wrong in."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(f"Connection {connection.conn_id}: {error}") from error
+
+
+def _keys(connection: Connection) -> dict[str, Any]:
+    """Librdkafka's keys: the extra, and for our own type the form's fields beside it."""
+    extra = {key: value for key, value in connection.extra_dejson.items() if value not in (None, "")}
+    if connection.conn_type != KafkaOffsetsHook.conn_type:
+        return extra
+    host = connection.host if connection.port is None else f"{connection.host}:{connection.port}"
+    fields = {
+        "bootstrap.servers": host if connection.host else None,
+        "sasl.username": connection.login,
+        "sasl.password": connection.password,
+    }
+    return extra | {key: value for key, value in fields.items() if value}

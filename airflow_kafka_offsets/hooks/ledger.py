@@ -1,0 +1,32 @@
+"""Where the ledger is: from an argument or the ``[kafka_offsets] ledger_root`` setting to a :class:`Ledger`."""
+
+from __future__ import annotations
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+
+
+def ledger_root(root: str | None) -> str:
+    """The folder of all ledgers: the argument, else the setting.
+
+    :raises ConfigurationError: when neither is given.
+    """
+    found: str = root or conf.get("kafka_offsets", "ledger_root")
+    if not found:
+        raise ConfigurationError(
+            "Where is the ledger? Pass ledger_root= (for example s3://aws_default@my-bucket/kafka-ledger), or set "
+            "ledger_root in the [kafka_offsets] section of airflow.cfg."
+        )
+    return found
+
+
+def open_ledger(root: str | None, pipeline: str) -> Ledger:
+    """One pipeline's ledger.
+
+    :param root: folder of all ledgers; None for the setting. A connection id may stand before the ``@``.
+    :raises ConfigurationError: when no root is known or the pipeline's name can't name a folder.
+    """
+    return Ledger(ObjectStoragePath(ledger_root(root)), pipeline)

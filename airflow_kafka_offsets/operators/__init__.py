@@ -1,0 +1,1 @@
+"""Operators: snapshot, resolve, load, verify, commit."""

@@ -1,0 +1,73 @@
+"""Tell Kafka's own tools how far the pipeline has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.operators.base import failing_fast
+from airflow_kafka_offsets.operators.window_ref import WindowRef
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class KafkaCommitOffsetsOperator(BaseOperator):
+    """
+    Commits the window's end to a consumer group, so that lag tools see the pipeline.
+
+    Only ever forwards: where the group has committed further already (a later window ran first, or this one runs
+    again), its commit stays. The group must have no active members.
+
+    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param group: group id. (templated)
+    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
+
+    XCom: ``{"group": "...", "committed": 5, "kept": 1}``, both in partitions.
+    """
+
+    template_fields: Sequence[str] = ("window", "group", "kafka_conn_id")
+    ui_color = "#e8f4e0"
+
+    def __init__(
+        self,
+        *,
+        window: Any,
+        group: str,
+        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.window = window
+        self.group = group
+        self.kafka_conn_id = kafka_conn_id
+
+    @failing_fast()
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Commit what lies ahead of the group's commits."""
+        ref = WindowRef.from_json(self.window)
+        manifest = ref.read(ref.ledger()).manifest
+        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
+            ahead = self._ahead(client, manifest)
+            client.commit_offsets(self.group, CommittedOffsets(ahead)).raise_for_errors()
+        kept = len(manifest.ranges) - len(ahead)
+        self.log.info("Group %s: committed %s partitions, %s stood further already", self.group, len(ahead), kept)
+        return {"group": self.group, "committed": len(ahead), "kept": kept}
+
+    def _ahead(self, client: OffsetsClient, manifest: Manifest) -> list[CommittedOffset]:
+        partitions = [TopicPartition(each.topic, each.partition) for each in manifest.ranges]
+        found = client.committed_offsets({self.group: partitions}).raise_for_errors().lookup(self.group)
+        assert found is not None
+        ahead = []
+        for each in manifest.ranges:
+            commit = found.offsets.lookup(each.topic, each.partition)
+            if commit is None or commit.offset is None or commit.offset < each.end_offset:
+                ahead.append(CommittedOffset(each.topic, each.partition, each.end_offset, metadata=manifest.window))
+        return ahead

@@ -1,0 +1,151 @@
+"""Run Spark on exactly the window's records."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.client.java_settings import JavaSettings
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
+from airflow_kafka_offsets.operators.base import failing_fast
+from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION, driver_bundle
+from airflow_kafka_offsets.operators.window_ref import WindowRef
+from airflow_kafka_offsets.resolver import check_readable, now_ms
+from airflow_kafka_offsets.spark import conf as driver
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class KafkaSparkSubmitOperator(SparkSubmitOperator):
+    """
+    A ``SparkSubmitOperator`` whose application reads one pinned window and publishes it once.
+
+    Before Spark starts it checks that every record of the window is still there. It then hands the application the
+    manifest's URI and hash, never the offsets, and the part of this package that a driver needs. Every argument of
+    ``SparkSubmitOperator`` works as it does there.
+
+    A retry, or a second attempt beside the first, reads the same range, and only one of them is published. A run of a
+    window that is published already reads it again, proves that it gives the same rows, and leaves the published ones.
+
+    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param kafka_conn_id: connection id for the pre-flight and for the reader. (templated)
+    :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
+    :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
+        ``application_args``. (templated)
+
+    XCom: ``{"window", "attempt", "published_attempt", "rows", "output"}``.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "kafka_conn_id")
+    ui_color = "#fdebd0"
+
+    def __init__(
+        self,
+        *,
+        window: Any,
+        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        allow_gaps: bool = False,
+        application: str = LOAD_APPLICATION,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(application=application, **kwargs)
+        self.window = window
+        self.kafka_conn_id = kafka_conn_id
+        self.allow_gaps = allow_gaps
+
+    @failing_fast()
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
+        """Pre-flight, submit, and report what is published."""
+        _require_java(self.env_vars or {})
+        ref = WindowRef.from_json(self.window)
+        ledger = ref.ledger()
+        pinned = ref.read(ledger)
+        hook = KafkaOffsetsHook(self.kafka_conn_id)
+        with hook.get_conn() as client:
+            check_readable(client, pinned.manifest)
+        folder = ledger.window(ref.window)
+        attempt = self._begin(folder, context)
+        self._submit(pinned, attempt, hook.java_settings(), context)
+        return self._report(folder, attempt)
+
+    def _begin(self, folder: WindowFolder, context: Context) -> str:
+        started_ms = now_ms()
+        attempt = f"{compact_instant(started_ms)}-{uuid4().hex[:8]}"
+        ti = context["ti"]
+        run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id, "try_number": ti.try_number}
+        folder.record_attempt(attempt, {"started_at": iso_instant(started_ms), "airflow": run})
+        return attempt
+
+    def _submit(self, pinned: PinnedManifest, attempt: str, kafka: JavaSettings, context: Context) -> None:
+        confs = {
+            driver.MANIFEST: pinned.uri,
+            driver.SHA256: pinned.sha256,
+            driver.ATTEMPT: attempt,
+            driver.ALLOW_GAPS: str(self.allow_gaps).lower(),
+        }
+        reader = {f"{driver.PREFIX}{key}": value for key, value in kafka.plain.items()}
+        self.conf = (self.conf or {}) | confs | reader
+        with driver_bundle() as bundle, self._secrets(kafka.secret):
+            self.py_files = ",".join(filter(None, (self.py_files, bundle)))
+            super().execute(context)
+
+    @contextmanager
+    def _secrets(self, secret: Mapping[str, str]) -> Iterator[None]:
+        """Credentials reach the driver through its environment: a conf would show in logs, commands and Spark's UI."""
+        if not secret:
+            yield
+            return
+        if self._deploy_mode == "cluster":
+            raise ConfigurationError(
+                f"Connection {self.kafka_conn_id} has credentials, which reach a driver only in client deploy mode. "
+                "Use deploy_mode='client', or a connection without them and your cluster's own secrets."
+            )
+        os.environ[driver.SECRETS_VARIABLE] = json.dumps(dict(secret))
+        try:
+            yield
+        finally:
+            del os.environ[driver.SECRETS_VARIABLE]
+
+    def _report(self, folder: WindowFolder, attempt: str) -> dict[str, Any]:
+        commit = folder.commit()
+        if commit is None:
+            raise LedgerError(
+                f"Spark ended well, but window {folder.id} is not published. Does {self.application} call publish()?"
+            )
+        if commit.attempt != attempt:
+            self.log.info("Window %s stays as attempt %s published it; %s agreed", folder.id, commit.attempt, attempt)
+        self.log.info("Window %s: %s rows in %s", folder.id, commit.rows, commit.output or "no file (empty window)")
+        return {
+            "window": folder.id,
+            "attempt": attempt,
+            "published_attempt": commit.attempt,
+            "rows": commit.rows,
+            "output": commit.output,
+        }
+
+
+def _require_java(env_vars: Mapping[str, Any]) -> None:
+    """``spark-submit`` is a Java program on this worker, whatever the master.
+
+    :raises ConfigurationError: when there is no Java here.
+    """
+    home = env_vars.get("JAVA_HOME") or os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").is_file():
+        return
+    if home or shutil.which("java") is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
+        raise ConfigurationError(
+            f"spark-submit needs Java 17 or newer on this worker: {where}. Install it or set JAVA_HOME."
+        )

@@ -1,0 +1,95 @@
+"""Prove a window: read = written = log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_kafka_offsets.errors import LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.audit import RunResult, judge
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.operators.base import failing_fast
+from airflow_kafka_offsets.operators.window_ref import WindowRef
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class KafkaVerifyWindowOperator(BaseOperator):
+    """
+    Checks the published attempt of a window against the manifest, and the manifest against its neighbours.
+
+    Three claims: what was read fits the manifest, what was written is what was read, and the window meets the windows
+    before and after it without gap or overlap. The verdict is recorded in the ledger.
+
+    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param allow_gaps: the topics may have offsets without a record, as transactions leave them; False fails on any gap.
+        Compacted topics always may.
+
+    XCom: ``{"window", "attempt", "offsets", "read", "written", "gaps", "outside_window", "verdict", "tiling"}``.
+    """
+
+    template_fields: Sequence[str] = ("window",)
+    ui_color = "#e8f4e0"
+
+    def __init__(self, *, window: Any, allow_gaps: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.window = window
+        self.allow_gaps = allow_gaps
+
+    @failing_fast()
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Judge, record, and fail unless proved."""
+        ref = WindowRef.from_json(self.window)
+        ledger = ref.ledger()
+        manifest = ref.read(ledger).manifest
+        folder = ledger.window(ref.window)
+        result = _published_result(folder)
+        verdict = judge(manifest, result, allow_gaps=self.allow_gaps)
+        tiling = _tiling_around(ledger, manifest)
+        if not verdict.proved or not tiling.tiles:
+            raise UnprovenError(f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}.")
+        folder.record_verified(result.attempt, verdict)
+        self.log.info(
+            "Window %s: %s, %s rows; meets its neighbours; %s rows carry a timestamp outside it",
+            ref.window,
+            verdict,
+            result.rows_written,
+            result.read.outside_window,
+        )
+        return {
+            "window": ref.window,
+            "attempt": result.attempt,
+            "offsets": manifest.span,
+            "read": result.read.count,
+            "written": result.rows_written,
+            "gaps": verdict.gaps,
+            "outside_window": result.read.outside_window,
+            "verdict": str(verdict),
+            "tiling": "tiles",
+        }
+
+
+def _published_result(folder: WindowFolder) -> RunResult:
+    commit = folder.commit()
+    if commit is None:
+        raise UnprovenError(f"Window {folder.id} was never published: run its load first.")
+    result = folder.result(commit.attempt)
+    if result is None:
+        raise LedgerCorruptError(f"Window {folder.id} is published by {commit.attempt}, whose result is missing.")
+    return result
+
+
+def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
+    """The window among those that touch it in time; a window that isn't resolved yet is no gap."""
+    ids = [folder.id for folder in ledger.windows()]
+    at = ids.index(manifest.window)
+    near = [ledger.pinned(name).manifest for name in ids[max(0, at - 1) : at + 2]]
+    return check_tiling(
+        [each for each in near if each.start_ms <= manifest.end_ms and each.end_ms >= manifest.start_ms]
+    )

@@ -1,0 +1,116 @@
+"""The resolver: asks Kafka, remembers in the ledger. Where client and ledger meet; below the Airflow classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError, ResponseError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets import preflight, resolving
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.resolving import Boundaries
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows import window_id
+
+
+def now_ms() -> int:
+    """This machine's clock, Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Resolver:
+    """Resolves each instant of a pipeline once, and every window from two stored snapshots.
+
+    :param client: the cluster to ask.
+    :param ledger: where the answers are kept.
+    :param topics: the pipeline's topics.
+    :param isolation_level: which records count as visible.
+    """
+
+    def __init__(
+        self, client: OffsetsClient, ledger: Ledger, topics: Sequence[str], isolation_level: IsolationLevel
+    ) -> None:
+        if not topics:
+            raise ConfigurationError("A pipeline needs at least one topic; topics is empty.")
+        self._client = client
+        self._ledger = ledger
+        self._topics = sorted(set(topics))
+        self._isolation_level = isolation_level
+
+    def snapshot(self, as_of: AsOf) -> OffsetSnapshot:
+        """The stored snapshot as of something: resolved now, unless it is an instant that was resolved before.
+
+        :raises InstantError: when the instant lies in the future.
+        :raises OffsetsError: when a topic is unknown or a partition can't be asked.
+        :raises TopicChangedError: when the ledger was written by another cluster or topic.
+        """
+        if as_of.timestamp_ms is not None:
+            resolving.refuse_future(as_of.timestamp_ms, now_ms())
+        self._ledger.open(self._topics, self._client.cluster_id(), self._isolation_level)
+        if as_of.timestamp_ms is not None:
+            stored = self._ledger.snapshots.at_instant(as_of.timestamp_ms)
+            if stored is not None:
+                return stored
+        return self._ledger.snapshots.append(self._resolve(as_of))
+
+    def window(self, start_ms: int, end_ms: int) -> PinnedManifest:
+        """The pinned window between two instants.
+
+        :raises IntervalError: when the end isn't after the start.
+        """
+        window_id(start_ms, end_ms)
+        start = self.snapshot(AsOf(AsOfKind.INSTANT, start_ms))
+        end = self.snapshot(AsOf(AsOfKind.INSTANT, end_ms))
+        return self._ledger.pin_window(start, end)
+
+    def _resolve(self, as_of: AsOf) -> OffsetSnapshot:
+        facts = self._facts()
+        partitions = [TopicPartition(each.topic, n) for each in facts.values() for n in range(each.partition_count)]
+        return OffsetSnapshot(
+            as_of=as_of,
+            cluster_id=self._client.cluster_id(),
+            isolation_level=self._isolation_level,
+            resolved_at_ms=now_ms(),
+            topics=facts,
+            boundaries=self._boundaries(as_of, partitions),
+        )
+
+    def _facts(self) -> dict[str, TopicFacts]:
+        facts = self._client.topic_facts(self._topics)
+        error = ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, True, "no such topic on this cluster")
+        missing = [(topic, error) for topic in self._topics if topic not in facts]
+        if missing:
+            raise OffsetsError("Resolving offsets", missing)
+        return facts
+
+    def _boundaries(self, as_of: AsOf, partitions: Sequence[TopicPartition]) -> Boundaries:
+        """The end of the log is asked before anything else: see :mod:`airflow_kafka_offsets.offsets.resolving`."""
+        if as_of.group is not None:
+            commits = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors().lookup(as_of.group)
+            assert commits is not None
+            return resolving.at_commits(self._client.log_extents(partitions), commits.offsets)
+        extents = self._client.log_extents(partitions).raise_for_errors()
+        if as_of.timestamp_ms is not None:
+            spec = OffsetSpec.at(as_of.timestamp_ms)
+            listed = self._client.list_offsets(partitions, spec, isolation_level=self._isolation_level)
+            return resolving.at_instant(extents, listed, self._isolation_level)
+        if as_of.kind is AsOfKind.EARLIEST:
+            return resolving.at_earliest(extents)
+        return resolving.at_latest(extents, self._isolation_level)
+
+
+def check_readable(client: OffsetsClient, manifest: Manifest) -> None:
+    """Pre-flight: refuse a pinned window that can no longer be read exactly, before Spark starts.
+
+    :raises TopicChangedError: another cluster, a topic that is missing or was re-created.
+    :raises DataLossError: records of the window are gone; names partitions and exact counts.
+    :raises LogTruncatedError: the window reaches past the end of the log.
+    """
+    preflight.check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
+    partitions = [TopicPartition(each.topic, each.partition) for each in manifest.non_empty()]
+    preflight.check_ranges(manifest, client.log_extents(partitions))

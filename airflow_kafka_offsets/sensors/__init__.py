@@ -1,0 +1,1 @@
+"""Sensors: tasks that wait until something is true in Kafka."""

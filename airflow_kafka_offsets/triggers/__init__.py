@@ -1,0 +1,1 @@
+"""Triggers: what the triggerer runs while a task is deferred."""

@@ -1,0 +1,42 @@
+"""Load one day of Kafka into Parquet, exactly: the example that ``make demo`` runs.
+
+Needs a Kafka connection ``kafka_default``, a Spark connection ``spark_default``, the setting ``[kafka_offsets]
+ledger_root``, and a Variable ``flights_output`` with the folder of the table.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+
+TOPIC = "flights"
+
+with DAG(
+    dag_id="flights_daily",
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
+    start_date=datetime(2013, 1, 1, tzinfo=timezone.utc),
+    catchup=False,
+    tags=["kafka-offsets"],
+):
+    complete = KafkaWindowCompleteSensor(
+        task_id="complete", topics=TOPIC, idle_after=timedelta(hours=1), deferrable=True, poke_interval=30
+    )
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="flights_daily", topics=TOPIC)
+    load = KafkaSparkSubmitOperator(
+        task_id="load",
+        window=window.output,
+        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        application_args=["--output", "{{ var.value.flights_output }}", "--key-as", "string", "--value-as", "string"],
+        retries=2,
+    )
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+    commit = KafkaCommitOffsetsOperator(task_id="commit", window=window.output, group="flights-daily")
+
+    complete >> window >> load >> verify >> commit

@@ -1,0 +1,18 @@
+"""Wait until a consumer group has read everything, then keep where it stands."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+
+with DAG(dag_id="group_caught_up", schedule=None, tags=["kafka-offsets"]):
+    caught_up = KafkaGroupLagSensor(
+        task_id="caught_up", groups="flights-reader", topics="flights", poke_interval=2, timeout=600, deferrable=True
+    )
+    keep = KafkaOffsetSnapshotOperator(
+        task_id="keep", pipeline="flights_reader", topics="flights", group="flights-reader"
+    )
+
+    caught_up >> keep

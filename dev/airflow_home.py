@@ -1,0 +1,90 @@
+"""An Airflow of its own under ``.local/``: SQLite, the example Dags, and connections to the local broker and Spark.
+
+Set before Airflow is first imported, since it reads its environment then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from dev import LOCAL, ROOT
+from dev.java import java_home
+
+
+def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, str]:
+    """The environment that Airflow and its tasks run in.
+
+    :param home: everything that Airflow, the ledger and Spark make goes there.
+    :param bootstrap_servers: the broker behind ``kafka_default``; None for no such connection.
+    """
+    found = {
+        "AIRFLOW_HOME": str(home / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow' / 'airflow.db'}",
+        "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW_VAR_FLIGHTS_OUTPUT": (home / "output" / "flights").as_uri(),
+        "JAVA_HOME": str(java_home()),
+        "SPARK_CONF_DIR": str(_spark_conf(home)),
+        # spark-submit, and the Python that its workers run, are this environment's own.
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYSPARK_PYTHON": sys.executable,
+        "NO_COLOR": "1",
+    }
+    if bootstrap_servers is not None:
+        extra = {"bootstrap.servers": bootstrap_servers}
+        found["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "extra": extra})
+    return found
+
+
+def _spark_conf(home: Path) -> Path:
+    """Spark's own settings: jars are fetched once for all, and nothing is left outside ``.local/``."""
+    folder = home / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "spark.jars.ivy": LOCAL / "ivy",
+        "spark.local.dir": folder / "scratch",
+        "spark.sql.warehouse.dir": folder / "warehouse",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    lines = (f"{name} {value}\n" for name, value in settings.items())
+    (folder / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def start_migration(variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start creating or upgrading Airflow's database, in a process of its own; wait for it before using Airflow."""
+    Path(variables["AIRFLOW_HOME"]).mkdir(parents=True, exist_ok=True)
+    log = Path(variables["AIRFLOW_HOME"]) / "migrate.log"
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    with log.open("wb") as file:
+        return subprocess.Popen(command, env=os.environ | dict(variables), stdout=file, stderr=subprocess.STDOUT)
+
+
+@contextmanager
+def output_to(log: Path) -> Iterator[None]:
+    """Send what this process and its children print to a file: tasks that run in-process print their whole logs."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)

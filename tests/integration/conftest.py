@@ -1,0 +1,73 @@
+"""One real broker for all integration tests, and what tests do to it: make topics, produce records."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import Protocol
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+
+from dev.kafka import Broker, BrokerSettings
+
+USERS = {"admin": "admin-secret", "alice": "alice-secret"}
+
+Record = tuple[int | None, bytes | None, bytes | None]
+"""Timestamp (Unix milliseconds; None: now), key, value."""
+
+
+class MakeTopic(Protocol):
+    def __call__(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """Name of a new topic that no other test knows. It exists, with a leader for each partition, on return."""
+
+
+class Produce(Protocol):
+    def __call__(self, topic: str, partition: int, records: Iterable[Record]) -> list[int]:
+        """Offsets of the records, once the broker has acknowledged them all. One record after the other."""
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """The broker of this session, with a second listener for :data:`USERS`. Tests that stop it start their own."""
+    with Broker(BrokerSettings(name="tests", users=USERS)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(broker: Broker) -> Iterator[KafkaAdminClient]:
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(admin: KafkaAdminClient, request: pytest.FixtureRequest) -> MakeTopic:
+    """Makes topics; their names start with the test's name, so that a broker's log reads well."""
+    prefix = "".join(each if each.isalnum() else "-" for each in request.node.name)[:80]
+    numbers = itertools.count(1)
+
+    def make(partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        name = f"{prefix}-{os.urandom(3).hex()}-{next(numbers)}"
+        options = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(config or {})}
+        admin.create_topics({name: options}, wait_for_metadata=True)
+        return name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def produce(broker: Broker) -> Iterator[Produce]:
+    """Produces records to one partition of a topic of the session's broker."""
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+
+        def send(topic: str, partition: int, records: Iterable[Record]) -> list[int]:
+            sent = [
+                producer.send(topic, partition=partition, timestamp_ms=timestamp_ms, key=key, value=value)
+                for timestamp_ms, key, value in records
+            ]
+            producer.flush()
+            return [each.get(timeout=10).offset for each in sent]
+
+        yield send

@@ -1,0 +1,66 @@
+"""The demo's records. The CSV comes from a package registry, so this needs the network once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, date, datetime
+
+import pytest
+
+from dev import flights
+from dev.flights import Flight
+
+
+@pytest.fixture(scope="module")
+def all_flights() -> list[Flight]:
+    return list(flights.flights())
+
+
+class TestFlights:
+    def test_are_336776(self, all_flights: list[Flight]) -> None:
+        assert len(all_flights) == flights.FLIGHTS == 336_776
+
+    def test_are_in_order_of_scheduled_departure(self, all_flights: list[Flight]) -> None:
+        departures = [flight.scheduled_departure_ms for flight in all_flights]
+        assert departures == sorted(departures)
+
+    def test_of_winter_and_summer_leave_in_utc(self, all_flights: list[Flight]) -> None:
+        first, summer = all_flights[0], _first_of(all_flights, month=7, day=1, sched_dep_time=600)
+        assert _utc(first) == datetime(2013, 1, 1, 10, 15, tzinfo=UTC)
+        assert _utc(summer) == datetime(2013, 7, 1, 10, 0, tzinfo=UTC)
+
+    @pytest.mark.parametrize(("month", "day", "hour"), [(3, 9, 11), (3, 10, 10), (11, 2, 10), (11, 3, 11)])
+    def test_around_the_changes_of_the_clock_follow_daylight_saving(
+        self, all_flights: list[Flight], month: int, day: int, hour: int
+    ) -> None:
+        assert _utc(_first_of(all_flights, month=month, day=day, hour=6)).hour == hour
+
+    def test_agree_with_the_hour_that_the_csv_gives_in_utc(self, all_flights: list[Flight]) -> None:
+        hours = (_utc(flight).strftime("%Y-%m-%dT%H:00:00Z") for flight in all_flights)
+        assert all(hour == flight.columns["time_hour"] for hour, flight in zip(hours, all_flights, strict=True))
+
+    def test_without_a_tail_number_have_no_key(self, all_flights: list[Flight]) -> None:
+        assert sum(flight.tail_number is None for flight in all_flights) == 2_512
+
+    def test_that_never_left_have_no_departure_time(self, all_flights: list[Flight]) -> None:
+        assert sum(flight.columns["dep_time"] is None for flight in all_flights) == 8_255
+
+    def test_have_every_column(self, all_flights: list[Flight]) -> None:
+        assert {len(flight.columns) for flight in all_flights} == {19}
+
+
+class TestCountByUtcDay:
+    def test_agrees_with_the_timestamps_of_the_records(self, all_flights: list[Flight]) -> None:
+        days = Counter(_utc(flight).date() for flight in all_flights)
+        assert flights.count_by_utc_day(days) == days
+
+    def test_is_zero_on_a_day_without_flights(self) -> None:
+        assert flights.count_by_utc_day([date(2012, 12, 31)]) == {date(2012, 12, 31): 0}
+
+
+def _utc(flight: Flight) -> datetime:
+    return datetime.fromtimestamp(flight.scheduled_departure_ms / 1000, UTC)
+
+
+def _first_of(flights: list[Flight], **columns: int) -> Flight:
+    return next(each for each in flights if columns.items() <= each.columns.items())
