@@ -1,0 +1,118 @@
+"""Fan-out: ask every broker for its own pieces at the same time, and again for those pieces alone that may still come.
+
+A piece is a partition or a group. Pieces are sharded by the broker that answers for them (leader or coordinator). Each
+shard goes its own way from there: its request, its back-off, its new look-up, its next request. No shard waits for
+another one, so that a hung broker costs its own pieces time, and nobody else's. What a piece came back with last is its
+result.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
+from airflow_kafka_offsets.client.response_errors import (
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    is_stale,
+    named_error,
+)
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
+
+P = TypeVar("P", bound=Hashable)
+R = TypeVar("R")
+
+
+class Places(Protocol[P]):
+    """Who answers for a piece; remembers what it was told."""
+
+    async def locate(self, pieces: Collection[P], deadline: Deadline) -> Mapping[P, int | ResponseError]:
+        """The broker of each piece, or why there is none."""
+
+    def forget(self, pieces: Iterable[P]) -> None:
+        """Ask anew the next time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[P, R]):
+    """What is asked of each shard.
+
+    :param ask: asks one broker for some pieces; a piece may be missing from its answer.
+    :param error_of: the error that a result carries, if it is worth another attempt to get rid of it.
+    :param failed: the result of a piece for which there is only an error.
+    """
+
+    ask: Callable[[NodeId, list[P], Deadline], Awaitable[Mapping[P, R]]]
+    error_of: Callable[[R], ResponseError | None]
+    failed: Callable[[P, ResponseError], R]
+
+
+class FanOut(Generic[P, R]):
+    """One call: pieces in, a result for each of them out, by the deadline."""
+
+    def __init__(self, transport: Transport, places: Places[P], question: Question[P, R], deadline: Deadline) -> None:
+        self._transport = transport
+        self._places = places
+        self._question = question
+        self._deadline = deadline
+        self._results: dict[P, R] = {}
+
+    async def run(self, pieces: Iterable[P]) -> dict[P, R]:
+        """A result for every piece.
+
+        :raises ClusterUnreachableError: when no broker at all could say where to ask.
+        :raises AuthenticationError: when a broker refused the credentials.
+        """
+        await self._settle(list(dict.fromkeys(pieces)), 0)
+        return self._results
+
+    async def _settle(self, pieces: Collection[P], attempt: int) -> None:
+        try:
+            places = await self._places.locate(pieces, self._deadline)
+        except ClusterUnreachableError:
+            if attempt == 0:
+                raise
+            return  # these pieces keep their last error, and the others what they were told
+        shards: dict[int, list[P]] = defaultdict(list)
+        homeless = []
+        for piece in pieces:
+            place = places[piece]
+            if isinstance(place, ResponseError):
+                self._results[piece] = self._question.failed(piece, place)
+                if place.retriable and place.code != UNKNOWN_TOPIC_OR_PARTITION:
+                    homeless.append(piece)
+            else:
+                shards[place].append(piece)
+        works = [partial(self._ask_shard, node, shard, attempt) for node, shard in shards.items()]
+        await self._transport.gather([*works, partial(self._again, homeless, attempt)])
+
+    async def _ask_shard(self, node: int, pieces: list[P], attempt: int) -> None:
+        try:
+            answer = await self._question.ask(node, pieces, self._transport.attempt(self._deadline))
+        except RequestFailedError as failed:
+            answer = {piece: self._question.failed(piece, failed.error) for piece in pieces}
+        retry = []
+        for piece in pieces:
+            result = answer[piece] if piece in answer else self._question.failed(piece, _left_out(node))
+            self._results[piece] = result
+            error = self._question.error_of(result)
+            if error is not None and error.retriable:
+                retry.append(piece)
+                if is_stale(error):
+                    self._places.forget([piece])
+        await self._again(retry, attempt)
+
+    async def _again(self, pieces: Collection[P], attempt: int) -> None:
+        pause = backoff_s(attempt)
+        if pieces and self._deadline.allows(pause):
+            await self._transport.sleep(pause)
+            await self._settle(pieces, attempt + 1)
+
+
+def _left_out(node: int) -> ResponseError:
+    return named_error(UNKNOWN_SERVER_ERROR, f"broker {node} left it out of its answer")

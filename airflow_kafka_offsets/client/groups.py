@@ -1,0 +1,121 @@
+"""Groups: which groups there are, of which kind and state (ListGroups, key 16).
+
+A coordinator lists the groups that it coordinates: one group is looked up at its own coordinator, and all groups are
+the lists of all brokers together. OffsetFetch can't tell an unknown group from one that never committed (E19), and
+DescribeGroups before 4.0 can't tell it from a KIP-848 group; this list can, in all versions. Versions: 4 knows states
+(KIP-518), 5 types (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsRequest
+
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.fan_out import FanOut, Places, Question
+from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.errors import ResponseError
+
+_CONSUMER_PROTOCOLS = ("consumer", "")
+"""Groups of consumers, and groups that only commit; Kafka Connect's and others' name their own."""
+_CONSUMER_TYPES = ("classic", "consumer", None)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group that exists.
+
+    :param group: group id.
+    :param protocol_type: ``consumer``, ``connect``, …; empty for a group that only commits.
+    :param state: ``Stable``, ``Empty``, …; None from brokers before 2.6.
+    :param group_type: ``classic``, ``consumer`` (KIP-848), ``share``, …; None from brokers before 3.8.
+    """
+
+    group: str
+    protocol_type: str
+    state: str | None = None
+    group_type: str | None = None
+
+    @property
+    def consumes(self) -> bool:
+        """Whether it is a group of consumers that commit offsets."""
+        kind = None if self.group_type is None else self.group_type.lower()
+        return self.protocol_type in _CONSUMER_PROTOCOLS and kind in _CONSUMER_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGroups:
+    """The groups that one broker coordinates.
+
+    :param groups: by group id; empty when in error.
+    :param error: why it couldn't list them.
+    """
+
+    groups: Mapping[str, ListedGroup]
+    error: ResponseError | None = None
+
+
+def parse_list_groups(response: Any) -> BrokerGroups:
+    """The groups of one broker."""
+    listed = (
+        ListedGroup(each.group_id, each.protocol_type, each.group_state or None, each.group_type or None)
+        for each in response.groups
+    )
+    return BrokerGroups({each.group: each for each in listed}, response_error(response.error_code))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLookup:
+    """Whether a group exists.
+
+    :param group: group id.
+    :param listed: the group; None when its coordinator doesn't know it.
+    :param error: why that can't be said.
+    """
+
+    group: str
+    listed: ListedGroup | None = None
+    error: ResponseError | None = None
+
+
+class _Itself:
+    """The :class:`~.fan_out.Places` of brokers: each answers for itself."""
+
+    async def locate(self, pieces: Collection[int], deadline: Deadline) -> Mapping[int, int | ResponseError]:
+        return {node: node for node in pieces}
+
+    def forget(self, pieces: Iterable[int]) -> None:
+        pass
+
+
+async def fetch_groups(transport: Transport, brokers: Collection[int], deadline: Deadline) -> dict[int, BrokerGroups]:
+    """The groups of each broker, all asked at the same time."""
+
+    async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
+        return {broker: await _ask_broker(transport, node, attempt) for broker in brokers}
+
+    question = Question(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
+    places: Places[int] = _Itself()
+    return await FanOut(transport, places, question, deadline).run(brokers)
+
+
+async def find_groups(
+    transport: Transport, coordinators: Places[str], groups: Collection[str], deadline: Deadline
+) -> dict[str, GroupLookup]:
+    """Whether these groups exist, asked of their coordinators at the same time."""
+
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupLookup]:
+        answer = await _ask_broker(transport, node, attempt)
+        return {group: GroupLookup(group, answer.groups.get(group), answer.error) for group in groups}
+
+    question = Question(ask, lambda found: found.error, lambda group, error: GroupLookup(group, error=error))
+    return await FanOut(transport, coordinators, question, deadline).run(groups)
+
+
+async def _ask_broker(transport: Transport, node: NodeId, attempt: Deadline) -> BrokerGroups:
+    version = await transport.version(node, ListGroupsRequest, attempt)
+    return parse_list_groups(await transport.send(node, ListGroupsRequest[version](), attempt))

@@ -1,0 +1,72 @@
+"""Leaders: which broker leads a partition, as the last metadata said; the fan-out's places of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata, fetch_metadata
+from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION, named_error
+from airflow_kafka_offsets.client.transport import Transport
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+
+class Leaders:
+    """Leaders of partitions, remembered between calls: a stale one is told by its broker, and forgotten then."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
+
+    async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
+        """Fresh metadata of some topics or of all, and their leaders kept.
+
+        :raises ClusterUnreachableError: when no broker answers by the deadline.
+        """
+        metadata = await fetch_metadata(self._transport, topics, deadline)
+        for topic in metadata:
+            self._leaders[topic.topic] = {each.partition: each for each in topic.partitions}
+        return metadata
+
+    async def locate(
+        self, pieces: Collection[TopicPartition], deadline: Deadline
+    ) -> Mapping[TopicPartition, int | ResponseError]:
+        """The leader of each partition, or why there is none.
+
+        :raises ClusterUnreachableError: when metadata is needed and no broker answers by the deadline.
+        """
+        unknown = {piece.topic for piece in pieces if self._leader(piece) is None}
+        fresh = await self.describe(unknown, deadline) if unknown else TopicsMetadata(None)
+        places: dict[TopicPartition, int | ResponseError] = {}
+        for piece in pieces:
+            leader = self._leader(piece)
+            places[piece] = _why_not(piece, fresh.lookup(piece.topic)) if leader is None else leader
+        return places
+
+    def forget(self, pieces: Iterable[TopicPartition]) -> None:
+        """Ask for their topics' metadata anew the next time."""
+        for piece in pieces:
+            self._leaders.get(piece.topic, {}).pop(piece.partition, None)
+
+    def _leader(self, piece: TopicPartition) -> int | None:
+        known = self._leaders.get(piece.topic, {}).get(piece.partition)
+        return None if known is None else known.leader
+
+    def epoch(self, piece: TopicPartition) -> int | None:
+        """The leader's epoch, to be sent along: a broker that knows better says so instead of answering (E28)."""
+        known = self._leaders.get(piece.topic, {}).get(piece.partition)
+        return None if known is None else known.leader_epoch
+
+
+def _why_not(piece: TopicPartition, topic: TopicMetadata | None) -> ResponseError:
+    if topic is None:
+        return named_error(UNKNOWN_TOPIC_OR_PARTITION, f"the metadata of topic {piece.topic} does not mention it")
+    if topic.error is not None:
+        return topic.error
+    for each in topic.partitions:
+        if each.partition == piece.partition and each.error is not None:
+            return each.error
+    return named_error(
+        UNKNOWN_TOPIC_OR_PARTITION, f"topic {piece.topic} has {len(topic.partitions)} partitions, counted from 0"
+    )

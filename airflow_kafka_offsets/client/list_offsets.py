@@ -1,0 +1,146 @@
+"""ListOffsets (key 2): the offset that satisfies a spec, asked of each partition's leader.
+
+Versions: 1 looks up timestamps, 2 knows isolation levels (KIP-98), 4 leader epochs (KIP-320), 5 OFFSET_NOT_AVAILABLE
+(KIP-207), 7 max-timestamp (KIP-734), 8 earliest-local (KIP-405), 9 latest-tiered (KIP-1005), 10 a timeout for remote
+storage (KIP-1075). A request carries one spec and no partition twice, which brokers refuse as INVALID_REQUEST (E40).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.leaders import Leaders
+from airflow_kafka_offsets.client.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
+
+_WIRE_TIMESTAMPS = {
+    SpecKind.LATEST: -1,
+    SpecKind.EARLIEST: -2,
+    SpecKind.MAX_TIMESTAMP: -3,
+    SpecKind.EARLIEST_LOCAL: -4,
+    SpecKind.LATEST_TIERED: -5,
+}
+_FLOORS = {
+    # Version 0 answers a timestamp with the start of a log segment, which is another question's answer.
+    SpecKind.TIMESTAMP: 1,
+    SpecKind.MAX_TIMESTAMP: 7,
+    SpecKind.EARLIEST_LOCAL: 8,
+    SpecKind.LATEST_TIERED: 9,
+}
+"""The first version that knows a kind. ``read_committed`` needs no floor: brokers that are too old for isolation levels
+are too old for transactions, and their last stable offset is the high watermark."""
+
+Epochs = Callable[[TopicPartition], int | None]
+
+
+def list_offsets_request(
+    partitions: Iterable[TopicPartition],
+    spec: OffsetSpec,
+    isolation_level: IsolationLevel,
+    *,
+    epochs: Epochs,
+    timeout_ms: int,
+    version: int,
+) -> Any:
+    """A request for one leader.
+
+    :param epochs: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
+    :param timeout_ms: what the broker may spend on remote storage (v10+); 0 would mean its own default.
+    """
+    timestamp = _WIRE_TIMESTAMPS[spec.kind] if spec.timestamp_ms is None else spec.timestamp_ms
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+
+    def partition(piece: TopicPartition) -> Any:
+        epoch = epochs(piece)
+        return topic_class.ListOffsetsPartition(
+            partition_index=piece.partition, current_leader_epoch=-1 if epoch is None else epoch, timestamp=timestamp
+        )
+
+    return ListOffsetsRequest[version](
+        isolation_level=int(isolation_level is IsolationLevel.READ_COMMITTED),
+        topics=[
+            topic_class(name=topic, partitions=[partition(each) for each in pieces])
+            for topic, pieces in by_topic(partitions).items()
+        ],
+        timeout_ms=max(1, timeout_ms),
+    )
+
+
+def parse_list_offsets(response: Any, spec: OffsetSpec) -> dict[TopicPartition, ListedOffset]:
+    """The answers of one leader."""
+    listed = (_listed(topic.name, each, spec) for topic in response.topics for each in topic.partitions)
+    return {TopicPartition(each.topic, each.partition): each for each in listed}
+
+
+def _listed(topic: str, answer: Any, spec: OffsetSpec) -> ListedOffset:
+    error = response_error(answer.error_code)
+    if error is not None:
+        return failed_listing(TopicPartition(topic, answer.partition_index), spec, error)
+    old_style = answer.old_style_offsets
+    offset = _or_none(old_style[0] if old_style else answer.offset)
+    timestamp_ms = _or_none(answer.timestamp)
+    return ListedOffset(
+        topic,
+        answer.partition_index,
+        spec,
+        _outcome(spec, offset, timestamp_ms),
+        offset,
+        timestamp_ms,
+        _or_none(answer.leader_epoch),
+    )
+
+
+def _outcome(spec: OffsetSpec, offset: int | None, timestamp_ms: int | None) -> ListOutcome:
+    if offset is None:
+        return ListOutcome.NO_RECORD
+    if spec.timestamp_ms is not None and timestamp_ms is not None and timestamp_ms < spec.timestamp_ms:
+        return ListOutcome.OLDER_THAN_ASKED
+    return ListOutcome.FOUND
+
+
+def _or_none(number: int | None) -> int | None:
+    return None if number is None or number < 0 else number
+
+
+def failed_listing(piece: TopicPartition, spec: OffsetSpec, error: ResponseError) -> ListedOffset:
+    """The element of a partition for which there is only an error."""
+    return ListedOffset(piece.topic, piece.partition, spec, ListOutcome.ERROR, error=error)
+
+
+async def fetch_list_offsets(
+    transport: Transport,
+    leaders: Leaders,
+    partitions: Iterable[TopicPartition],
+    spec: OffsetSpec,
+    isolation_level: IsolationLevel,
+    deadline: Deadline,
+) -> ListedOffsets:
+    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+
+    async def ask(
+        node: NodeId, pieces: list[TopicPartition], attempt: Deadline
+    ) -> Mapping[TopicPartition, ListedOffset]:
+        version = await transport.version(node, ListOffsetsRequest, attempt, at_least=_FLOORS.get(spec.kind, 0))
+        request = list_offsets_request(
+            pieces,
+            spec,
+            isolation_level,
+            epochs=leaders.epoch,
+            timeout_ms=attempt.remaining_ms(),
+            version=version,
+        )
+        return parse_list_offsets(await transport.send(node, request, attempt), spec)
+
+    question = Question(ask, lambda listed: listed.error, lambda piece, error: failed_listing(piece, spec, error))
+    results = await FanOut(transport, leaders, question, deadline).run(partitions)
+    return ListedOffsets(results.values())

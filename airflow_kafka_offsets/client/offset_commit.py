@@ -1,0 +1,114 @@
+"""OffsetCommit (key 8): write a group's offsets, asked of its coordinator.
+
+Written as an administrator writes them: without a member id and generation, which Kafka takes only while the group has
+no active members. Versions: 2 is the first without timestamps of the client's own, 6 knows leader epochs (KIP-320);
+10 replaces topic names by topic ids, and this client stops at 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka.protocol.consumer import OffsetCommitRequest
+
+from airflow_kafka_offsets.client.coordinators import Coordinators
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.offset_fetch import passing_error
+from airflow_kafka_offsets.client.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_OLDEST, _NEWEST = 2, 9
+_HAS_MEMBERS = frozenset({22, 25, 27, 113})
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and STALE_MEMBER_EPOCH: what a group with active members
+says to a commit that comes from none of them, classic or KIP-848."""
+
+
+class WrittenOffsets(CommittedOffsets):
+    """What became of each commit: the offset as written, or the error."""
+
+    asked = "Committing offsets"
+    __slots__ = ()
+
+
+def offset_commit_request(group: str, offsets: CommittedOffsets, version: int) -> Any:
+    """A request for one group.
+
+    :raises ConfigurationError: when an element has no offset.
+    """
+    topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
+
+    def partition(piece: TopicPartition) -> Any:
+        commit = offsets.lookup(*piece)
+        if commit is None or commit.offset is None:
+            raise ConfigurationError(f"No offset is given for {piece}: an unknown offset can't be committed.")
+        return topic_class.OffsetCommitRequestPartition(
+            partition_index=commit.partition,
+            committed_offset=commit.offset,
+            committed_leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
+            committed_metadata=commit.metadata,
+        )
+
+    return OffsetCommitRequest[version](
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[
+            topic_class(name=topic, partitions=[partition(each) for each in pieces])
+            for topic, pieces in by_topic(offsets.partitions()).items()
+        ],
+    )
+
+
+def parse_offset_commit(offsets: CommittedOffsets, response: Any) -> WrittenOffsets:
+    """What became of each commit that the coordinator mentions."""
+    return WrittenOffsets(
+        _written(offsets, TopicPartition(topic.name, each.partition_index), response_error(each.error_code))
+        for topic in response.topics
+        for each in topic.partitions
+    )
+
+
+def _written(offsets: CommittedOffsets, piece: TopicPartition, error: ResponseError | None) -> CommittedOffset:
+    asked = offsets.lookup(*piece)
+    if error is not None or asked is None:
+        return CommittedOffset(piece.topic, piece.partition, error=error)
+    return asked
+
+
+def refuse_active_group(group: str, written: CommittedOffsets) -> None:
+    """Turn Kafka's word for it into ours.
+
+    :raises CommitRefusedError: when the group has active members.
+    """
+    for each in written:
+        if each.error is not None and each.error.code in _HAS_MEMBERS:
+            raise CommitRefusedError(
+                f"Group {group} has active members, so that Kafka refused to commit offsets for it ({each.error}). "
+                "Stop its consumers, wait until the group is empty (their session times out), and commit again."
+            )
+
+
+async def send_commit(
+    transport: Transport, coordinators: Coordinators, group: str, offsets: CommittedOffsets, deadline: Deadline
+) -> WrittenOffsets:
+    """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
+
+    def failed(_: str, error: ResponseError) -> WrittenOffsets:
+        return WrittenOffsets(_written(offsets, piece, error) for piece in offsets.partitions())
+
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
+        version = await transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=_NEWEST)
+        response = await transport.send(node, offset_commit_request(group, offsets, version), attempt)
+        return {group: parse_offset_commit(offsets, response)}
+
+    def passing(written: WrittenOffsets) -> ResponseError | None:
+        return passing_error(GroupOffsets(group, written))
+
+    results = await FanOut(transport, coordinators, Question(ask, passing, failed), deadline).run([group])
+    return results[group]

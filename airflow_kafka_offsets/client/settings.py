@@ -1,0 +1,243 @@
+"""Client settings: how to reach a cluster, from the keys of librdkafka that Airflow's Kafka connections carry.
+
+A connection is shared with consumers and producers, so that keys which concern only them are accepted and have no
+effect here. Any other key is refused by name: a misspelt ``ssl.ca.loction`` must not turn into a plain connection.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from airflow_kafka_offsets.errors import ConfigurationError
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+KERBEROS = "GSSAPI"
+DEFAULT_CLIENT_ID = "airflow-kafka-offsets"
+
+_ALIASES = {"metadata.broker.list": "bootstrap.servers", "sasl.mechanisms": "sasl.mechanism"}
+
+# One string of words each: lists of a hundred quoted strings, one a line, would be all there is to see in this file.
+USED_KEYS = frozenset(
+    """
+    bootstrap.servers client.id security.protocol socket.timeout.ms request.timeout.ms
+    sasl.mechanism sasl.username sasl.password sasl.kerberos.service.name
+    ssl.ca.location ssl.certificate.location ssl.key.location ssl.key.password
+    ssl.endpoint.identification.algorithm enable.ssl.certificate.verification
+    """.split()  # noqa: SIM905
+)
+
+IGNORED_KEYS = frozenset(
+    """
+    group.id group.instance.id group.protocol group.remote.assignor partition.assignment.strategy
+    session.timeout.ms heartbeat.interval.ms max.poll.interval.ms max.poll.records coordinator.query.interval.ms
+    auto.offset.reset enable.auto.commit auto.commit.interval.ms enable.auto.offset.store enable.partition.eof
+    isolation.level fetch.min.bytes fetch.max.bytes fetch.message.max.bytes max.partition.fetch.bytes fetch.wait.max.ms
+    fetch.error.backoff.ms fetch.queue.backoff.ms queued.min.messages queued.max.messages.kbytes check.crcs
+    allow.auto.create.topics client.rack
+    acks request.required.acks compression.type compression.codec compression.level linger.ms queue.buffering.max.ms
+    queue.buffering.max.messages queue.buffering.max.kbytes batch.size batch.num.messages retries
+    message.send.max.retries message.max.bytes message.timeout.ms delivery.timeout.ms enable.idempotence
+    transactional.id transaction.timeout.ms partitioner sticky.partitioning.linger.ms
+    max.in.flight max.in.flight.requests.per.connection
+    retry.backoff.ms retry.backoff.max.ms reconnect.backoff.ms reconnect.backoff.max.ms connections.max.idle.ms
+    metadata.max.age.ms metadata.recovery.strategy topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse
+    socket.keepalive.enable socket.nagle.disable socket.connection.setup.timeout.ms socket.send.buffer.bytes
+    socket.receive.buffer.bytes socket.max.fails broker.address.family broker.address.ttl client.dns.lookup
+    api.version.request api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback
+    receive.message.max.bytes log.connection.close log_level debug statistics.interval.ms enable.metrics.push
+    error_cb stats_cb throttle_cb log_cb logger on_commit
+    sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    """.split()  # noqa: SIM905
+)
+"""Keys that concern consuming, producing, or the tuning and logging of a client that isn't used here. Kerberos
+principal and keytab are the ticket cache's business (``airflow kerberos``)."""
+
+REFUSED_KEYS = {
+    "ssl.ca.pem": "write the certificates to a file and name it in ssl.ca.location",
+    "ssl.certificate.pem": "write the certificate to a file and name it in ssl.certificate.location",
+    "ssl.key.pem": "write the key to a file and name it in ssl.key.location",
+    "ssl.keystore.location": "convert the keystore to PEM and use ssl.certificate.location and ssl.key.location",
+    "ssl.truststore.location": "convert the truststore to PEM and use ssl.ca.location",
+    "ssl.crl.location": "revocation lists are not supported",
+    "sasl.jaas.config": "use sasl.username and sasl.password",
+    "oauth_cb": "OAUTHBEARER is not supported",
+    "sasl.oauthbearer.method": "OAUTHBEARER is not supported",
+    "sasl.oauthbearer.config": "OAUTHBEARER is not supported",
+}
+
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+)(?::(?P<port>\d{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """How a TLS connection is secured. Paths are files on this machine, in PEM.
+
+    :param ca_location: certificate authorities to trust; None means the system's.
+    :param certificate_location: this client's certificate chain; None means no client certificate.
+    :param key_location: its private key; None when the key is in the certificate's file.
+    :param key_password: the private key's password.
+    :param verify_certificate: check the broker's certificate at all.
+    :param verify_hostname: check that it is issued for the broker's host name.
+    """
+
+    ca_location: str | None = None
+    certificate_location: str | None = None
+    key_location: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify_certificate: bool = True
+    verify_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
+    """Who the client says it is.
+
+    :param mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or ``GSSAPI``.
+    :param username: for all but GSSAPI.
+    :param password: for all but GSSAPI.
+    :param kerberos_service_name: the brokers' Kerberos service, for GSSAPI.
+    """
+
+    mechanism: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    kerberos_service_name: str = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """How to reach a cluster. Secrets stay out of ``repr``.
+
+    :param bootstrap_servers: ``host:port`` of brokers to ask first.
+    :param security_protocol: one of :data:`SECURITY_PROTOCOLS`.
+    :param tls: set for SSL and SASL_SSL.
+    :param sasl: set for SASL_PLAINTEXT and SASL_SSL.
+    :param client_id: what brokers write into their request logs and quotas.
+    :param request_timeout_s: how long one broker may take for one answer; None means half of the call's deadline, which
+        leaves time to ask the next leader when a broker hangs.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    security_protocol: str = "PLAINTEXT"
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
+    client_id: str = DEFAULT_CLIENT_ID
+    request_timeout_s: float | None = None
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self:
+        """Read librdkafka-style keys, as in the ``extra`` of an Airflow Kafka connection.
+
+        :raises ConfigurationError: naming the key that is missing, unknown or has an impossible value.
+        """
+        keys = known_keys(config)
+        protocol = security_protocol(keys)
+        return cls(
+            bootstrap_servers=bootstrap_servers(keys),
+            security_protocol=protocol,
+            tls=_tls(keys) if protocol.endswith("SSL") else None,
+            sasl=sasl_settings(keys) if protocol.startswith("SASL") else None,
+            client_id=keys.get("client.id") or DEFAULT_CLIENT_ID,
+            request_timeout_s=_request_timeout_s(keys),
+        )
+
+
+def known_keys(config: Mapping[str, object]) -> dict[str, str]:
+    """The keys that have an effect, under one name each and as text.
+
+    :raises ConfigurationError: for a key that is unknown, or known and not supported.
+    """
+    keys = {_ALIASES.get(key, key): value for key, value in config.items()}
+    for key in keys:
+        if key not in USED_KEYS and key not in IGNORED_KEYS:
+            raise ConfigurationError(_refusal(key))
+    return {key: str(keys[key]).strip() for key in USED_KEYS & keys.keys() if keys[key] not in (None, "")}
+
+
+def _refusal(key: str) -> str:
+    if key in REFUSED_KEYS:
+        return f"The Kafka connection sets {key}, which can't be used here: {REFUSED_KEYS[key]}."
+    nearest = difflib.get_close_matches(key, USED_KEYS | IGNORED_KEYS, n=1)
+    hint = f" Did you mean {nearest[0]}?" if nearest else ""
+    return f"The Kafka connection sets {key}, which is no key of librdkafka that is known here.{hint}"
+
+
+def bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
+    """The brokers to ask first.
+
+    :raises ConfigurationError: when there are none, or one is no ``host:port``.
+    """
+    servers = tuple(each.strip() for each in keys.get("bootstrap.servers", "").split(",") if each.strip())
+    if not servers:
+        raise ConfigurationError('The Kafka connection has no bootstrap.servers. Set it to "host:port,host:port".')
+    for server in servers:
+        match = _ADDRESS.fullmatch(server)
+        if match is None or int(match["port"] or 9092) not in range(1, 65536):
+            raise ConfigurationError(f"bootstrap.servers holds {server!r}, which is not host:port.")
+    return servers
+
+
+def security_protocol(keys: Mapping[str, str]) -> str:
+    """The protocol, in capitals; PLAINTEXT by default, as in librdkafka."""
+    protocol = keys.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ConfigurationError(f"security.protocol is {protocol!r}; it is one of {', '.join(SECURITY_PROTOCOLS)}.")
+    return protocol
+
+
+def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
+    """Mechanism and credentials; GSSAPI by default, as in librdkafka.
+
+    :raises ConfigurationError: when a name, password or mechanism is missing or not supported.
+    """
+    mechanism = keys.get("sasl.mechanism", KERBEROS).upper()
+    if mechanism == KERBEROS:
+        return SaslSettings(mechanism, kerberos_service_name=keys.get("sasl.kerberos.service.name", "kafka"))
+    if mechanism not in PASSWORD_MECHANISMS:
+        known = ", ".join((*PASSWORD_MECHANISMS, KERBEROS))
+        raise ConfigurationError(f"sasl.mechanism is {mechanism!r}; supported are {known}.")
+    for key in ("sasl.username", "sasl.password"):
+        if key not in keys:
+            raise ConfigurationError(f"sasl.mechanism {mechanism} needs {key}, and the Kafka connection has none.")
+    return SaslSettings(mechanism, keys["sasl.username"], keys["sasl.password"])
+
+
+def verifies_hostname(keys: Mapping[str, str]) -> bool:
+    """Whether the broker's certificate must be issued for its host name; yes by default, as in librdkafka 2."""
+    algorithm = keys.get("ssl.endpoint.identification.algorithm", "https").lower()
+    if algorithm not in ("https", "none"):
+        raise ConfigurationError(f"ssl.endpoint.identification.algorithm is {algorithm!r}; it is https or none.")
+    return algorithm == "https"
+
+
+def verifies_certificate(keys: Mapping[str, str]) -> bool:
+    """Whether the broker's certificate is checked at all; yes by default."""
+    text = keys.get("enable.ssl.certificate.verification", "true").lower()
+    if text not in ("true", "false"):
+        raise ConfigurationError(f"enable.ssl.certificate.verification is {text!r}; it is true or false.")
+    return text == "true"
+
+
+def _tls(keys: Mapping[str, str]) -> TlsSettings:
+    return TlsSettings(
+        ca_location=keys.get("ssl.ca.location"),
+        certificate_location=keys.get("ssl.certificate.location"),
+        key_location=keys.get("ssl.key.location"),
+        key_password=keys.get("ssl.key.password"),
+        verify_certificate=verifies_certificate(keys),
+        verify_hostname=verifies_hostname(keys),
+    )
+
+
+def _request_timeout_s(keys: Mapping[str, str]) -> float | None:
+    for key in ("socket.timeout.ms", "request.timeout.ms"):
+        if key in keys:
+            if not keys[key].isdecimal() or int(keys[key]) == 0:
+                raise ConfigurationError(f"{key} is {keys[key]!r}; it is a number of milliseconds above 0.")
+            return int(keys[key]) / 1000
+    return None

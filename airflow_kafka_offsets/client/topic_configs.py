@@ -1,0 +1,72 @@
+"""Topic configs: retention, cleanup and timestamp type of topics (DescribeConfigs, key 32), as :class:`TopicFacts`.
+
+Describing configs needs a permission of its own (DescribeConfigs on the topic). Without it the facts are unknown, which
+is no error: windows can be pinned without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from airflow_kafka_offsets.client.any_broker import ask_any
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.metadata import TopicMetadata
+from airflow_kafka_offsets.client.response_errors import NONE
+from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.offsets.snapshots import TopicFacts
+
+_TOPIC = 2
+"""Kafka's number for the resource type."""
+_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
+
+
+def topic_configs_request(topics: Iterable[str], version: int) -> Any:
+    """A request for the settings that windows depend on."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest[version](
+        resources=[
+            resource(resource_type=_TOPIC, resource_name=each, configuration_keys=list(_KEYS)) for each in topics
+        ]
+    )
+
+
+def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
+    """Settings by topic; a topic whose settings may not be described is absent."""
+    return {
+        each.resource_name: {config.name: config.value for config in each.configs if config.value is not None}
+        for each in response.results
+        if each.error_code == NONE
+    }
+
+
+def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
+    """The facts of one topic; None for each setting that is not in ``configs``."""
+    facts = TopicFacts(topic.topic, topic.topic_id, len(topic.partitions))
+    retention_ms, retention_bytes = configs.get("retention.ms"), configs.get("retention.bytes")
+    return replace(
+        facts,
+        cleanup_policy=configs.get("cleanup.policy"),
+        retention_ms=None if retention_ms is None else int(retention_ms),
+        retention_bytes=None if retention_bytes is None else int(retention_bytes),
+        timestamp_type=configs.get("message.timestamp.type"),
+    )
+
+
+async def fetch_topic_configs(
+    transport: Transport, topics: Iterable[str], deadline: Deadline
+) -> dict[str, dict[str, str]]:
+    """Ask any broker; brokers before 0.11 and topics that may not be described give nothing.
+
+    :raises ClusterUnreachableError: when no broker answers by the deadline.
+    """
+    names = sorted(topics)
+
+    async def ask(node: NodeId, attempt: Deadline) -> Any:
+        version = await transport.version(node, DescribeConfigsRequest, attempt)
+        return await transport.send(node, topic_configs_request(names, version), attempt)
+
+    return parse_topic_configs(await ask_any(transport, ask, deadline)) if names else {}

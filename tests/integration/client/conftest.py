@@ -1,0 +1,32 @@
+"""Clients of the session's broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from dev.kafka import Broker
+from tests.integration.conftest import USERS
+
+
+def sasl_settings(broker: Broker, user: str, password: str | None = None) -> ClientSettings:
+    """Settings that log in by SCRAM; with the user's own password, unless another is given."""
+    return ClientSettings.from_config(
+        {
+            "bootstrap.servers": broker.sasl_bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password or USERS[user],
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def client(broker: Broker) -> Iterator[OffsetsClient]:
+    settings = ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})
+    with OffsetsClient(settings, timeout_s=15) as connected:
+        yield connected

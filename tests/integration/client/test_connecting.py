@@ -1,0 +1,178 @@
+"""Connecting: what cannot be reached or may not be asked, said in one line and in time."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from dev.kafka import Broker
+from tests.integration.client.conftest import sasl_settings
+from tests.integration.conftest import MakeTopic
+
+
+@pytest.fixture
+def hung_port() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def web_port() -> Iterator[int]:
+    """A port that speaks another protocol."""
+
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1024)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+def ask(config: dict[str, object], timeout_s: float = 2.0) -> str:
+    with OffsetsClient(ClientSettings.from_config(config), timeout_s=timeout_s) as client:
+        return client.cluster_id()
+
+
+class TestUnreachable:
+    @pytest.fixture(autouse=True)
+    def _in_time_and_in_one_line(self, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+        caplog.set_level(logging.INFO)
+        started = time.monotonic()
+        yield
+        assert time.monotonic() - started < 3
+        assert caplog.messages == []
+
+    def test_nobody_listens(self) -> None:
+        with pytest.raises(ClusterUnreachableError, match=r"within 2 s: 127.0.0.1:1: connection refused. Check boots"):
+            ask({"bootstrap.servers": "127.0.0.1:1"})
+
+    def test_a_name_that_does_not_resolve(self) -> None:
+        with pytest.raises(ClusterUnreachableError, match=r"kafka.invalid:9092: the name can't be resolved"):
+            ask({"bootstrap.servers": "kafka.invalid:9092"})
+
+    def test_every_address_is_named(self) -> None:
+        with pytest.raises(ClusterUnreachableError, match=r"(?=.*127.0.0.1:1: )(?=.*127.0.0.1:2: )"):
+            ask({"bootstrap.servers": "127.0.0.1:1,127.0.0.1:2"})
+
+    def test_a_broker_that_hangs(self, hung_port: int) -> None:
+        with pytest.raises(ClusterUnreachableError, match=f"127.0.0.1:{hung_port} did not answer in time"):
+            ask({"bootstrap.servers": f"127.0.0.1:{hung_port}"})
+
+    def test_a_tls_handshake_that_hangs(self, hung_port: int) -> None:
+        with pytest.raises(ClusterUnreachableError, match=f"127.0.0.1:{hung_port} did not answer in time"):
+            ask({"bootstrap.servers": f"127.0.0.1:{hung_port}", "security.protocol": "SSL"})
+
+    def test_a_port_that_speaks_another_protocol(self, web_port: int) -> None:
+        with pytest.raises(ClusterUnreachableError, match=r"not Kafka's protocol .* does security.protocol fit"):
+            ask({"bootstrap.servers": f"127.0.0.1:{web_port}"})
+
+    def test_a_plain_connection_to_a_port_that_wants_a_login(self, broker: Broker) -> None:
+        with pytest.raises(ClusterUnreachableError, match=r"closed the connection \(does security.protocol fit"):
+            ask({"bootstrap.servers": broker.sasl_bootstrap_servers})
+
+    def test_a_tls_connection_to_a_plain_port(self, broker: Broker) -> None:
+        with pytest.raises(ClusterUnreachableError, match="SSL"):
+            ask({"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL"})
+
+
+class TestLogs:
+    def test_kafka_pythons_lines_are_there_for_who_asks_for_debug(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.DEBUG, logger="kafka")
+        with pytest.raises(ClusterUnreachableError):
+            ask({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.3)
+        assert any(each.name == "kafka.net.manager" for each in caplog.records)
+
+
+class TestLogin:
+    def test_the_right_password_is_let_in(self, broker: Broker) -> None:
+        with OffsetsClient(sasl_settings(broker, "admin")) as client:
+            assert client.cluster_id()
+
+    @pytest.mark.parametrize("attempt", range(3))
+    def test_a_wrong_password_fails_at_once(self, broker: Broker, attempt: int) -> None:
+        started = time.monotonic()
+        with (
+            OffsetsClient(sasl_settings(broker, "alice", "wrong"), timeout_s=30) as client,
+            pytest.raises(AuthenticationError, match=r"refused SCRAM-SHA-512 authentication for user alice: .*Check"),
+        ):
+            client.cluster_id()
+        assert time.monotonic() - started < 5
+
+    def test_a_login_on_a_port_without_one_fails_at_once(self, broker: Broker) -> None:
+        with pytest.raises(AuthenticationError, match=r"Check security.protocol"):
+            ask(
+                {
+                    "bootstrap.servers": broker.bootstrap_servers,
+                    "security.protocol": "SASL_PLAINTEXT",
+                    "sasl.mechanism": "PLAIN",
+                    "sasl.username": "alice",
+                    "sasl.password": "alice-secret",
+                }
+            )
+
+
+class TestPermissions:
+    def test_a_topic_that_may_not_be_described_is_an_error_of_its_partitions(
+        self, broker: Broker, admin: KafkaAdminClient, topic: MakeTopic
+    ) -> None:
+        """E32"""
+        hidden, shown = topic(), topic()
+        forbid(admin, hidden, ACLOperation.DESCRIBE)
+        with OffsetsClient(sasl_settings(broker, "alice"), timeout_s=10) as client:
+            listed = client.list_offsets([TopicPartition(hidden, 0), TopicPartition(shown, 0)], OffsetSpec.LATEST)
+        assert listed.ok().topics() == [shown]
+        assert [each.error.name for each in listed.errors() if each.error] == ["TOPIC_AUTHORIZATION_FAILED"]
+
+    def test_facts_are_unknown_where_configs_may_not_be_described(
+        self, broker: Broker, admin: KafkaAdminClient, topic: MakeTopic
+    ) -> None:
+        name = topic(partitions=2)
+        forbid(admin, name, ACLOperation.DESCRIBE_CONFIGS)
+        with OffsetsClient(sasl_settings(broker, "alice"), timeout_s=10) as client:
+            facts = client.topic_facts([name])[name]
+        assert (facts.partition_count, facts.cleanup_policy, facts.retention_ms) == (2, None, None)
+
+
+def forbid(admin: KafkaAdminClient, topic: str, operation: ACLOperation) -> None:
+    """Deny alice one operation on a topic, and allow her all others."""
+    pattern = ResourcePattern(ResourceType.TOPIC, topic)
+    denied = ACL("User:alice", "*", operation, ACLPermissionType.DENY, pattern)
+    allowed = ACL("User:alice", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, pattern)
+    admin.create_acls([denied, allowed])
+
+
+class TestClient:
+    def test_a_closed_client_connects_again(self, broker: Broker) -> None:
+        client = OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers}))
+        first = client.cluster_id()
+        client.close()
+        client.close()
+        assert client.cluster_id() == first
+        client.close()
+
+    def test_a_deadline_of_nothing_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="timeout_s is 0"):
+            OffsetsClient(ClientSettings(("localhost:9092",)), timeout_s=0)

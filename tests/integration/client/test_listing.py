@@ -1,0 +1,133 @@
+"""Listing offsets on a real broker, measured against Kafka's own tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from kafka import KafkaProducer
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import OffsetsError
+from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from dev.kafka import Broker
+from tests.integration.conftest import MakeTopic, Produce
+
+GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+T0 = 1_795_240_800_000
+"""2026-11-21T06:00:00Z"""
+
+
+@pytest.fixture
+def flights(topic: MakeTopic, produce: Produce) -> str:
+    """Three partitions: five records a second apart, three of them, none."""
+    name = topic(partitions=3)
+    produce(name, 0, [(T0 + 1000 * number, None, b"x") for number in range(5)])
+    produce(name, 1, [(T0 + 1000 * number, None, b"x") for number in range(3)])
+    return name
+
+
+@pytest.fixture
+def open_transaction(broker: Broker, flights: str) -> Iterator[str]:
+    """The topic, with two more records on partition 0 in a transaction that is still open."""
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=flights)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.send(flights, b"undecided", partition=0).get(timeout=10)
+        yield flights
+        producer.abort_transaction()
+
+
+def as_the_tool_prints(listed: ListedOffsets) -> set[str]:
+    """Kafka's tool leaves out the partitions without such a record."""
+    return {
+        f"{each.topic}:{each.partition}:{each.offset}" for each in listed.raise_for_errors() if each.offset is not None
+    }
+
+
+class TestSpecs:
+    @pytest.mark.parametrize("spec", ["latest", "earliest", "max-timestamp", "earliest-local", str(T0 + 2500), str(T0)])
+    def test_every_spec_answers_what_kafkas_own_tool_answers(
+        self, client: OffsetsClient, broker: Broker, flights: str, spec: str
+    ) -> None:
+        asked = OffsetSpec.at(int(spec)) if spec.isdecimal() else OffsetSpec.parse(spec)
+        listed = client.list_offsets(
+            client.partitions_of([flights]), asked, isolation_level=IsolationLevel.READ_UNCOMMITTED
+        )
+        expected = broker.run_tool(GET_OFFSETS, "--topic", flights, "--time", spec).split()
+        # The tool prints partitions without such a record with nothing behind the colon, or not at all.
+        assert as_the_tool_prints(listed) == {line for line in expected if not line.endswith(":")}
+
+    def test_no_record_at_or_after_the_instant_is_an_outcome(self, client: OffsetsClient, flights: str) -> None:
+        """E1"""
+        listed = client.list_offsets(client.partitions_of([flights]), OffsetSpec.at(T0 + 3500))
+        assert [(each.outcome, each.offset) for each in listed] == [
+            (ListOutcome.FOUND, 4),
+            (ListOutcome.NO_RECORD, None),
+            (ListOutcome.NO_RECORD, None),
+        ]
+        assert [each.timestamp_ms for each in listed] == [T0 + 4000, None, None]
+
+    def test_nothing_is_tiered_on_a_broker_without_tiers(self, client: OffsetsClient, flights: str) -> None:
+        listed = client.list_offsets([TopicPartition(flights, 0)], OffsetSpec.LATEST_TIERED)
+        assert [each.outcome for each in listed] == [ListOutcome.NO_RECORD]
+
+    def test_the_leader_epoch_is_kept(self, client: OffsetsClient, flights: str) -> None:
+        assert [each.leader_epoch for each in client.list_offsets([TopicPartition(flights, 0)], OffsetSpec.LATEST)] == [
+            0
+        ]
+
+
+class TestIsolation:
+    def test_latest_ends_before_an_open_transaction_by_default(
+        self, client: OffsetsClient, open_transaction: str
+    ) -> None:
+        """E13"""
+        key = TopicPartition(open_transaction, 0)
+        assert [each.offset for each in client.list_offsets([key], OffsetSpec.LATEST)] == [5]
+        everything = client.list_offsets([key], OffsetSpec.LATEST, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        assert [each.offset for each in everything] == [7]
+
+    def test_an_extent_holds_all_three_ends(self, client: OffsetsClient, open_transaction: str) -> None:
+        (extent,) = client.log_extents([TopicPartition(open_transaction, 0)]).raise_for_errors()
+        assert (extent.log_start_offset, extent.last_stable_offset, extent.high_watermark) == (0, 5, 7)
+
+
+class TestUnknown:
+    def test_an_unknown_partition_is_an_element_in_error(self, client: OffsetsClient, flights: str) -> None:
+        asked = [TopicPartition(flights, 0), TopicPartition(flights, 9), TopicPartition("no-such-topic", 0)]
+        listed = client.list_offsets(asked, OffsetSpec.LATEST)
+        assert listed.ok().partitions() == [TopicPartition(flights, 0)]
+        assert {each.error.name for each in listed.errors() if each.error} == {"UNKNOWN_TOPIC_OR_PARTITION"}
+        assert {each.offset for each in listed.errors()} == {None}
+
+    def test_partitions_of_unknown_topics_name_every_one(self, client: OffsetsClient, flights: str) -> None:
+        with pytest.raises(OffsetsError, match=r"topic no-1: UNKNOWN.*topic no-2: UNKNOWN"):
+            client.partitions_of([flights, "no-1", "no-2"])
+
+    def test_asking_for_a_topic_does_not_create_it(self, client: OffsetsClient) -> None:
+        client.topics(["never-made"])
+        assert client.topics().lookup("never-made") is None
+
+    def test_an_unknown_partition_has_an_extent_in_error(self, client: OffsetsClient) -> None:
+        (extent,) = client.log_extents([TopicPartition("no-such-topic", 0)])
+        assert extent.error is not None
+        assert (extent.error.name, extent.high_watermark) == ("UNKNOWN_TOPIC_OR_PARTITION", None)
+
+
+class TestFacts:
+    def test_facts_are_what_the_broker_says(self, client: OffsetsClient, topic: MakeTopic) -> None:
+        name = topic(partitions=2, config={"cleanup.policy": "compact", "retention.ms": "60000"})
+        facts = client.topic_facts([name, "no-such-topic"])
+        assert facts.keys() == {name}
+        assert (facts[name].partition_count, facts[name].cleanup_policy) == (2, "compact")
+        assert (facts[name].retention_ms, facts[name].retention_bytes) == (60_000, -1)
+        assert facts[name].timestamp_type == "CreateTime"
+        assert facts[name].topic_id is not None
+
+    def test_the_cluster_has_one_id(self, client: OffsetsClient) -> None:
+        assert client.cluster_id() == client.topics([]).cluster_id

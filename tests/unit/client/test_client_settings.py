@@ -1,0 +1,125 @@
+"""What a connection's keys mean, and which are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.client.java_settings import JavaSettings, jaas_quote
+from airflow_kafka_offsets.client.settings import ClientSettings, SaslSettings, TlsSettings
+from airflow_kafka_offsets.client.tls import tls_context
+from airflow_kafka_offsets.errors import ConfigurationError
+
+SERVERS = {"bootstrap.servers": "one:9092, two:9093"}
+LOGIN = SERVERS | {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "loader",
+    "sasl.password": "s3cret",
+}
+
+
+class TestClientSettings:
+    def test_servers_alone_make_a_plain_connection(self) -> None:
+        assert ClientSettings.from_config(SERVERS) == ClientSettings(("one:9092", "two:9093"))
+
+    def test_a_login_over_tls_is_read(self) -> None:
+        settings = ClientSettings.from_config(LOGIN | {"ssl.ca.location": "/ca.pem"})
+        assert settings.sasl == SaslSettings("SCRAM-SHA-512", "loader", "s3cret")
+        assert settings.tls == TlsSettings(ca_location="/ca.pem")
+
+    def test_keys_of_consumers_and_producers_are_accepted_without_effect(self) -> None:
+        shared = SERVERS | {"group.id": "g", "enable.auto.commit": False, "linger.ms": 5, "acks": "all"}
+        assert ClientSettings.from_config(shared) == ClientSettings.from_config(SERVERS)
+
+    def test_a_misspelt_key_is_refused_and_the_right_one_suggested(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"ssl\.ca\.loction.*Did you mean ssl\.ca\.location\?"):
+            ClientSettings.from_config(SERVERS | {"ssl.ca.loction": "/ca.pem"})
+
+    def test_a_known_key_that_is_not_supported_says_what_to_do(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"ssl\.ca\.pem.*name it in ssl\.ca\.location"):
+            ClientSettings.from_config(SERVERS | {"ssl.ca.pem": "-----BEGIN"})
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"bootstrap.servers": ""}, r"has no bootstrap\.servers"),
+            ({"bootstrap.servers": "one:port"}, r"'one:port', which is not host:port"),
+            ({"bootstrap.servers": "one:99999"}, r"not host:port"),
+            ({"security.protocol": "TLS"}, r"security\.protocol is 'TLS'; it is one of PLAINTEXT"),
+            ({"sasl.mechanism": "OAUTHBEARER"}, r"sasl\.mechanism is 'OAUTHBEARER'; supported are PLAIN"),
+            ({"sasl.password": None}, r"needs sasl\.password"),
+            ({"socket.timeout.ms": "soon"}, r"socket\.timeout\.ms is 'soon'"),
+            ({"ssl.endpoint.identification.algorithm": "http"}, r"it is https or none"),
+            ({"enable.ssl.certificate.verification": "maybe"}, r"it is true or false"),
+        ],
+    )
+    def test_an_impossible_value_is_refused_by_its_key(self, change: dict[str, object], message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
+            ClientSettings.from_config(LOGIN | change)
+
+    @pytest.mark.parametrize("server", ["broker", "[::1]:9092", "10.0.0.1:9092", "a-b.c_d.example:1"])
+    def test_addresses_of_all_kinds_are_taken(self, server: str) -> None:
+        assert ClientSettings.from_config({"metadata.broker.list": server}).bootstrap_servers == (server,)
+
+    def test_secrets_are_not_shown(self) -> None:
+        shown = repr(ClientSettings.from_config(LOGIN | {"ssl.key.password": "k3y"}))
+        assert "s3cret" not in shown
+        assert "k3y" not in shown
+
+    def test_booleans_of_json_are_read(self) -> None:
+        settings = ClientSettings.from_config(LOGIN | {"enable.ssl.certificate.verification": False})
+        assert settings.tls is not None
+        assert not settings.tls.verify_certificate
+
+    def test_a_file_that_cannot_be_read_is_refused_by_its_key(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location /no/such\.pem can't be used"):
+            tls_context(TlsSettings(ca_location="/no/such.pem"))
+
+
+class TestJavaSettings:
+    def test_a_login_becomes_a_jaas_line_apart_from_the_rest(self) -> None:
+        java = JavaSettings.from_config(LOGIN | {"ssl.ca.location": "/ca.pem", "group.id": "ignored"})
+        assert java.plain == {
+            "kafka.bootstrap.servers": "one:9092,two:9093",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": "/ca.pem",
+        }
+        assert java.secret == {
+            "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="loader" password="s3cret";'
+        }
+        assert "s3cret" not in repr(java)
+
+    def test_a_password_with_quotes_and_backslashes_is_escaped(self) -> None:
+        assert jaas_quote('a"b\\c\n') == '"a\\"b\\\\c\\n"'
+
+    def test_a_client_certificate_becomes_a_pem_keystore(self) -> None:
+        config = SERVERS | {
+            "security.protocol": "ssl",
+            "ssl.certificate.location": "/me.pem",
+            "ssl.key.location": "/me.pem",
+            "ssl.key.password": "k3y",
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+        java = JavaSettings.from_config(config)
+        assert java.plain["kafka.ssl.keystore.location"] == "/me.pem"
+        assert java.plain["kafka.ssl.endpoint.identification.algorithm"] == ""
+        assert java.secret == {"kafka.ssl.key.password": "k3y"}
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"enable.ssl.certificate.verification": "false"}, "has no counterpart in Spark"),
+            ({"ssl.certificate.location": "/c.pem", "ssl.key.location": "/k.pem"}, "from one PEM file"),
+        ],
+    )
+    def test_what_java_cannot_do_is_refused_by_name(self, change: dict[str, str], message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
+            JavaSettings.from_config(LOGIN | change)
+
+    def test_kerberos_leaves_its_login_to_the_machine(self) -> None:
+        java = JavaSettings.from_config(SERVERS | {"security.protocol": "SASL_PLAINTEXT"})
+        assert java.plain["kafka.sasl.mechanism"] == "GSSAPI"
+        assert java.secret == {}
