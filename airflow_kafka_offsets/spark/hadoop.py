@@ -1,0 +1,214 @@
+"""Files as the driver reaches them: Hadoop's ``FileSystem``, with the credentials that the Spark job itself has.
+
+The one operation that publishing stands on is exclusive creation: a file appears with its whole content or not at all,
+and only one of two racing writers creates it. ``FileSystem.create(overwrite=False)`` does not promise that (on local
+disks it checks first and creates then), so each kind of store gets the call that does, and every other kind is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import ConfigurationError, ExclusiveCreateError, LedgerError
+
+_ATOMIC_RENAME = frozenset({"hdfs", "viewfs", "abfs", "abfss", "ofs", "o3fs"})
+"""Stores whose rename is one step on the server, and refuses a name that is taken."""
+_CONDITIONAL_PUT = frozenset({"s3a", "gs"})
+"""Stores that put an object only where there is none. ``gs`` does so whenever ``overwrite`` is false; see below for
+S3."""
+_S3A_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""HADOOP-19256, Hadoop 3.4.2. Older clients look first and put then."""
+_JAVA_ERRORS = (Py4JJavaError, PySparkException)
+
+
+def hadoop_uri(uri: str) -> str:
+    """The URI as Hadoop spells it: ``s3a://`` for ``s3://``, and no slash at the end."""
+    scheme, separator, rest = uri.partition("://")
+    return ("s3a" + separator + rest if scheme == "s3" else uri).rstrip("/")
+
+
+class HadoopFiles:
+    """Files on any store that the job's Hadoop knows.
+
+    :param spark: the session whose Hadoop configuration and credentials are used.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
+        self._jvm: Any = spark._jvm
+        self._conf: Any = spark._jsc.hadoopConfiguration()
+
+    def read(self, uri: str) -> bytes | None:
+        """A file's content; None when there is no such file."""
+        with _explained("Reading", uri):
+            fs, path = self._locate(uri)
+            try:
+                stream = fs.open(path)
+            except Py4JJavaError as error:
+                if _java_class(error) == "java.io.FileNotFoundException":
+                    return None
+                raise
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Create or replace a file."""
+        with _explained("Writing", uri):
+            fs, path = self._locate(uri)
+            self._fill(fs.create(path, True), content)
+
+    def exists(self, uri: str) -> bool:
+        """Whether there is such a file or folder."""
+        with _explained("Looking for", uri):
+            fs, path = self._locate(uri)
+            return bool(fs.exists(path))
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, in order; empty when there is no such folder."""
+        with _explained("Listing", folder):
+            fs, path = self._locate(folder)
+            return sorted(each.getPath().getName() for each in fs.listStatus(path)) if fs.exists(path) else []
+
+    def make_folder(self, uri: str) -> None:
+        """Make a folder and those above it.
+
+        :raises ConfigurationError: when that isn't allowed.
+        """
+        try:
+            fs, path = self._locate(uri)
+            made = fs.mkdirs(path)
+        except _JAVA_ERRORS as error:
+            raise ConfigurationError(f"The output folder {uri} can't be written: {_words(error)}.") from error
+        if not made:
+            raise ConfigurationError(
+                f"The output folder {uri} can't be written. Check the path and who may write there."
+            )
+
+    def delete(self, uri: str) -> None:
+        """Delete a file, or a folder with all that is in it; nothing happens when there is none."""
+        with _explained("Deleting", uri):
+            fs, path = self._locate(uri)
+            fs.delete(path, True)
+
+    def require_exclusive(self, uri: str) -> None:
+        """Refuse a store that can't create a file exclusively: asked before a run reads anything.
+
+        :raises ExclusiveCreateError: saying what is needed.
+        """
+        with _explained("Looking for", uri):
+            fs, path = self._locate(uri)
+            scheme = _scheme(fs)
+            if scheme == "s3a" and not fs.hasPathCapability(path, _S3A_CONDITIONAL):
+                raise ExclusiveCreateError(
+                    f"{uri} can't be created exclusively: S3's conditional put needs Hadoop 3.4.2 or later with "
+                    f"fs.s3a.create.conditional.enabled, and this Spark runs Hadoop {self._hadoop_version()}. "
+                    "Use Spark 4.1 or later with the hadoop-aws of its Hadoop version, or keep the ledger elsewhere."
+                )
+            known = {"file"} | _ATOMIC_RENAME | _CONDITIONAL_PUT
+            if scheme not in known:
+                raise ExclusiveCreateError(
+                    f"{uri} is on a store ({scheme}) that isn't known to create a file exclusively, so two "
+                    f"attempts could both win. Use one of {', '.join(sorted(known))}."
+                )
+
+    def _hadoop_version(self) -> str:
+        return str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+
+    def create_exclusive(self, uri: str, content: bytes) -> bool:
+        """Create a file with this content, unless it exists.
+
+        :returns: True when the file holds exactly this content; False when somebody else's stands there. A writer whose
+            first request got through unheard finds its own content, and wins.
+        :raises ExclusiveCreateError: when the store can't create exclusively.
+        """
+        self.require_exclusive(uri)
+        with _explained("Creating", uri):
+            fs, path = self._locate(uri)
+            try:
+                self._create(fs, path, content)
+            except (FileExistsError, *_JAVA_ERRORS):
+                standing = self.read(uri)
+                if standing is None:
+                    raise
+                return standing == content
+            return True
+
+    def _create(self, fs: Any, path: Any, content: bytes) -> None:
+        scheme = _scheme(fs)
+        if scheme == "file":
+            _link(Path(path.toUri().getPath()), content)
+        elif scheme in _ATOMIC_RENAME:
+            self._rename(fs, path, content)
+        else:
+            builder = fs.createFile(path).overwrite(False).recursive()
+            if scheme == "s3a":
+                builder = builder.must(_S3A_CONDITIONAL, True)
+            self._fill(builder.build(), content)
+
+    def _rename(self, fs: Any, path: Any, content: bytes) -> None:
+        """Write beside, then rename: ``rename`` answers false where the name is taken."""
+        draft = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.{uuid4().hex}")
+        try:
+            self._fill(fs.create(draft, False), content)
+            if not fs.rename(draft, path):
+                raise FileExistsError(path.toString())
+        finally:
+            fs.delete(draft, False)
+
+    def _fill(self, stream: Any, content: bytes) -> None:
+        """Not closed when writing fails: closing would let an object store show half a file."""
+        stream.write(bytearray(content))
+        stream.close()
+
+    def _locate(self, uri: str) -> tuple[Any, Any]:
+        path = self._jvm.org.apache.hadoop.fs.Path(hadoop_uri(uri))
+        fs = path.getFileSystem(self._conf)
+        # Hadoop's local file system keeps a .crc beside each file, and believes a stale one; the ledger has none.
+        return (fs.getRawFileSystem() if _scheme(fs) == "file" else fs), path
+
+
+def _scheme(fs: Any) -> str:
+    return str(fs.getUri().getScheme())
+
+
+def _link(target: Path, content: bytes) -> None:
+    """Write beside, then link: a link is atomic, and fails when the name is taken."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(doing: str, uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, *_JAVA_ERRORS) as error:
+        raise LedgerError(f"{doing} {uri} failed: {_words(error)}.") from error
+
+
+def _words(error: Exception) -> str:
+    """The first line of what Java said, without its stack."""
+    text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
+    return text.strip().splitlines()[0].rstrip(".")
+
+
+def _java_class(error: Py4JJavaError) -> str:
+    return str(error.java_exception.getClass().getName())

@@ -1,0 +1,90 @@
+"""The ready-made load: a window of Kafka records into a Parquet table. Run it with spark-submit.
+
+The table's columns are Kafka's own: ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
+``timestampType``. Key and value stay binary by default, exactly what Kafka holds, whatever it was encoded with.
+
+The last line on stdout is the outcome as JSON. Errors of this package are one line and exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.spark.pinned import pinned_window
+from airflow_kafka_offsets.spark.publish import PublishedRun, publish
+
+_CORRUPT = "_corrupt_record"
+"""Field that keeps the text of a value that isn't JSON of the schema: no record is lost for being malformed."""
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="load.py", description="Load a pinned window of Kafka records into Parquet.")
+    parser.add_argument("--output", required=True, help="folder of the table")
+    parser.add_argument("--key-as", choices=("binary", "string"), default="binary", help="type of the column key")
+    value = parser.add_mutually_exclusive_group()
+    value.add_argument("--value-as", choices=("binary", "string"), default="binary", help="type of the column value")
+    value.add_argument(
+        "--json-schema",
+        metavar="DDL",
+        help="parse the value as JSON into a struct of this schema ('icao24 STRING, altitude_m DOUBLE'); the text of a "
+        f"malformed value is kept in its field {_CORRUPT}",
+    )
+    parser.add_argument("--headers", action="store_true", help="add the column headers")
+    parser.add_argument("--min-partitions", type=int, help="split large ranges into at least this many tasks")
+    parser.add_argument("--max-records-per-partition", type=int, help="offsets that one task reads at most")
+    return parser.parse_args(argv)
+
+
+def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | None) -> DataFrame:
+    """Give key and value the types asked for.
+
+    :raises ConfigurationError: when the JSON schema isn't one.
+    """
+    rows = rows.withColumn("key", rows["key"].cast(key_as))
+    if json_schema is None:
+        return rows.withColumn("value", rows["value"].cast(value_as))
+    schema = f"{json_schema}, {_CORRUPT} STRING"
+    try:
+        # The corrupt-record field is Spark's: a malformed value fills it, and leaves the other fields null.
+        parsed = F.from_json(rows["value"].cast("string"), schema, {"columnNameOfCorruptRecord": _CORRUPT})
+        return rows.withColumn("value", parsed)
+    except (ParseException, AnalysisException) as error:
+        raise ConfigurationError(f"--json-schema {json_schema!r} is not a schema: {error}") from error
+
+
+def load(spark: SparkSession, asked: argparse.Namespace) -> PublishedRun:
+    """Load the window that the job's confs name."""
+    given = {
+        "minPartitions": asked.min_partitions,
+        "maxRecordsPerPartition": asked.max_records_per_partition,
+        "includeHeaders": "true" if asked.headers else None,
+    }
+    options = {name: str(value) for name, value in given.items() if value is not None}
+    transform = partial(shape, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
+    return publish(pinned_window(spark), asked.output, transform, **options)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The application."""
+    asked = arguments(argv)
+    spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
+    try:
+        print(json.dumps(load(spark, asked).to_json()), flush=True)
+    except KafkaOffsetsError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

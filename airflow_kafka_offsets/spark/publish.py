@@ -1,0 +1,232 @@
+"""Publishing: a window's rows become visible once, whole and proved.
+
+Every attempt writes to a folder of its own, ``<output>/window=<window>/attempt=<attempt>/``. What was read is compared
+with what was written and with the manifest, and only then is ``committed.json`` created in the ledger, exclusively:
+that is the moment of publishing, and there is one per window. So a retry, a rerun, or two attempts side by side never
+double a row, and an attempt that dies at any point loses none.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DataLossError,
+    LedgerConflictError,
+    LedgerCorruptError,
+    UnprovenError,
+)
+from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.published import ATTEMPT_COLUMN, COMMITTED, WINDOW_COLUMN, Publication
+from airflow_kafka_offsets.spark.tally import observe, scan
+
+Transform = Callable[[DataFrame], DataFrame]
+
+_SPARK_ERRORS = (Py4JJavaError, PySparkException)
+_DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
+"""How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
+_REQUIRED = {"topic": "string", "partition": "int", "offset": "bigint"}
+"""What the output's audit counts by."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRun:
+    """How an attempt ended: its window is published, by it or by another attempt.
+
+    :param window: the window's name.
+    :param attempt: this attempt.
+    :param published_attempt: the attempt whose rows are visible.
+    :param rows: how many they are.
+    :param output: folder with them; None for an empty window.
+    """
+
+    window: str
+    attempt: str
+    published_attempt: str
+    rows: int
+    output: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+
+def publish(window: PinnedWindow, output: str, transform: Transform | None = None, **options: str) -> PublishedRun:
+    """Read a window, write it as Parquet, prove it, and make it visible.
+
+    A window that is published already is read again all the same: the run proves that it still gives the same rows,
+    leaves the published ones, and removes its own. A window without offsets is published without rows and without a
+    folder (S6).
+
+    :param window: what to read.
+    :param output: folder of the whole table.
+    :param transform: what to do with Kafka's rows before they are written. It must keep each row once, with its topic,
+        partition and offset: filter and aggregate what is published, or the proof fails. None writes the rows as read.
+    :param options: options of Spark's Kafka source, as in :meth:`PinnedWindow.read`.
+    :raises ConfigurationError: the output can't be written, a column is missing or taken, or the attempt's name was
+        used.
+    :raises DataLossError: Kafka no longer has all records of the window.
+    :raises UnprovenError: what was read or written isn't the window. Nothing is published; the files stay for
+        inspection.
+    :raises LedgerConflictError: the window is published elsewhere, or its published rows are gone.
+    :raises ExclusiveCreateError: the ledger's store can't arbitrate between two attempts. Nothing is read.
+    """
+    files = HadoopFiles(window.spark)
+    table = hadoop_uri(output)
+    files.require_exclusive(f"{window.folder}/{COMMITTED}")
+    earlier = Publication.read(files, window.folder)
+    if earlier is not None:
+        _check_earlier(files, window, table, earlier)
+    result = _load(files, window, table, transform, options)
+    files.write(_result_uri(window, window.attempt), json.dumps(result.to_json()).encode())
+    _refuse_unproved(window, result)
+    return _commit(files, window, result)
+
+
+def _check_earlier(files: HadoopFiles, window: PinnedWindow, table: str, earlier: Publication) -> None:
+    name = window.manifest.window
+    if earlier.manifest_sha256 != window.manifest.sha256:
+        raise LedgerConflictError(f"Window {name} is published from another manifest ({earlier.manifest_sha256}).")
+    if earlier.output is None:
+        return
+    if not earlier.output.startswith(f"{table}/{WINDOW_COLUMN}="):
+        raise LedgerConflictError(
+            f"Window {name} is published at {earlier.output}, and this run was to write to {table}. A window has one "
+            "output: use another pipeline name for another table."
+        )
+    if not files.exists(earlier.output):
+        raise LedgerConflictError(
+            f"Window {name} is published at {earlier.output}, but that folder is gone. To load it again, delete "
+            f"{window.folder}/{COMMITTED} first."
+        )
+
+
+def _load(
+    files: HadoopFiles, window: PinnedWindow, table: str, transform: Transform | None, options: dict[str, str]
+) -> RunResult:
+    """Read and write the window, and count both."""
+    started = time.monotonic()
+    output = _attempt_folder(files, window, table) if window.manifest.span else None
+    read, written = _write(window, output, transform, options) if output else (Tally(), ())
+    return RunResult(
+        attempt=window.attempt,
+        manifest_sha256=window.manifest.sha256,
+        application_id=window.spark.sparkContext.applicationId,
+        output=output,
+        read=read,
+        written=written,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _attempt_folder(files: HadoopFiles, window: PinnedWindow, table: str) -> str:
+    parent = f"{table}/{WINDOW_COLUMN}={window.manifest.window}"
+    files.make_folder(parent)
+    folder = f"{parent}/{ATTEMPT_COLUMN}={window.attempt}"
+    if files.exists(folder):
+        raise ConfigurationError(
+            f"{folder} exists: the attempt's name was used before. Every try needs its own; where the cluster restarts "
+            "drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+        )
+    return folder
+
+
+def _write(
+    window: PinnedWindow, output: str, transform: Transform | None, options: dict[str, str]
+) -> tuple[Tally, tuple[PartitionTally, ...]]:
+    """One action on the rows from Kafka (S25), then one scan of the output."""
+    observed = observe(window.read(**options), window.manifest)
+    rows = transform(observed.rows) if transform else observed.rows
+    _check_columns(rows)
+    try:
+        rows.write.mode("error").parquet(output)
+    except _SPARK_ERRORS as error:
+        loss = _data_loss(error)
+        if loss is None:
+            raise
+        raise DataLossError(
+            f"Kafka no longer has every record of window {window.manifest.window}: retention, DeleteRecords or a "
+            f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
+        ) from error
+    return observed.tally(), scan(window.spark.read.schema(_schema()).parquet(output))
+
+
+def _data_loss(error: Exception) -> str | None:
+    """The line in which Spark says that records are missing from Kafka; None when that isn't the error."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
+
+
+def _schema() -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in _REQUIRED.items())
+
+
+def _check_columns(rows: DataFrame) -> None:
+    kinds = dict(rows.dtypes)
+    wrong = [f"{name} {kind}" for name, kind in _REQUIRED.items() if kinds.get(name) != kind]
+    if wrong:
+        raise ConfigurationError(
+            f"The rows to write must keep Kafka's columns {', '.join(wrong)}: the audit counts by them."
+        )
+    taken = sorted({name.lower() for name in kinds} & {WINDOW_COLUMN, ATTEMPT_COLUMN})
+    if taken:
+        raise ConfigurationError(
+            f"The rows to write have a column {taken[0]}: that name is taken by the output's folders."
+        )
+
+
+def _refuse_unproved(window: PinnedWindow, result: RunResult) -> None:
+    verdict = judge(window.manifest, result, allow_gaps=window.allow_gaps)
+    if not verdict.proved:
+        raise UnprovenError(
+            f"Window {window.manifest.window} is not published: {verdict}. The rows of attempt {window.attempt} stay "
+            f"at {result.output}, its counts at {_result_uri(window, window.attempt)}."
+        )
+
+
+def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult) -> PublishedRun:
+    """Publish this attempt, unless another one came first."""
+    ours = Publication(result.attempt, result.output, result.manifest_sha256, result.rows_written)
+    if files.create_exclusive(f"{window.folder}/{COMMITTED}", ours.to_bytes()):
+        return _run(window, ours)
+    standing = Publication.read(files, window.folder)
+    if standing is None:
+        raise LedgerCorruptError(f"{window.folder}/{COMMITTED} vanished while attempt {window.attempt} was publishing.")
+    _refuse_different(files, window, result, standing)
+    if result.output is not None:
+        files.delete(result.output)
+    return _run(window, standing)
+
+
+def _refuse_different(files: HadoopFiles, window: PinnedWindow, result: RunResult, standing: Publication) -> None:
+    """Two attempts of one window must have counted the same."""
+    uri = _result_uri(window, standing.attempt)
+    content = files.read(uri)
+    if content is None:
+        raise LedgerCorruptError(f"Attempt {standing.attempt} is published, but its counts are missing: {uri}.")
+    other = RunResult.from_json(json.loads(content))
+    if (other.manifest_sha256, other.read, other.written) != (result.manifest_sha256, result.read, result.written):
+        raise UnprovenError(
+            f"Attempts {standing.attempt} (published, {other.rows_written} rows) and {result.attempt} "
+            f"({result.rows_written} rows) of window {window.manifest.window} differ, though both read the same "
+            f"offsets. The rows stay at {standing.output} and {result.output}."
+        )
+
+
+def _run(window: PinnedWindow, standing: Publication) -> PublishedRun:
+    return PublishedRun(window.manifest.window, window.attempt, standing.attempt, standing.rows, standing.output)
+
+
+def _result_uri(window: PinnedWindow, attempt: str) -> str:
+    return f"{window.folder}/results/{attempt}.json"

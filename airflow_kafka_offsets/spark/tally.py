@@ -1,0 +1,115 @@
+"""The tally of rows: what the audit compares, summed up by Spark.
+
+What is read is summed up while it is written, in the same pass (``Observation``), so that Kafka is read once. What was
+written is counted from the output, three columns of it. Both use the same checksum: equal ones make it the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import UnprovenError
+from airflow_kafka_offsets.offsets.audit import PartitionTally, Tally
+from airflow_kafka_offsets.offsets.manifest import Manifest
+
+_LOW_BITS = 28
+"""Offsets are summed in two halves: Spark 4 raises on overflow. Exact for 34 billion rows with offsets below 2^56."""
+_SUMS = {
+    "count": "count(*)",
+    "offset_low": f"sum(`offset` & {(1 << _LOW_BITS) - 1})",
+    "offset_high": f"sum(shiftright(`offset`, {_LOW_BITS}))",
+    "checksum": "bit_xor(xxhash64(`topic`, `partition`, `offset`))",
+}
+_METRICS_TIMEOUT_S = 60.0
+"""Spark hands the metrics over on another thread, moments after the action."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRows:
+    """Rows that are tallied as they pass.
+
+    :param rows: the same rows; exactly one action may run on them or on what is made of them (S25).
+    :param observation: where Spark puts the sums.
+    """
+
+    rows: DataFrame
+    observation: Observation
+
+    def tally(self) -> Tally:
+        """The sums, once the action is done.
+
+        :raises UnprovenError: when the action's plan never read the rows: an optimizer may cut them off, as under a
+            filter that is always false. Spark's own ``Observation.get`` would wait for ever.
+        """
+        deadline = time.monotonic() + _METRICS_TIMEOUT_S
+        future = self._future()
+        while not future.isCompleted():
+            if time.monotonic() > deadline:
+                raise UnprovenError(
+                    "Spark reported no metrics of the rows read: the write doesn't depend on all of them."
+                )
+            time.sleep(0.05)
+        return _tally(self.observation.get)
+
+    def _future(self) -> Any:
+        java_observation = self.observation._jo
+        assert java_observation is not None, "observe() attaches it"
+        return java_observation.future()
+
+
+def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
+    """Tally rows as they are read.
+
+    :param rows: rows with Kafka's topic, partition, offset and timestamp.
+    :param manifest: says which timestamps lie outside the window.
+    """
+    observation = Observation()
+    outside = f"NOT unix_millis(`timestamp`) BETWEEN {manifest.start_ms} AND {manifest.end_ms - 1}"
+    metrics = _SUMS | {
+        "min_timestamp_ms": "min(unix_millis(`timestamp`))",
+        "max_timestamp_ms": "max(unix_millis(`timestamp`))",
+        "outside_window": f"count_if({outside})",
+    }
+    return ObservedRows(rows.observe(observation, *_columns(metrics)), observation)
+
+
+def scan(rows: DataFrame) -> tuple[PartitionTally, ...]:
+    """Tally rows by topic and partition: one pass over three columns.
+
+    :param rows: rows with Kafka's topic, partition and offset.
+    """
+    metrics = _SUMS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
+    grouped = rows.groupBy("topic", "partition").agg(*_columns(metrics)).collect()
+    tallies = (_partition_tally(each.asDict()) for each in grouped)
+    return tuple(sorted(tallies, key=lambda each: (each.topic, each.partition)))
+
+
+def _columns(metrics: dict[str, str]) -> list[Column]:
+    return [F.expr(expression).alias(name) for name, expression in metrics.items()]
+
+
+def _tally(sums: dict[str, Any]) -> Tally:
+    """From Spark's row; every sum over no rows is null there."""
+    return Tally(
+        count=sums["count"],
+        offset_sum=_offset_sum(sums),
+        checksum=sums["checksum"] or 0,
+        min_timestamp_ms=sums["min_timestamp_ms"],
+        max_timestamp_ms=sums["max_timestamp_ms"],
+        outside_window=sums["outside_window"],
+    )
+
+
+def _partition_tally(sums: dict[str, Any]) -> PartitionTally:
+    names = ("topic", "partition", "count", "min_offset", "max_offset", "checksum")
+    return PartitionTally(**{name: sums[name] for name in names}, offset_sum=_offset_sum(sums))
+
+
+def _offset_sum(sums: dict[str, Any]) -> int:
+    low, high = sums["offset_low"] or 0, sums["offset_high"] or 0
+    return (int(high) << _LOW_BITS) + int(low)

@@ -1,0 +1,134 @@
+"""One Spark session with the real Kafka connector, and windows of one real broker, for all tests of this folder."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from dev import jars
+from dev.kafka import Broker
+from tests.integration.conftest import Produce, Record
+from tests.unit.spark.manifests import FIVE_MS, manifest_of
+
+RECORDS = {0: 100, 1: 0, 2: 250}
+"""Records by partition of the topic that most tests read; partition 1 is empty."""
+
+MakeFlights = Callable[..., str]
+OpenWindow = Callable[..., PinnedWindow]
+
+
+@pytest.fixture(scope="session")
+def connector() -> str:
+    """The connector's jars, as ``--jars`` takes them."""
+    folder = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
+    return ",".join(str(each) for each in sorted(folder.glob("*.jar")))
+
+
+@pytest.fixture(scope="session")
+def spark(connector: str) -> Iterator[SparkSession]:
+    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", connector)
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    session = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def make_flights(admin: KafkaAdminClient, produce: Produce) -> MakeFlights:
+    """Make a topic with that many records in each partition, one a second from 05:00 on."""
+
+    def make(records: Mapping[int, int], **config: str) -> str:
+        name = f"flights-{uuid.uuid4().hex[:8]}"
+        options = {"num_partitions": len(records), "replication_factor": 1, "configs": config}
+        admin.create_topics({name: options}, wait_for_metadata=True)
+        for partition, count in records.items():
+            produce(name, partition, flight_records(count))
+        return name
+
+    return make
+
+
+def flight_records(count: int) -> list[Record]:
+    """Records with seven keys, and a JSON value that tells the record's number."""
+    return [
+        (FIVE_MS + number * 1000, b"%d" % (number % 7), b'{"icao24": "3c%04x", "altitude_m": %d}' % (number, number))
+        for number in range(count)
+    ]
+
+
+@pytest.fixture(scope="session")
+def flights(make_flights: MakeFlights) -> str:
+    """The topic that most tests read."""
+    return make_flights(RECORDS)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """The pipeline's folder in the ledger."""
+    return tmp_path / "ledger" / "flights"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """URI of the output."""
+    return f"file://{tmp_path}/table"
+
+
+@pytest.fixture
+def pin(ledger: Path, broker: Broker) -> Callable[..., RunConf]:
+    """Store a manifest in the ledger; what the operator would tell an attempt about it."""
+
+    def store(manifest: Manifest, attempt: str = "try-1", *, allow_gaps: bool = False) -> RunConf:
+        path = ledger / "windows" / manifest.window / "manifest.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(manifest.to_bytes())
+        kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+        return RunConf(f"file://{path}", manifest.sha256, attempt, kafka, allow_gaps)
+
+    return store
+
+
+@pytest.fixture
+def open_window(spark: SparkSession, pin: Callable[..., RunConf]) -> OpenWindow:
+    """Open a pinned window for an attempt."""
+
+    def open_(manifest: Manifest, attempt: str = "try-1", *, allow_gaps: bool = False) -> PinnedWindow:
+        return PinnedWindow.open(spark, pin(manifest, attempt, allow_gaps=allow_gaps))
+
+    return open_
+
+
+@pytest.fixture
+def manifest(flights: str) -> Manifest:
+    """All of partition 0 but ten records at each end, nothing of partition 1, the first half of partition 2."""
+    return manifest_of([(flights, 0, 10, 90), (flights, 1, 0, 0), (flights, 2, 0, 125)])
+
+
+@pytest.fixture
+def empty_manifest(manifest: Manifest) -> Manifest:
+    return replace(manifest, ranges=tuple(replace(each, end_offset=each.start_offset) for each in manifest.ranges))
+
+
+@pytest.fixture(scope="session")
+def transactional(make_flights: MakeFlights, broker: Broker) -> str:
+    """A topic: offsets 0 to 9 are committed records, 10 a marker, 11 to 15 aborted records, 16 a marker."""
+    name = make_flights({0: 0})
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
+        producer.init_transactions()
+        for count, end in ((10, producer.commit_transaction), (5, producer.abort_transaction)):
+            producer.begin_transaction()
+            for timestamp_ms, key, value in flight_records(count):
+                producer.send(name, value, key, partition=0, timestamp_ms=timestamp_ms)
+            producer.flush()
+            end()
+    return name

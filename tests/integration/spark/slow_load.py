@@ -1,0 +1,25 @@
+"""A load that takes its time over each row, so that a test can kill it half-way."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.spark.pinned import pinned_window
+from airflow_kafka_offsets.spark.publish import publish
+
+
+def slowly(rows: DataFrame) -> DataFrame:
+    @F.udf("boolean")
+    def wait(_offset: int) -> bool:
+        time.sleep(0.2)
+        return True
+
+    return rows.withColumn("slow", wait("offset"))
+
+
+if __name__ == "__main__":
+    publish(pinned_window(SparkSession.builder.getOrCreate()), sys.argv[1], slowly)

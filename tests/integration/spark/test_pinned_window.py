@@ -1,0 +1,118 @@
+"""Reading a pinned window from a real broker through Spark's own Kafka connector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from tests.integration.conftest import Produce
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
+from tests.unit.spark.manifests import manifest_of
+
+Pin = Callable[..., RunConf]
+NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+
+
+def offsets(rows: DataFrame) -> dict[int, list[int]]:
+    """Offsets by partition, in order, with every double."""
+    found: dict[int, list[int]] = {}
+    for row in sorted(rows.select("partition", "offset").collect()):
+        found.setdefault(row["partition"], []).append(row["offset"])
+    return found
+
+
+class TestExactRead:
+    def test_reads_each_range_from_start_to_before_end(self, open_window: OpenWindow, manifest: Manifest) -> None:
+        rows = open_window(manifest).read()
+
+        assert offsets(rows) == {0: list(range(10, 90)), 2: list(range(125))}
+
+    def test_records_written_later_are_not_read(
+        self, open_window: OpenWindow, make_flights: MakeFlights, produce: Produce
+    ) -> None:
+        topic = make_flights({0: 10})
+        rows = open_window(manifest_of([(topic, 0, 0, 10)])).read()
+        produce(topic, 0, flight_records(10))
+
+        assert offsets(rows) == {0: list(range(10))}
+
+    def test_splitting_a_hot_partition_reads_the_same(self, open_window: OpenWindow, manifest: Manifest) -> None:
+        rows = open_window(manifest).read(maxRecordsPerPartition="20")
+
+        assert rows.rdd.getNumPartitions() > 2
+        assert offsets(rows) == {0: list(range(10, 90)), 2: list(range(125))}
+
+    def test_headers_come_when_asked_for(self, open_window: OpenWindow, manifest: Manifest) -> None:
+        assert "headers" in open_window(manifest).read(includeHeaders="true").columns
+
+
+class TestManifestIsChecked:
+    """Nothing is asked of Kafka before the manifest is the pinned one: no broker is there in these tests."""
+
+    def test_a_changed_manifest_is_refused(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
+        conf = replace(pin(manifest), kafka=NOWHERE)
+        path = Path(conf.manifest_uri.removeprefix("file://"))
+        path.write_bytes(path.read_bytes().replace(b"[90,", b"[91,"))
+
+        with pytest.raises(LedgerCorruptError, match="was changed after it was pinned"):
+            PinnedWindow.open(spark, conf)
+
+    def test_a_manifest_with_another_hash_is_refused(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
+        with pytest.raises(LedgerCorruptError, match="expected 1234"):
+            PinnedWindow.open(spark, replace(pin(manifest), sha256="1234"))
+
+    def test_a_missing_manifest_is_named(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
+        conf = replace(pin(manifest), manifest_uri="file:///nowhere/manifest.json")
+
+        with pytest.raises(LedgerCorruptError, match=r"no manifest at file:///nowhere/manifest\.json"):
+            PinnedWindow.open(spark, conf)
+
+
+class TestEmptyWindow:
+    """S6: Spark fails on an empty assignment, so Kafka isn't asked: no broker is there in these tests."""
+
+    def test_gives_no_rows_with_the_columns_of_spark(
+        self, open_window: OpenWindow, manifest: Manifest, empty_manifest: Manifest
+    ) -> None:
+        empty = replace(open_window(empty_manifest), kafka=NOWHERE).read()
+
+        assert empty.count() == 0
+        assert empty.schema == open_window(manifest).read().schema
+
+    def test_gives_headers_when_asked_for(
+        self, open_window: OpenWindow, manifest: Manifest, empty_manifest: Manifest
+    ) -> None:
+        empty = replace(open_window(empty_manifest), kafka=NOWHERE).read(includeHeaders="true")
+
+        assert empty.dtypes == open_window(manifest).read(includeHeaders="true").dtypes
+
+
+class TestConfs:
+    def test_the_session_names_the_window(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
+        told = pin(manifest)
+        session = spark.newSession()  # confs of its own, so that no other test sees these
+        session.conf.set("spark.kafkaOffsets.manifest", told.manifest_uri)
+        session.conf.set("spark.kafkaOffsets.sha256", told.sha256)
+        session.conf.set("spark.kafkaOffsets.attempt", told.attempt)
+
+        window = pinned_window(session)
+
+        assert window.manifest == manifest
+        assert window.folder == told.manifest_uri.removesuffix("/manifest.json")
+
+    def test_secrets_stay_out_of_repr(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
+        told = replace(pin(manifest), kafka={"kafka.sasl.jaas.config": "hunter2"})
+
+        assert "hunter2" not in repr(PinnedWindow.open(spark, told))
+
+    def test_a_pinned_option_can_not_be_given(self, open_window: OpenWindow, manifest: Manifest) -> None:
+        with pytest.raises(ConfigurationError, match="endingOffsets can't be set"):
+            open_window(manifest).read(endingOffsets="latest")

@@ -1,0 +1,292 @@
+"""Publishing a window: once, whole and proved, whatever happens to the attempts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DataLossError,
+    ExclusiveCreateError,
+    LedgerConflictError,
+    UnprovenError,
+)
+from airflow_kafka_offsets.offsets.audit import RunResult, judge
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.publish import publish
+from airflow_kafka_offsets.spark.published import read_published
+from dev.kafka import Broker
+from tests.integration.conftest import Produce
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
+from tests.integration.spark.test_pinned_window import offsets
+from tests.unit.spark.manifests import FIVE_MS, manifest_of
+
+EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
+
+
+def result_of(ledger: Path, manifest: Manifest, attempt: str) -> RunResult:
+    path = ledger / "windows" / manifest.window / "results" / f"{attempt}.json"
+    return RunResult.from_json(json.loads(path.read_text()))
+
+
+def committed(ledger: Path, manifest: Manifest) -> dict[str, object]:
+    content = (ledger / "windows" / manifest.window / "committed.json").read_text()
+    return dict(json.loads(content))
+
+
+class TestOneAttempt:
+    def test_publishes_the_window_and_says_so(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        run = publish(open_window(manifest), table)
+
+        assert (run.attempt, run.published_attempt, run.rows) == ("try-1", "try-1", 205)
+        assert run.output == f"{table}/window={manifest.window}/attempt=try-1"
+        assert committed(ledger, manifest) == {
+            "format": 1,
+            "attempt": "try-1",
+            "output": run.output,
+            "manifest_sha256": manifest.sha256,
+            "rows": 205,
+        }
+        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
+
+    def test_counts_what_was_read_and_written(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        """Read = written = log, in one pass over Kafka (S25); the record times are those of the manifest's hour."""
+        publish(open_window(manifest), table)
+        result = result_of(ledger, manifest, "try-1")
+
+        assert judge(manifest, result, allow_gaps=False).proved
+        assert (result.read.count, result.read.offset_sum) == (205, sum(EXPECTED[0]) + sum(EXPECTED[2]))
+        assert result.read.min_timestamp_ms == manifest.start_ms
+        assert result.read.outside_window == 0
+        assert [(each.partition, each.min_offset, each.max_offset) for each in result.written] == [
+            (0, 10, 89),
+            (2, 0, 124),
+        ]
+
+    def test_leaves_no_side_files_in_the_ledger(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        """Hadoop's local file system would put a ``.crc`` beside each file."""
+        publish(open_window(manifest), table)
+
+        files = {path.name for path in ledger.rglob("*") if path.is_file()}
+        assert files == {"manifest.json", "committed.json", "try-1.json"}
+
+    def test_late_and_early_records_are_counted(
+        self, open_window: OpenWindow, flights: str, ledger: Path, table: str
+    ) -> None:
+        short = manifest_of([(flights, 2, 0, 250)], end_ms=FIVE_MS + 100_000)
+        publish(open_window(short), table)
+
+        assert result_of(ledger, short, "try-1").read.outside_window == 150
+
+    def test_a_window_without_offsets_is_published_without_rows(
+        self, open_window: OpenWindow, empty_manifest: Manifest, ledger: Path, table: str, tmp_path: Path
+    ) -> None:
+        """S6."""
+        run = publish(open_window(empty_manifest), table)
+
+        assert (run.rows, run.output) == (0, None)
+        assert committed(ledger, empty_manifest)["output"] is None
+        assert not (tmp_path / "table").exists()
+
+
+class TestRetries:
+    def test_a_rerun_of_a_published_window_reads_nothing_and_reports_it(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        publish(open_window(manifest), table)
+        run = publish(open_window(manifest, "try-2"), table)
+
+        assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
+        assert not (ledger / "windows" / manifest.window / "results" / "try-2.json").exists()
+
+    def test_of_two_attempts_side_by_side_one_is_published_and_the_other_leaves_nothing(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str, tmp_path: Path
+    ) -> None:
+        """S22: Airflow's retry may run beside the attempt that it gave up on."""
+
+        def overtaken(rows: DataFrame) -> DataFrame:
+            publish(open_window(manifest, "try-1"), table)
+            return rows
+
+        run = publish(open_window(manifest, "try-2"), table, overtaken)
+
+        assert (run.attempt, run.published_attempt) == ("try-2", "try-1")
+        assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
+        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
+
+    def test_two_attempts_that_differ_are_an_error_that_names_both(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        def overtaken_by_another(rows: DataFrame) -> DataFrame:
+            publish(open_window(manifest, "try-1"), table)
+            path = ledger / "windows" / manifest.window / "results" / "try-1.json"
+            path.write_text(path.read_text().replace('"count": 80', '"count": 79'))
+            return rows
+
+        with pytest.raises(UnprovenError, match=r"try-1 \(published, 204 rows\) and try-2 \(205 rows\)"):
+            publish(open_window(manifest, "try-2"), table, overtaken_by_another)
+
+    def test_an_attempt_can_not_use_a_name_again(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
+    ) -> None:
+        (tmp_path / "table" / f"window={manifest.window}" / "attempt=try-1").mkdir(parents=True)
+
+        with pytest.raises(ConfigurationError, match="the attempt's name was used before"):
+            publish(open_window(manifest), table)
+
+
+class TestNotProved:
+    @pytest.mark.parametrize(
+        ("tamper", "words"),
+        [
+            pytest.param(lambda rows: rows.where("NOT (partition = 2 AND offset = 7)"), "wrote 204", id="one dropped"),
+            pytest.param(
+                lambda rows: rows.withColumn(
+                    "copies", F.expr("explode(sequence(1, if(partition = 2 AND offset = 7, 2, 1)))")
+                ).drop("copies"),
+                "wrote 206",
+                id="one doubled",
+            ),
+            pytest.param(
+                lambda rows: rows.withColumn("offset", F.expr("if(partition = 2 AND offset = 7, 8L, offset)")),
+                "not the same ones",
+                id="one in place of another",
+            ),
+        ],
+    )
+    def test_rows_that_change_between_read_and_write_are_not_published(
+        self,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        ledger: Path,
+        table: str,
+        tamper: Callable[[DataFrame], DataFrame],
+        words: str,
+    ) -> None:
+        with pytest.raises(UnprovenError, match=words):
+            publish(open_window(manifest), table, tamper)
+
+        assert not (ledger / "windows" / manifest.window / "committed.json").exists()
+        assert result_of(ledger, manifest, "try-1").read.count == 205
+
+    def test_a_write_that_never_reads_is_not_published(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Spark cuts the plan off under a filter that is always false, and reports no metrics."""
+        monkeypatch.setattr("airflow_kafka_offsets.spark.tally._METRICS_TIMEOUT_S", 1.0)
+
+        with pytest.raises(UnprovenError):
+            publish(open_window(manifest), table, lambda rows: rows.where("false"))
+
+
+class TestGaps:
+    def test_a_compacted_topic_has_gaps_that_need_no_leave(
+        self, open_window: OpenWindow, make_flights: MakeFlights, produce: Produce, table: str
+    ) -> None:
+        """S14: of 700 records with 7 keys, those that are followed by another of their key are removed."""
+        compaction = {"cleanup.policy": "compact", "segment.ms": "100", "max.compaction.lag.ms": "100"}
+        compacted = make_flights({0: 700}, **compaction, **{"min.cleanable.dirty.ratio": "0.001"})
+        time.sleep(0.2)
+        produce(compacted, 0, flight_records(7))  # the first record after segment.ms closes the segment to be cleaned
+        window = open_window(manifest_of([(compacted, 0, 0, 707)], cleanup_policy="compact"))
+        deadline = time.monotonic() + 60
+        while window.read().count() == 707:
+            assert time.monotonic() < deadline
+            time.sleep(1)
+
+        assert publish(window, table).rows < 707
+
+    def test_a_transactional_topic_has_markers_that_must_be_allowed(
+        self, open_window: OpenWindow, transactional: str, table: str
+    ) -> None:
+        """S10: 10 committed records, 5 aborted ones, and a marker for each transaction."""
+        manifest = manifest_of([(transactional, 0, 0, 17)])
+
+        with pytest.raises(UnprovenError, match="read 10 records from 17 offsets"):
+            publish(open_window(manifest), table)
+        assert publish(open_window(manifest, "try-2", allow_gaps=True), table).rows == 10
+
+    def test_a_range_of_markers_alone_is_read_as_no_rows(
+        self, open_window: OpenWindow, transactional: str, table: str
+    ) -> None:
+        manifest = manifest_of([(transactional, 0, 10, 17)])
+
+        assert publish(open_window(manifest, allow_gaps=True), table).rows == 0
+
+
+class TestRefusals:
+    def test_records_that_retention_removed_are_named_as_lost(
+        self, open_window: OpenWindow, make_flights: MakeFlights, broker: Broker, table: str, tmp_path: Path
+    ) -> None:
+        """S13."""
+        trimmed = make_flights({0: 20})
+        request = tmp_path / "delete.json"
+        request.write_text(json.dumps({"partitions": [{"topic": trimmed, "partition": 0, "offset": 5}], "version": 1}))
+        broker.run_tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(request))
+
+        with pytest.raises(DataLossError, match="Kafka no longer has every record"):
+            publish(open_window(manifest_of([(trimmed, 0, 0, 20)])), table)
+
+    def test_an_output_that_can_not_be_written_is_named_before_kafka_is_read(
+        self, open_window: OpenWindow, manifest: Manifest, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_text("in the way")
+
+        with pytest.raises(ConfigurationError, match=r"The output folder .*/file/table.* can't be written"):
+            publish(open_window(manifest), f"file://{tmp_path}/file/table")
+
+    @pytest.mark.parametrize("column", ["topic", "partition", "offset"])
+    def test_the_columns_of_the_audit_must_be_kept(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, column: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=f"must keep Kafka's columns {column}"):
+            publish(open_window(manifest), table, lambda rows: rows.drop(column))
+
+    @pytest.mark.parametrize("column", ["window", "Attempt"])
+    def test_columns_of_the_folders_names_are_taken(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, column: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match="that name is taken"):
+            publish(open_window(manifest), table, lambda rows: rows.withColumn(column, F.lit(1)))
+
+    def test_a_window_has_one_output(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
+    ) -> None:
+        publish(open_window(manifest), table)
+
+        with pytest.raises(LedgerConflictError, match="this run was to write to"):
+            publish(open_window(manifest, "try-2"), f"file://{tmp_path}/elsewhere")
+
+    def test_published_rows_that_are_gone_are_not_reported_as_published(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        run = publish(open_window(manifest), table)
+        HadoopFiles(spark).delete(str(run.output))
+
+        with pytest.raises(LedgerConflictError, match="that folder is gone"):
+            publish(open_window(manifest, "try-2"), table)
+
+    def test_a_ledger_that_can_not_arbitrate_is_refused_before_anything_is_read(
+        self, spark: SparkSession, pin: Callable[..., RunConf], manifest: Manifest, table: str, tmp_path: Path
+    ) -> None:
+        window = PinnedWindow(spark, "http://127.0.0.1:1/ledger/w", manifest, "try-1", pin(manifest).kafka)
+        with pytest.raises(ExclusiveCreateError, match=r"on a store \(http\)"):
+            publish(window, table)
+
+        assert not (tmp_path / "table").exists()

@@ -1,0 +1,173 @@
+"""The load as Airflow submits it: spark-submit, a zip of four parts of the package, and nothing else installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+import venv
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import airflow_kafka_offsets
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.published import read_published
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.test_pinned_window import offsets
+
+PACKAGE = Path(airflow_kafka_offsets.__file__).parent
+LOAD = PACKAGE / "spark" / "load.py"
+SLOW_LOAD = Path(__file__).with_name("slow_load.py")
+EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
+
+Submit = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python without any package: spark-submit brings pyspark, the zip brings the rest."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    for name in ("airflow", "kafka", "airflow_kafka_offsets"):
+        assert subprocess.run([python, "-c", f"import {name}"], cwd=folder, stderr=subprocess.DEVNULL).returncode
+    return str(python)
+
+
+@pytest.fixture(scope="module")
+def py_files(tmp_path_factory: pytest.TempPathFactory) -> str:
+    target = tmp_path_factory.mktemp("zip") / "airflow_kafka_offsets.zip"
+    parts = [PACKAGE / "__init__.py", PACKAGE / "errors.py"]
+    parts += [each for part in ("offsets", "spark") for each in (PACKAGE / part).glob("*.py")]
+    with zipfile.ZipFile(target, "w") as archive:
+        for each in parts:
+            archive.write(each, each.relative_to(PACKAGE.parent))
+    return str(target)
+
+
+@pytest.fixture
+def submit(connector: str, bare_python: str, py_files: str, tmp_path: Path) -> Iterator[Submit]:
+    """Start spark-submit as the operator does; what is still running in the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(told: RunConf, application: Path, *arguments: str, secrets: Mapping[str, str] | None = None):  # type: ignore[no-untyped-def]
+        confs = {
+            "manifest": told.manifest_uri,
+            "sha256": told.sha256,
+            "attempt": told.attempt,
+            "kafka.bootstrap.servers": told.kafka["kafka.bootstrap.servers"],
+        }
+        home = Path(pyspark.__file__).parent
+        command = [str(home / "bin" / "spark-submit"), "--master", "local[2]", "--jars", connector]
+        command += ["--py-files", py_files, "--conf", "spark.ui.enabled=false"]
+        for name, value in confs.items():
+            command += ["--conf", f"spark.kafkaOffsets.{name}={value}"]
+        environment = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "HOME") if name in os.environ}
+        environment |= {"PYSPARK_PYTHON": bare_python, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment |= {"KAFKA_OFFSETS_SECRETS": json.dumps(secrets)} if secrets else {}
+        process = subprocess.Popen(
+            [*command, str(application), *arguments],
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+class TestLoad:
+    def test_loads_the_window_and_ends_with_one_line_of_json(
+        self,
+        spark: SparkSession,
+        submit: Submit,
+        pin: Callable[..., RunConf],
+        manifest: Manifest,
+        ledger: Path,
+        table: str,
+    ) -> None:
+        process = submit(
+            pin(manifest),
+            LOAD,
+            "--output",
+            table,
+            "--key-as",
+            "string",
+            "--json-schema",
+            "icao24 STRING, altitude_m INT",
+        )
+        stdout, stderr = process.communicate()
+
+        assert process.returncode == 0, stderr
+        assert json.loads(stdout.strip().splitlines()[-1]) == {
+            "window": manifest.window,
+            "attempt": "try-1",
+            "published_attempt": "try-1",
+            "rows": 205,
+            "output": f"{table}/window={manifest.window}/attempt=try-1",
+        }
+        rows = read_published(spark, f"file://{ledger}")
+        assert offsets(rows) == EXPECTED
+        assert rows.where("value.altitude_m = offset AND key = CAST(offset % 7 AS STRING)").count() == 205
+
+    def test_an_error_of_ours_is_one_line_without_a_traceback_or_a_secret(
+        self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str
+    ) -> None:
+        told = replace(pin(manifest), sha256="1234")
+        process = submit(told, LOAD, "--output", table, secrets={"kafka.sasl.jaas.config": "hunter2"})
+        stdout, stderr = process.communicate()
+
+        assert process.returncode == 1
+        log = stdout + stderr  # spark-submit joins the two streams of a Python driver
+        assert len([line for line in log.splitlines() if line.startswith("LedgerCorruptError: The manifest")]) == 1
+        assert "Traceback" not in log
+        assert "hunter2" not in log
+
+
+class TestKilled:
+    def test_a_retry_after_a_kill_half_way_reads_the_same_and_doubles_nothing(
+        self,
+        spark: SparkSession,
+        submit: Submit,
+        pin: Callable[..., RunConf],
+        open_window: OpenWindow,
+        manifest: Manifest,
+        ledger: Path,
+        table: str,
+        tmp_path: Path,
+    ) -> None:
+        """S22."""
+        process = submit(pin(manifest, "try-1"), SLOW_LOAD, table)
+        folder = tmp_path / "table" / f"window={manifest.window}" / "attempt=try-1"
+        deadline = time.monotonic() + 120
+        while not list(folder.rglob("*.parquet")):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert not (ledger / "windows" / manifest.window / "committed.json").exists()
+
+        retry = submit(pin(manifest, "try-2"), LOAD, "--output", table)
+        retry.communicate()
+        assert retry.returncode == 0
+
+        assert folder.exists(), "what the killed attempt left is there, and nobody reads it"
+        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
