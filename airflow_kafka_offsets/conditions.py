@@ -91,7 +91,7 @@ class GroupsCaughtUp:
         if lag.unknown and self.unknown_group == "fail":
             return [ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt or not started yet?")]
         if lag.error is not None:
-            return [lag.error]
+            return [] if lag.error.name == "NO_COMMIT" else [lag.error]
         ahead = lag.with_status(LagStatus.AHEAD_OF_LOG)
         if ahead:
             where = f"{ahead[0].topic}-{ahead[0].partition}"
@@ -104,8 +104,7 @@ class GroupsCaughtUp:
 
 
 def _is_behind_at_most(lag: GroupLag, most: int) -> bool:
-    """A group without a single partition to judge has shown nothing, and doesn't pass."""
-    return lag.total is not None and len(lag.partitions) > 0 and lag.total <= most
+    return lag.total is not None and lag.total <= most
 
 
 def _describe(lag: GroupLag) -> str:

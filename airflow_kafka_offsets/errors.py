@@ -30,6 +30,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+_SETTLED = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+"""Kafka calls these retriable, since a broker's metadata may lag behind; the client has asked for fresh ones."""
+
 _SHOWN = 3
 """How many elements an error message names before it counts the rest."""
 
@@ -104,7 +107,7 @@ class OffsetsError(KafkaOffsetsError):
 
     @property
     def retriable(self) -> bool:
-        return all(error.retriable for _, error in self.failures)
+        return all(error.retriable and error.name not in _SETTLED for _, error in self.failures)
 
 
 class WindowError(KafkaOffsetsError):

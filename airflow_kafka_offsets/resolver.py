@@ -82,7 +82,7 @@ class Resolver:
 
     def _facts(self) -> dict[str, TopicFacts]:
         facts = self._client.topic_facts(self._topics)
-        error = ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, True, "no such topic on this cluster")
+        error = ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, False, "no such topic on this cluster")
         missing = [(topic, error) for topic in self._topics if topic not in facts]
         if missing:
             raise OffsetsError("Resolving offsets", missing)

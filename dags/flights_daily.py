@@ -6,7 +6,7 @@ ledger_root``, and a Variable ``flights_output`` with the folder of the table.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
@@ -21,7 +21,7 @@ TOPIC = "flights"
 with DAG(
     dag_id="flights_daily",
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
-    start_date=datetime(2013, 1, 1, tzinfo=timezone.utc),
+    start_date=datetime(2013, 1, 1, tzinfo=UTC),
     catchup=False,
     tags=["kafka-offsets"],
 ):

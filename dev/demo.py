@@ -6,6 +6,7 @@ example Dag, loads one of them again, and ends with one table.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -56,7 +57,7 @@ class Day:
 def main() -> None:
     """The whole demo."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    console = Console(file=os.fdopen(os.dup(1), "w"))
+    console = Console(file=os.fdopen(os.dup(1), "w"), width=None if sys.stdout.isatty() else 110)
     # A new broker is a new cluster, whose offsets mean nothing in an old ledger.
     shutil.rmtree(HOME, ignore_errors=True)
     with Broker() as broker:
@@ -76,7 +77,10 @@ def main() -> None:
 
 def _wait_for_group(console: Console, bootstrap_servers: str) -> None:
     """A consumer group trails behind; the sensor of ``dags/group_caught_up.py`` waits for it."""
-    with _reader(bootstrap_servers), console.status("A consumer group reads the topic; a sensor waits until its lag is 0"):
+    with (
+        _reader(bootstrap_servers),
+        console.status("A consumer group reads the topic; a sensor waits until its lag is 0"),
+    ):
         seconds, _ = _run_dag("group_caught_up", datetime.now(UTC))
     console.print(f"Group {READER} has caught up: the lag sensor waited {seconds:.0f} s, and kept where it stands")
 
@@ -100,6 +104,7 @@ def _reader(bootstrap_servers: str) -> Iterator[None]:
         yield
     finally:
         thread.join()
+        logging.getLogger("kafka").setLevel(logging.WARNING)  # Airflow, imported by now, prints what it says at INFO
         consumer.close()
 
 
@@ -139,7 +144,9 @@ def _run_dag(dag_id: str, moment: datetime) -> tuple[float, dict[str, Any]]:
 
 
 def _report(console: Console, days: list[Day]) -> None:
-    table = Table("window (UTC day)", title="Three days of Kafka in Parquet, and one of them again", title_justify="left")
+    table = Table(
+        "window (UTC day)", title="Three days of Kafka in Parquet, and one of them again", title_justify="left"
+    )
     for name in ("in range", "read", "written"):
         table.add_column(name, justify="right")
     table.add_column("checksum")
@@ -155,7 +162,9 @@ def _report(console: Console, days: list[Day]) -> None:
         )
     console.print(table)
     first, again = days[1], days[-1]
-    same = first.resolved["sha256"] == again.resolved["sha256"] and first.verified["written"] == again.verified["written"]
+    same = (
+        first.resolved["sha256"] == again.resolved["sha256"] and first.verified["written"] == again.verified["written"]
+    )
     console.print(
         f"{again.date} again: {'the same' if same else 'ANOTHER'} manifest {again.resolved['sha256'][:12]}, "
         f"{'the same rows' if same else 'OTHER ROWS'}, published by attempt {again.verified['attempt']}"

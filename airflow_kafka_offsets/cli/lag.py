@@ -34,7 +34,8 @@ def _rows(lag: GroupLag) -> Iterator[Row]:
 def _group_status(lag: GroupLag) -> LagStatus:
     if lag.unknown:
         return LagStatus.UNKNOWN_GROUP
-    return LagStatus.NO_COMMIT if lag.error is None else LagStatus.ERROR
+    never_committed = lag.error is not None and lag.error.name == LagStatus.NO_COMMIT.name
+    return LagStatus.NO_COMMIT if never_committed else LagStatus.ERROR
 
 
 def _row(group: str, lag: PartitionLag | None, status: str, error: str | None) -> Row:

@@ -21,8 +21,9 @@ _COMPACT = re.compile(r"\d{8}T\d{9}Z")
 def instant_ms(moment: datetime | int) -> int:
     """Unix milliseconds of an aware datetime or of a plausible number of milliseconds (E35).
 
-    :raises InstantError: for a naive datetime, a fraction of a millisecond, or an int that looks like seconds,
-        microseconds or nanoseconds.
+    A fraction of a millisecond is rounded up, which is exact: records carry whole milliseconds.
+
+    :raises InstantError: for a naive datetime, or an int that looks like seconds, microseconds or nanoseconds.
     """
     if isinstance(moment, datetime):
         return _from_datetime(moment)
@@ -39,9 +40,11 @@ def instant_ms(moment: datetime | int) -> int:
 def _from_datetime(moment: datetime) -> int:
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise InstantError(f"{moment.isoformat()} has no time zone. Pass an aware datetime, for example in UTC.")
-    if moment.microsecond % 1000:
-        raise InstantError(f"{moment.isoformat()} is finer than a millisecond; Kafka's timestamps are not.")
-    return instant_ms(timegm(moment.utctimetuple()) * 1000 + moment.microsecond // 1000)
+    milliseconds = -(-moment.microsecond // 1000)  # up: a record at or after the moment has at least that timestamp
+    found = timegm(moment.utctimetuple()) * 1000 + milliseconds
+    if found < 0:
+        raise InstantError(f"{moment.isoformat()} lies before 1970, where Kafka's timestamps begin.")
+    return found
 
 
 def parse_instant(text: str) -> int:

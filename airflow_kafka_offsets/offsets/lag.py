@@ -93,8 +93,8 @@ class GroupLag:
 
     @property
     def total(self) -> int | None:
-        """Sum over the partitions; None while the group or any partition is unknown or in error."""
-        if self.unknown or self.error is not None:
+        """Sum over the partitions; None while the group or any partition is unknown or in error, or there is none."""
+        if self.unknown or self.error is not None or not len(self.partitions):
             return None
         lags = [each.lag for each in self.partitions]
         known = [lag for lag in lags if lag is not None]

@@ -124,7 +124,7 @@ class Boundary:
     :param offset: first offset that belongs after the boundary.
     :param evidence: why this offset.
     :param matched_timestamp_ms: timestamp of the matched record, Unix milliseconds; None without a match.
-    :param leader_epoch: epoch of the record at the offset; None when unknown.
+    :param leader_epoch: epoch of the matched record, or of the leader that answered where none was; None when unknown.
     :param log_start_offset: the log start when the snapshot was resolved.
     :param high_watermark: the high watermark then.
     :param last_stable_offset: the last stable offset then.

@@ -27,7 +27,7 @@ class KafkaWaitTrigger(BaseTrigger):
     """
 
     def __init__(self, *, kafka_conn_id: str, condition: dict[str, Any], poll_interval_s: float) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
         self.kafka_conn_id = kafka_conn_id
         self.condition = condition
         self.poll_interval_s = poll_interval_s

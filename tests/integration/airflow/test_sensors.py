@@ -1,4 +1,4 @@
-"""Sensors on a real broker: they pass when the claim is true, wait while it isn't, and fail at once when it can't be."""
+"""Sensors on a real broker: they pass when the claim is true, wait while it isn't, and fail when it can't be."""
 
 from __future__ import annotations
 
@@ -56,23 +56,26 @@ def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 20) -> dict[str, Any]
 
 class TestGroupLag:
     def test_it_passes_at_zero_lag_and_pushes_the_totals(self, ten: str, commit: Commit, context: Context) -> None:
-        commit("done", ten, 10)
-        assert KafkaGroupLagSensor(task_id="s", groups="done").execute(context) == {"groups": {"done": 0}, "max_lag": 0}
+        commit(f"done-{ten}", ten, 10)
+        assert KafkaGroupLagSensor(task_id="s", groups=f"done-{ten}").execute(context) == {
+            "groups": {f"done-{ten}": 0},
+            "max_lag": 0,
+        }
 
     def test_it_waits_while_a_group_is_behind(self, ten: str, commit: Commit, context: Context) -> None:
-        commit("behind", ten, 4)
-        result = KafkaGroupLagSensor(task_id="s", groups=["behind"]).poke(context)
+        commit(f"behind-{ten}", ten, 4)
+        result = KafkaGroupLagSensor(task_id="s", groups=[f"behind-{ten}"]).poke(context)
         assert not result
-        assert result.xcom_value["groups"] == {"behind": 6}
+        assert result.xcom_value["groups"] == {f"behind-{ten}": 6}
 
     def test_a_little_lag_passes_where_it_is_allowed(self, ten: str, commit: Commit, context: Context) -> None:
-        commit("nearly", ten, 9)
-        assert KafkaGroupLagSensor(task_id="s", groups="nearly", max_lag=1).poke(context)
+        commit(f"nearly-{ten}", ten, 9)
+        assert KafkaGroupLagSensor(task_id="s", groups=f"nearly-{ten}", max_lag=1).poke(context)
 
     def test_every_group_has_to_be_there(self, ten: str, commit: Commit, context: Context) -> None:
-        commit("first", ten, 10)
-        commit("second", ten, 9)
-        assert not KafkaGroupLagSensor(task_id="s", groups=["first", "second"]).poke(context)
+        commit(f"first-{ten}", ten, 10)
+        commit(f"second-{ten}", ten, 9)
+        assert not KafkaGroupLagSensor(task_id="s", groups=[f"first-{ten}", f"second-{ten}"]).poke(context)
 
     def test_a_misspelt_group_fails_at_once(self, ten: str, context: Context) -> None:
         """E19: it never passes, and burns no timeout."""
@@ -80,9 +83,9 @@ class TestGroupLag:
             KafkaGroupLagSensor(task_id="s", groups="mispselt").execute(context)
 
     def test_a_group_that_starts_later_can_be_waited_for(self, ten: str, commit: Commit, context: Context) -> None:
-        sensor = KafkaGroupLagSensor(task_id="s", groups="starts-later", unknown_group="wait")
+        sensor = KafkaGroupLagSensor(task_id="s", groups=f"starts-later-{ten}", unknown_group="wait")
         assert not sensor.poke(context)
-        commit("starts-later", ten, 10)
+        commit(f"starts-later-{ten}", ten, 10)
         assert sensor.poke(context)
 
     def test_a_partition_that_was_never_committed_counts_from_the_log_start(
@@ -99,28 +102,28 @@ class TestGroupLag:
 
     def test_a_commit_past_the_end_of_the_log_fails(self, ten: str, commit: Commit, context: Context) -> None:
         """E17: neither passed nor waited for."""
-        commit("ahead", ten, 99)
+        commit(f"ahead-{ten}", ten, 99)
         with pytest.raises(AirflowFailException, match="past the log's end"):
-            KafkaGroupLagSensor(task_id="s", groups="ahead").execute(context)
+            KafkaGroupLagSensor(task_id="s", groups=f"ahead-{ten}").execute(context)
 
     def test_an_unknown_topic_fails(self, ten: str, commit: Commit, context: Context) -> None:
-        commit("known", ten, 10)
+        commit(f"known-{ten}", ten, 10)
         with pytest.raises(AirflowFailException, match="no-such-topic"):
-            KafkaGroupLagSensor(task_id="s", groups="known", topics=["no-such-topic"]).execute(context)
+            KafkaGroupLagSensor(task_id="s", groups=f"known-{ten}", topics=["no-such-topic"]).execute(context)
 
 
 class TestModes:
     def test_rescheduling_gives_the_slot_back(self, ten: str, commit: Commit, context: Context) -> None:
-        commit("behind", ten, 4)
+        commit(f"behind-{ten}", ten, 4)
         context["ti"].get_first_reschedule_date = lambda _: None
         with pytest.raises(AirflowRescheduleException):
-            KafkaGroupLagSensor(task_id="s", groups="behind", mode="reschedule").execute(context)
+            KafkaGroupLagSensor(task_id="s", groups=f"behind-{ten}", mode="reschedule").execute(context)
 
     def test_deferring_waits_on_the_triggerer_until_it_is_true(
         self, ten: str, commit: Commit, context: Context
     ) -> None:
-        commit("behind", ten, 4)
-        sensor = KafkaGroupLagSensor(task_id="s", groups="behind", deferrable=True, poke_interval=0.2)
+        commit(f"behind-{ten}", ten, 4)
+        sensor = KafkaGroupLagSensor(task_id="s", groups=f"behind-{ten}", deferrable=True, poke_interval=0.2)
         with pytest.raises(TaskDeferred) as deferred:
             sensor.execute(context)
         path, arguments = deferred.value.trigger.serialize()
@@ -131,15 +134,15 @@ class TestModes:
             waiting = asyncio.ensure_future(anext(trigger.run()))  # type: ignore[arg-type, call-overload]
             await asyncio.sleep(1)
             assert not waiting.done()
-            await asyncio.to_thread(commit, "behind", ten, 10)
+            await asyncio.to_thread(commit, f"behind-{ten}", ten, 10)
             return (await asyncio.wait_for(waiting, 10)).payload  # type: ignore[no-any-return]
 
         event = asyncio.run(wait())
-        assert sensor.execute_complete(context, event) == {"groups": {"behind": 0}, "max_lag": 0}
+        assert sensor.execute_complete(context, event) == {"groups": {f"behind-{ten}": 0}, "max_lag": 0}
 
     def test_a_deferrable_sensor_that_is_done_does_not_defer(self, ten: str, commit: Commit, context: Context) -> None:
-        commit("done", ten, 10)
-        assert KafkaGroupLagSensor(task_id="s", groups="done", deferrable=True).execute(context)
+        commit(f"done-{ten}", ten, 10)
+        assert KafkaGroupLagSensor(task_id="s", groups=f"done-{ten}", deferrable=True).execute(context)
 
     def test_a_permanent_fault_on_the_triggerer_fails_the_task(self, ten: str, context: Context) -> None:
         sensor = KafkaGroupLagSensor(task_id="s", groups="mispselt", unknown_group="fail")
@@ -176,7 +179,7 @@ class TestFaults:
     def test_a_connection_of_our_own_type_takes_the_form_fields(
         self, ten: str, broker: Broker, monkeypatch: pytest.MonkeyPatch, commit: Commit, context: Context
     ) -> None:
-        commit("done", ten, 10)
+        commit(f"done-{ten}", ten, 10)
         extra = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512", "ssl.ca.location": ""}
         use_connection(
             monkeypatch,
@@ -187,7 +190,7 @@ class TestFaults:
             login="admin",
             password="admin-secret",
         )
-        assert KafkaGroupLagSensor(task_id="s", groups="done", kafka_conn_id="own").execute(context)
+        assert KafkaGroupLagSensor(task_id="s", groups=f"done-{ten}", kafka_conn_id="own").execute(context)
 
     def test_no_broker_is_waited_out(
         self, monkeypatch: pytest.MonkeyPatch, context: Context, caplog: pytest.LogCaptureFixture

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -212,7 +213,7 @@ class TestWindows:
         chain = [
             ledger.snapshots.append(snapshot({0: each}, at_ms=T0 + hour * HOUR_MS)) for hour, each in enumerate(offsets)
         ]
-        for start, end in zip(chain, chain[1:], strict=False):
+        for start, end in pairwise(chain):
             ledger.pin_window(start, end)
         tiling = check_tiling([ledger.pinned(each.id).manifest for each in ledger.windows()])
         assert (tiling.windows, tiling.span, tiling.problems) == (3, 35, ())
@@ -234,8 +235,9 @@ def test_a_killed_local_writer_leaves_no_half_file(tmp_path: Path, monkeypatch: 
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr("os.link", crash)
-        create_exclusive(target, b"content")
+        with pytest.raises(KeyboardInterrupt):
+            create_exclusive(target, b"content")
     assert read(target) is None
     assert create_exclusive(target, b"other")

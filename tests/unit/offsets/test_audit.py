@@ -86,7 +86,9 @@ class TestVerdict:
 
     def test_an_empty_run_of_an_empty_window_is_proved(self) -> None:
         """S6."""
-        empty = Manifest.of("loads", window_between(snapshot({0: 5}, number=1), snapshot({0: 5}, at_ms=T0 + 1, number=2)))
+        empty = Manifest.of(
+            "loads", window_between(snapshot({0: 5}, number=1), snapshot({0: 5}, at_ms=T0 + 1, number=2))
+        )
         run = RunResult("a-1", empty.sha256, "app-1", None, Tally(), (), 0.1)
         assert judge(empty, run, allow_gaps=False).proved
 

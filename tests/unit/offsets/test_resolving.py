@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -129,7 +130,9 @@ class TestTilingLaw:
     """However instants resolve, and in whatever order, consecutive windows meet: no gap, no overlap."""
 
     @given(
-        resolved=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=12),
+        resolved=st.lists(
+            st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=12
+        ),
     )
     def test_windows_of_a_clamped_chain_tile(self, resolved: list[tuple[int, int, int]]) -> None:
         chain: dict[int, OffsetSnapshot] = {}
@@ -142,7 +145,7 @@ class TestTilingLaw:
                 after = chain[later[0]] if later else None
                 chain[hour] = resolving.clamp(fresh, before, after)
         ordered = [chain[hour] for hour in sorted(chain)]
-        windows = [window_between(start, end) for start, end in zip(ordered, ordered[1:], strict=False)]
+        windows = [window_between(start, end) for start, end in pairwise(ordered)]
         assert seams([each.ranges for each in windows]) == []
         assert all(each.span >= 0 for window in windows for each in window.ranges)
         for partition in (0, 1):

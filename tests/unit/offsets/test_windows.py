@@ -75,7 +75,10 @@ class TestWindow:
             window_between(start({0: 1}), other)
 
     def test_seams_name_gap_and_overlap(self) -> None:
-        one, two = window_between(start({0: 0}), end({0: 10})).ranges, window_between(start({0: 12}), end({0: 20})).ranges
+        one, two = (
+            window_between(start({0: 0}), end({0: 10})).ranges,
+            window_between(start({0: 12}), end({0: 20})).ranges,
+        )
         assert [str(each) for each in seams([one, two])] == ["t-0: gap of 2 offsets between 10 and 12"]
         assert "overlap of 8" in str(seams([two, window_between(start({0: 12}), end({0: 30})).ranges])[0])
 

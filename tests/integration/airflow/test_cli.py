@@ -1,0 +1,237 @@
+"""The commands, as a person or a script calls them: rows, exit codes, and the same numbers as Kafka's own tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kafka import KafkaAdminClient, TopicPartition
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Resolve, use_connection
+from tests.integration.conftest import MakeTopic, Produce
+
+T0_MS = 1_795_154_400_000
+"""2026-11-20T06:00:00Z."""
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run ``airflow kafka-offsets …`` in this process. Returns exit code, stdout, stderr."""
+    from airflow.cli import cli_parser
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            args = cli_parser.get_parser().parse_args(["kafka-offsets", *words])
+            args.func(args)
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return call
+
+
+@pytest.fixture
+def messy(topic: MakeTopic, produce: Produce, admin: KafkaAdminClient) -> str:
+    """Three partitions: ten records with the first two deleted, one record, none."""
+    name = topic(partitions=3, config={"retention.ms": "-1"})
+    produce(name, 0, [(T0_MS + n * 1000, None, b"x") for n in range(10)])
+    produce(name, 1, [(T0_MS + 60_000, None, b"x")])
+    admin.delete_records({TopicPartition(name, 0): 2})
+    return name
+
+
+class TestList:
+    @pytest.mark.parametrize(
+        ("at", "time"),
+        [
+            ("latest", "latest"),
+            ("earliest", "earliest"),
+            ("max-timestamp", "max-timestamp"),
+            ("earliest-local", "earliest-local"),
+            ("2026-11-20T06:00:05Z", str(T0_MS + 5000)),
+        ],
+    )
+    def test_it_answers_what_kafka_get_offsets_answers(
+        self, run: Run, broker: Broker, messy: str, at: str, time: str
+    ) -> None:
+        code, out, _ = run("list", messy, "--at", at, "-o", "json")
+        ours = {(row["topic"], row["partition"]): row["offset"] for row in json.loads(out)}
+        printed = broker.run_tool("org.apache.kafka.tools.GetOffsetShell", "--topic", messy, "--time", time)
+        lines = [line.rsplit(":", 2) for line in printed.split()]
+        theirs = {(name, int(partition)): int(offset) if offset else None for name, partition, offset in lines}
+        assert code == 0
+        assert {key: offset for key, offset in ours.items() if offset is not None} == {
+            key: offset for key, offset in theirs.items() if offset is not None
+        }
+
+    def test_a_row_says_what_it_means(self, run: Run, messy: str) -> None:
+        """E1: no record is not an offset, and unknown is null."""
+        _, out, _ = run("list", messy, "--at", "2026-11-20T06:00:30Z", "-o", "json")
+        rows = json.loads(out)
+        assert [(row["partition"], row["offset"], row["outcome"]) for row in rows] == [
+            (0, None, "no_record"),
+            (1, 0, "found"),
+            (2, None, "no_record"),
+        ]
+        assert rows[1]["timestamp_ms"] == T0_MS + 60_000
+        assert list(rows[0]) == ["topic", "partition", "offset", "timestamp_ms", "leader_epoch", "outcome", "error"]
+
+    def test_partitions_can_be_chosen(self, run: Run, messy: str) -> None:
+        _, out, _ = run("list", messy, "--partitions", "0,2-2", "-o", "json")
+        assert [row["partition"] for row in json.loads(out)] == [0, 2]
+
+    def test_every_format_of_airflow_works(self, run: Run, messy: str) -> None:
+        assert yaml.safe_load(run("list", messy, "-o", "yaml")[1])[0]["offset"] == 10
+        for output in ("table", "plain"):
+            code, out, _ = run("list", messy, "-o", output)
+            assert code == 0
+            assert messy in out
+
+    def test_an_unknown_topic_is_one_line_and_exit_1(self, run: Run) -> None:
+        code, out, err = run("list", "no-such-topic")
+        assert (code, out) == (1, "")
+        assert "no-such-topic" in err
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("list", "t", "--at", "yesterday"),
+            ("list", "t", "--at", "2026-11-20T06:00:00"),
+            ("list",),
+            ("list", "t", "--partitions", "x"),
+            ("lag",),
+            ("lag", "g", "--all-groups"),
+            ("ledger", "list", "no-such-pipeline"),
+        ],
+    )
+    def test_wrong_usage_is_exit_2(self, run: Run, words: tuple[str, ...]) -> None:
+        assert run(*words)[0] == 2
+
+    def test_no_broker_is_one_line_and_exit_1(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        use_connection(monkeypatch, "nowhere", {"bootstrap.servers": "127.0.0.1:1"})
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "2")
+        code, out, err = run("list", "t", "--conn-id", "nowhere")
+        assert (code, out) == (1, "")
+        assert "127.0.0.1:1" in err
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+
+
+class TestLag:
+    @pytest.fixture
+    def group(self, broker: Broker, messy: str) -> str:
+        commits = [CommittedOffset(messy, 0, 7), CommittedOffset(messy, 1, 1)]
+        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+            client.commit_offsets(f"g-{messy}", CommittedOffsets(commits)).raise_for_errors()
+        return f"g-{messy}"
+
+    def test_it_answers_what_kafka_consumer_groups_answers(
+        self, run: Run, broker: Broker, messy: str, group: str
+    ) -> None:
+        code, out, _ = run("lag", group, "-o", "json")
+        rows = json.loads(out)
+        printed = broker.run_tool(
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--describe", "--group", group
+        )
+        table = [line.split() for line in printed.splitlines() if line.startswith(group)]
+        theirs = {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in table}
+        ours = {row["partition"]: (row["committed_offset"], row["high_watermark"], row["lag"]) for row in rows}
+        assert code == 0
+        assert {n: ours[n] for n in theirs} == theirs
+        assert theirs == {0: (7, 10, 3), 1: (1, 1, 0)}
+
+    def test_a_partition_without_a_commit_has_a_row_and_a_status(self, run: Run, group: str) -> None:
+        """E18."""
+        rows = json.loads(run("lag", group, "-o", "json")[1])
+        assert [(row["partition"], row["status"], row["committed_offset"], row["lag"]) for row in rows] == [
+            (0, "ok", 7, 3),
+            (1, "ok", 1, 0),
+            (2, "no_commit", None, 0),
+        ]
+        assert rows[0]["log_start_offset"] == 2
+
+    def test_an_unknown_group_is_a_row_and_exit_1(self, run: Run) -> None:
+        """E19: never zero."""
+        code, out, _ = run("lag", "no-such-group", "-o", "json")
+        row = json.loads(out)[0]
+        assert code == 1
+        assert (row["group"], row["status"], row["lag"], row["topic"]) == ("no-such-group", "unknown_group", None, None)
+
+    def test_all_groups_includes_ours(self, run: Run, group: str) -> None:
+        _, out, _ = run("lag", "--all-groups", "-o", "json")
+        assert group in {row["group"] for row in json.loads(out)}
+
+    def test_a_wrong_password_is_one_line_and_exit_1(
+        self, run: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        extra = {
+            "bootstrap.servers": broker.sasl_bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": "wr0ng",
+        }
+        use_connection(monkeypatch, "locked", extra)
+        code, _, err = run("lag", "g", "--conn-id", "locked")
+        assert code == 1
+        assert err.count("\n") == 1
+        assert "wr0ng" not in err
+
+
+class TestLedger:
+    @pytest.fixture
+    def windows(self, messy: str, resolve: Resolve) -> list[dict[str, Any]]:
+        """Two hours, resolved in the wrong order."""
+        later = resolve(messy, "2026-11-20T07:00:00Z", "2026-11-20T08:00:00Z")
+        earlier = resolve(messy, "2026-11-20T06:00:00Z", "2026-11-20T07:00:00Z")
+        return [earlier, later]
+
+    def test_list_shows_windows_in_order_with_state_and_totals(self, run: Run, windows: list[dict[str, Any]]) -> None:
+        rows = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
+        assert [(row["window"], row["state"], row["offsets"], row["rows"]) for row in rows] == [
+            (windows[0]["window"], "resolved", 9, None),
+            (windows[1]["window"], "resolved", 0, None),
+        ]
+
+    def test_show_names_ranges_and_evidence(self, run: Run, windows: list[dict[str, Any]]) -> None:
+        rows = json.loads(run("ledger", "show", "loads", windows[0]["window"], "-o", "json")[1])
+        assert [(row["partition"], row["start_offset"], row["end_offset"]) for row in rows] == [
+            (0, 2, 10),
+            (1, 0, 1),
+            (2, 0, 0),
+        ]
+        assert [rows[0]["start_evidence"], rows[0]["end_evidence"]] == ["log_start", "log_end"]
+
+    def test_verify_says_that_windows_tile(self, run: Run, windows: list[dict[str, Any]]) -> None:
+        code, out, _ = run("ledger", "verify", "loads", "-o", "json")
+        assert code == 0
+        assert json.loads(out)[-1] == {
+            "claim": "tiling",
+            "window": None,
+            "holds": True,
+            "found": "2 windows tile, 9 offsets",
+        }
+
+    def test_verify_finds_a_hole(self, run: Run, messy: str, windows: list[dict[str, Any]], resolve: Resolve) -> None:
+        resolve(messy, "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z")
+        code, out, _ = run("ledger", "verify", "loads", "-o", "json")
+        assert code == 1
+        assert "no window from 2026-11-20T08:00:00.000Z" in json.loads(out)[-1]["found"]
+
+    def test_the_ledger_can_be_named(self, run: Run, windows: list[dict[str, Any]], ledger_root: Path) -> None:
+        assert run("ledger", "list", "loads", "--ledger", ledger_root.as_uri())[0] == 0
+        assert run("ledger", "list", "loads", "--ledger", ledger_root.parent.as_uri())[0] == 2

@@ -1,0 +1,170 @@
+"""The example Dags, run as they are: real broker, real spark-submit, Airflow's own task runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+
+from dev import ROOT
+from dev.airflow_home import environment
+from dev.kafka import Broker
+from tests.integration.conftest import Produce
+
+# Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
+pytestmark = pytest.mark.filterwarnings("default")
+
+DAY_MS = 86_400_000
+FIRST_DAY_MS = int(datetime(2013, 3, 9, tzinfo=UTC).timestamp() * 1000)
+RECORDS_A_DAY = 40
+
+
+@pytest.fixture(scope="module")
+def flights(broker: Broker, admin: KafkaAdminClient, produce: Produce) -> None:
+    """Topic ``flights`` with three days of records and one after them on each partition."""
+    config = {"retention.ms": "-1"}
+    admin.create_topics({"flights": {"num_partitions": 2, "replication_factor": 1, "configs": config}})
+    for partition in range(2):
+        step = DAY_MS // RECORDS_A_DAY
+        stamps = [FIRST_DAY_MS + n * step for n in range(3 * RECORDS_A_DAY + 1)]
+        produce("flights", partition, [(stamp, b"N1", json.dumps({"at": stamp}).encode()) for stamp in stamps])
+
+
+@pytest.fixture
+def home(tmp_path: Path, broker: Broker, flights: None, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ledger, output and Spark's scratch for one test; Airflow's database is the session's."""
+    for name, value in environment(tmp_path, broker.bootstrap_servers).items():
+        if name not in ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"):
+            monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def run_dag(dag_id: str, moment: datetime) -> dict[str, tuple[str, Any]]:
+    """State and XCom of each task after a run."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    dag = DagBag(str(ROOT / "dags" / f"{dag_id}.py"), bundle_name="dags-folder").dags[dag_id]
+    run = dag.test(logical_date=moment)
+    return {ti.task_id: (str(ti.state), ti.xcom_pull(task_ids=ti.task_id)) for ti in run.get_task_instances()}
+
+
+def rows_of(home: Path) -> int:
+    """Rows that are published, counted by pyarrow from what the ledger names."""
+    import pyarrow.parquet as pq
+
+    total = 0
+    for committed in (home / "ledger" / "flights_daily" / "windows").glob("*/committed.json"):
+        output = json.loads(committed.read_text())["output"]
+        total += sum(pq.read_metadata(file).num_rows for file in Path(output.removeprefix("file:")).glob("*.parquet"))
+    return total
+
+
+class TestEveryDag:
+    def test_all_example_dags_import(self, airflow_db: Path) -> None:
+        from airflow.dag_processing.dagbag import DagBag
+
+        bag = DagBag(str(ROOT / "dags"), bundle_name="dags-folder")
+        assert not bag.import_errors
+        assert set(bag.dags) == {path.stem for path in (ROOT / "dags").glob("*.py")}
+
+
+class TestFlightsDaily:
+    def test_a_day_is_loaded_proved_and_committed(self, home: Path) -> None:
+        results = run_dag("flights_daily", datetime(2013, 3, 10, tzinfo=UTC))
+        assert {task: state for task, (state, _) in results.items()} == dict.fromkeys(results, "success")
+        assert results["verify"][1]["verdict"] == "read = written = log"
+        assert results["load"][1]["rows"] == rows_of(home) == 2 * RECORDS_A_DAY
+        assert results["commit"][1]["group"] == "flights-daily"
+
+    def test_a_day_that_runs_again_reads_the_same_and_leaves_the_same_rows(self, home: Path) -> None:
+        """S23."""
+        first = run_dag("flights_daily", datetime(2013, 3, 11, tzinfo=UTC))
+        again = run_dag("flights_daily", datetime(2013, 3, 11, tzinfo=UTC))
+        assert again["resolve"][1] == first["resolve"][1]
+        assert again["load"][1]["published_attempt"] == first["load"][1]["attempt"] != again["load"][1]["attempt"]
+        assert rows_of(home) == 2 * RECORDS_A_DAY
+
+    def test_a_load_killed_half_way_is_retried_without_loss_or_doubling(self, home: Path, tmp_path: Path) -> None:
+        """S22: the Spark driver is killed once it has begun to write; Airflow's retry reads the same range."""
+        killed = threading.Event()
+        output = home / "output" / "flights"
+
+        def kill_when_writing() -> None:
+            while not killed.is_set():
+                if any(output.glob("window=*/attempt=*/_temporary")):
+                    killed.set()
+                    subprocess.run(["pkill", "-KILL", "-f", "--", f"--output {output.as_uri()}"], check=False)
+                time.sleep(0.01)
+
+        watcher = threading.Thread(target=kill_when_writing, daemon=True)
+        watcher.start()
+        command = [sys.executable, "-c", _RUN_LOAD_TWICE, str(ROOT)]
+        result = subprocess.run(
+            command, env=os.environ.copy(), capture_output=True, text=True, timeout=280, check=False
+        )
+        assert killed.is_set(), result.stdout[-3000:]
+        outcome = json.loads(result.stdout.splitlines()[-1])
+        assert outcome["first"] == "failed"
+        assert outcome["rows"] == rows_of(home) == 2 * RECORDS_A_DAY
+        assert len(list(output.glob("window=*/attempt=*"))) == 2
+
+
+_RUN_LOAD_TWICE = """
+import json, sys
+from datetime import datetime, UTC
+from types import SimpleNamespace
+sys.path.insert(0, sys.argv[1])
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+import os
+context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1)}
+window = KafkaResolveWindowOperator(
+    task_id="r", pipeline="flights_daily", topics="flights", start="2013-03-09T00:00:00Z", end="2013-03-10T00:00:00Z"
+).execute(context)
+def load():
+    return KafkaSparkSubmitOperator(
+        task_id="l", window=window, durable=False,
+        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        application_args=["--output", os.environ["AIRFLOW_VAR_FLIGHTS_OUTPUT"]],
+    ).execute(context)
+try:
+    load()
+    first = "succeeded"
+except Exception as error:
+    first = "failed"
+rows = load()["rows"]
+verdict = KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)["verdict"]
+print(json.dumps({"first": first, "rows": rows, "verdict": verdict}))
+"""
+
+
+class TestGroupCaughtUp:
+    def test_it_waits_for_the_group_and_keeps_its_commits(self, home: Path, broker: Broker) -> None:
+        from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+        from airflow_kafka_offsets.client.settings import ClientSettings
+        from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+
+        end = 3 * RECORDS_A_DAY + 1
+
+        def commit(offset: int) -> None:
+            commits = CommittedOffsets([CommittedOffset("flights", partition, offset) for partition in range(2)])
+            with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+                client.commit_offsets("flights-reader", commits).raise_for_errors()
+
+        commit(5)
+        timer = threading.Timer(6, commit, args=(end,))
+        timer.start()
+        results = run_dag("group_caught_up", datetime.now(UTC))
+        timer.join()
+        assert results["caught_up"] == ("success", {"groups": {"flights-reader": 0}, "max_lag": 0})
+        assert results["keep"][1]["as_of"] == "group flights-reader"
