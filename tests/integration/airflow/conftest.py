@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev.kafka import Broker
+from tests.integration.conftest import Produce
 
 Context = dict[str, Any]
 Resolve = Callable[..., dict[str, Any]]
+Run = Callable[..., tuple[int, str, str]]
+
+DAY_MS = 86_400_000
+FIRST_DAY_MS = int(datetime(2013, 3, 9, tzinfo=UTC).timestamp() * 1000)
+RECORDS_A_DAY = 40
 
 
 @pytest.fixture(autouse=True)
@@ -37,13 +45,43 @@ def context() -> Context:
 def resolve(context: Context) -> Resolve:
     """Run the resolve operator for a topic and two instants."""
 
-    def run(topic: str, start: str, end: str, **arguments: Any) -> dict[str, Any]:
+    def run(topic: str, start: str, end: str, pipeline: str = "loads", **arguments: Any) -> dict[str, Any]:
         operator = KafkaResolveWindowOperator(
-            task_id="resolve", pipeline="loads", topics=topic, start=start, end=end, **arguments
+            task_id="resolve", pipeline=pipeline, topics=topic, start=start, end=end, **arguments
         )
         return operator.execute(context)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def flights(broker: Broker, admin: KafkaAdminClient, produce: Produce) -> None:
+    """Topic ``flights`` with three days of records and one after them on each partition."""
+    config = {"retention.ms": "-1"}
+    admin.create_topics({"flights": {"num_partitions": 2, "replication_factor": 1, "configs": config}})
+    for partition in range(2):
+        step = DAY_MS // RECORDS_A_DAY
+        stamps = [FIRST_DAY_MS + n * step for n in range(3 * RECORDS_A_DAY + 1)]
+        produce("flights", partition, [(stamp, b"N1", json.dumps({"at": stamp}).encode()) for stamp in stamps])
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run ``airflow kafka-offsets …`` in this process. Returns exit code, stdout, stderr."""
+    from airflow.cli import cli_parser
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            args = cli_parser.get_parser().parse_args(["kafka-offsets", *words])
+            args.func(args)
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return call
 
 
 def use_connection(monkeypatch: pytest.MonkeyPatch, conn_id: str, extra: dict[str, Any], **fields: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,11 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Resolve, use_connection
+from tests.integration.airflow.conftest import Resolve, Run, use_connection
 from tests.integration.conftest import MakeTopic, Produce
 
 T0_MS = 1_795_154_400_000
 """2026-11-20T06:00:00Z."""
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run ``airflow kafka-offsets …`` in this process. Returns exit code, stdout, stderr."""
-    from airflow.cli import cli_parser
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            args = cli_parser.get_parser().parse_args(["kafka-offsets", *words])
-            args.func(args)
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 1
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
 
 
 @pytest.fixture

@@ -13,30 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
 
 from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker
-from tests.integration.conftest import Produce
+from tests.integration.airflow.conftest import RECORDS_A_DAY
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
 pytestmark = pytest.mark.filterwarnings("default")
-
-DAY_MS = 86_400_000
-FIRST_DAY_MS = int(datetime(2013, 3, 9, tzinfo=UTC).timestamp() * 1000)
-RECORDS_A_DAY = 40
-
-
-@pytest.fixture(scope="module")
-def flights(broker: Broker, admin: KafkaAdminClient, produce: Produce) -> None:
-    """Topic ``flights`` with three days of records and one after them on each partition."""
-    config = {"retention.ms": "-1"}
-    admin.create_topics({"flights": {"num_partitions": 2, "replication_factor": 1, "configs": config}})
-    for partition in range(2):
-        step = DAY_MS // RECORDS_A_DAY
-        stamps = [FIRST_DAY_MS + n * step for n in range(3 * RECORDS_A_DAY + 1)]
-        produce("flights", partition, [(stamp, b"N1", json.dumps({"at": stamp}).encode()) for stamp in stamps])
 
 
 @pytest.fixture

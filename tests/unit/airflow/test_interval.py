@@ -1,0 +1,89 @@
+"""Which window a run is about: explicit instants, its partition date, or its data interval."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pendulum
+import pytest
+from airflow.sdk import CronPartitionTimetable, CronTriggerTimetable
+
+from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
+from airflow_kafka_offsets.interval import RunInterval, run_interval
+from airflow_kafka_offsets.offsets.instants import instant_ms
+
+SIX = datetime(2026, 11, 21, 6, tzinfo=UTC)
+SEVEN = SIX + timedelta(hours=1)
+HOUR = RunInterval(instant_ms(SIX), instant_ms(SEVEN))
+
+
+def partitioned(timetable: Any, date: datetime) -> dict[str, Any]:
+    return {"partition_date": date, "dag": SimpleNamespace(timetable=timetable)}
+
+
+def test_explicit_instants_win() -> None:
+    context = {"data_interval_start": SIX - timedelta(days=1), "data_interval_end": SIX}
+    assert run_interval(context, SIX.isoformat(), SEVEN.isoformat()) == HOUR
+    assert run_interval(context, SIX, SEVEN) == HOUR
+
+
+def test_pendulum_datetimes_are_taken_as_airflow_gives_them() -> None:
+    context = {"data_interval_start": pendulum.instance(SIX), "data_interval_end": pendulum.instance(SEVEN)}
+    assert run_interval(context, None, None) == HOUR
+
+
+def test_a_partition_runs_to_the_next_tick_of_its_schedule() -> None:
+    timetable = CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1)
+    assert run_interval(partitioned(timetable, SIX), None, None) == HOUR
+
+
+@pytest.mark.parametrize(
+    ("date", "hours"),
+    [("2026-03-08", 23), ("2026-11-01", 25), ("2026-11-21", 24)],
+    ids=["clocks go forward", "clocks go back", "an ordinary day"],
+)
+def test_a_local_day_has_as_many_hours_as_its_zone_gave_it(date: str, hours: int) -> None:
+    """S26: daylight saving."""
+    timetable = CronPartitionTimetable("0 0 * * *", timezone="America/New_York", run_offset=-1)
+    day = pendulum.parse(date, tz="America/New_York")
+    assert isinstance(day, pendulum.DateTime)
+    found = run_interval(partitioned(timetable, day.in_timezone("UTC")), None, None)
+    assert found.end_ms - found.start_ms == hours * 3_600_000
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {},
+        {"data_interval_start": None, "data_interval_end": None},
+        {"data_interval_start": SIX, "data_interval_end": SIX},
+    ],
+    ids=["no interval", "an empty context", "a bare cron string"],
+)
+def test_a_run_without_an_interval_names_the_timetables_that_give_one(context: dict[str, Any]) -> None:
+    with pytest.raises(IntervalError) as refused:
+        run_interval(context, None, None)
+    for name in ("CronDataIntervalTimetable", "CronTriggerTimetable", "CronPartitionTimetable"):
+        assert name in str(refused.value)
+
+
+def test_the_timetables_that_the_message_names_are_written_right() -> None:
+    assert CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1))
+    assert CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1)
+
+
+def test_an_inverted_interval_is_refused() -> None:
+    with pytest.raises(IntervalError, match="after its end"):
+        run_interval({}, SEVEN, SIX)
+
+
+def test_one_of_two_instants_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="go together"):
+        run_interval({}, SIX, None)
+
+
+def test_a_partition_without_a_cron_schedule_is_refused() -> None:
+    with pytest.raises(IntervalError, match="no cron expression"):
+        run_interval(partitioned(SimpleNamespace(), SIX), None, None)

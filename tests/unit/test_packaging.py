@@ -1,0 +1,47 @@
+"""What Airflow reads while it loads itself must import nothing of Airflow, and agree with the classes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import airflow_kafka_offsets
+from airflow_kafka_offsets.get_provider_info import get_provider_info
+
+
+@pytest.mark.parametrize("module", ["airflow_kafka_offsets", "airflow_kafka_offsets.get_provider_info"])
+def test_provider_metadata_imports_nothing_from_airflow(module: str) -> None:
+    code = f"import sys, {module}; print(sorted(name for name in sys.modules if name.split('.')[0] == 'airflow'))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
+
+
+def test_the_connection_type_agrees_with_the_hook() -> None:
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
+    declared = get_provider_info()["connection-types"][0]
+    assert declared["connection-type"] == KafkaOffsetsHook.conn_type
+    assert declared["hook-name"] == KafkaOffsetsHook.hook_name
+
+
+def test_the_kafka_providers_type_and_scheme_are_left_alone() -> None:
+    info = get_provider_info()
+    assert [each["connection-type"] for each in info["connection-types"]] == ["kafka_offsets"]
+    assert "asset-uris" not in info
+
+
+def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:
+    import zipfile
+    from pathlib import Path
+
+    from airflow_kafka_offsets.operators.driver_bundle import write_bundle
+
+    target = Path(str(tmp_path)) / "bundle.zip"
+    write_bundle(target)
+    tops = {"/".join(name.split("/")[:2]) for name in zipfile.ZipFile(target).namelist()}
+    package = "airflow_kafka_offsets"
+    assert tops == {f"{package}/{name}" for name in ("__init__.py", "errors.py", "offsets", "spark")}
+    assert target.stat().st_size < 100_000
+    assert airflow_kafka_offsets.__version__
