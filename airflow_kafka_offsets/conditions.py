@@ -91,7 +91,7 @@ class GroupsCaughtUp:
         if lag.unknown and self.unknown_group == "fail":
             return [ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt or not started yet?")]
         if lag.error is not None:
-            return [] if lag.error.name == "NO_COMMIT" else [lag.error]
+            return [] if lag.never_committed else [lag.error]
         ahead = lag.with_status(LagStatus.AHEAD_OF_LOG)
         if ahead:
             where = f"{ahead[0].topic}-{ahead[0].partition}"
@@ -100,7 +100,7 @@ class GroupsCaughtUp:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for a trigger."""
-        return {"kind": self.kind} | asdict(self)
+        return _to_json(self)
 
 
 def _is_behind_at_most(lag: GroupLag, most: int) -> bool:
@@ -159,7 +159,12 @@ class InstantPassed:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for a trigger."""
-        return {"kind": self.kind} | asdict(self)
+        return _to_json(self)
+
+
+def _to_json(condition: GroupsCaughtUp | InstantPassed) -> dict[str, Any]:
+    fields = {"kind": condition.kind} | asdict(condition) | {"isolation_level": str(condition.isolation_level)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 _KINDS: Mapping[str, type[GroupsCaughtUp | InstantPassed]] = {

@@ -15,7 +15,7 @@
     │   ├── LogTruncatedError               the range reaches past the end of the log
     │   ├── TopicChangedError               topic missing, re-created, or of another cluster
     │   └── UnprovenError                   what was read or written differs from the manifest
-    ├── CommitRefusedError                  a group has active members, or refused some partitions
+    ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
         ├── LedgerConflictError             a file that should be ours says something else
         ├── LedgerCorruptError              a file is unreadable or doesn't match its hash
@@ -131,7 +131,11 @@ class UnprovenError(WindowError):
 
 
 class CommitRefusedError(KafkaOffsetsError):
-    """Offsets were not committed: the group has active members, or Kafka refused some partitions."""
+    """Offsets were not committed: the group has active members. Passes once they have left."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
 
 
 class LedgerError(KafkaOffsetsError):

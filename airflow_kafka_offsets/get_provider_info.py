@@ -63,7 +63,7 @@ _CONNECTION_TYPE = {
             "Security protocol", "Default PLAINTEXT.", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
         ),
         "sasl.mechanism": _choice(
-            "SASL mechanism", "For the SASL_ protocols.", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
+            "SASL mechanism", "For the SASL_ protocols.", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"
         ),
         "ssl.ca.location": _text("CA certificates", "Path of a PEM file; the system's own by default."),
         "ssl.certificate.location": _text("Client certificate", "Path of a PEM file, for mutual TLS."),
@@ -79,7 +79,7 @@ _CONFIG = {
             "ledger_root": {
                 "description": (
                     "Folder of all ledgers, on any store that Airflow's object storage reaches and that can create "
-                    "files exclusively (local disk, S3, GCS, Azure). Operators and commands can name another one."
+                    "files exclusively (local disk, S3, GCS). Operators and commands can name another one."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
-from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, parse_instant
+from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant
 
 _HINT = (
     "Schedule the Dag with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), "
@@ -45,15 +45,15 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     """The interval of the current run.
 
     :param context: Airflow's task context.
-    :param start: explicit start, inclusive: ISO-8601 with a zone, or an aware datetime.
+    :param start: explicit start, inclusive: ISO-8601 with a zone, or an aware datetime; None or empty when not given.
     :param end: explicit end, exclusive.
     :raises IntervalError: when there is no interval, or an empty or inverted one.
     :raises InstantError: when a text isn't an instant or has no zone.
     """
-    if start is not None or end is not None:
-        if start is None or end is None:
+    if start or end:
+        if not (start and end):
             raise ConfigurationError("start and end go together: give both, or neither to use the run's own interval.")
-        return RunInterval(_instant(start), _instant(end))
+        return RunInterval(given_instant(start), given_instant(end))
     partition_date = context.get("partition_date")
     if partition_date is not None:
         return RunInterval(instant_ms(partition_date), instant_ms(_next_tick(context["dag"].timetable, partition_date)))
@@ -61,10 +61,6 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     if interval[0] is None or interval[1] is None:
         raise IntervalError(f"This run has neither a data interval nor a partition date. {_HINT}")
     return RunInterval(instant_ms(interval[0]), instant_ms(interval[1]))
-
-
-def _instant(moment: str | datetime) -> int:
-    return parse_instant(moment) if isinstance(moment, str) else instant_ms(moment)
 
 
 def _next_tick(timetable: Any, partition_date: datetime) -> datetime:

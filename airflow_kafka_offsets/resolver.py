@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError, ResponseError
@@ -12,6 +14,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets import preflight, resolving
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.remarks import window_remarks
 from airflow_kafka_offsets.offsets.resolving import Boundaries
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -21,6 +24,18 @@ from airflow_kafka_offsets.offsets.windows import window_id
 def now_ms() -> int:
     """This machine's clock, Unix milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedWindow:
+    """A pinned window, and what a person should know of it.
+
+    :param pinned: the stored manifest.
+    :param remarks: what may be unexpected, a line each; empty for an ordinary window.
+    """
+
+    pinned: PinnedManifest
+    remarks: tuple[str, ...]
 
 
 class Resolver:
@@ -42,6 +57,10 @@ class Resolver:
         self._topics = sorted(set(topics))
         self._isolation_level = isolation_level
 
+    @cached_property
+    def _cluster_id(self) -> str:
+        return self._client.cluster_id()
+
     def snapshot(self, as_of: AsOf) -> OffsetSnapshot:
         """The stored snapshot as of something: resolved now, unless it is an instant that was resolved before.
 
@@ -51,29 +70,31 @@ class Resolver:
         """
         if as_of.timestamp_ms is not None:
             resolving.refuse_future(as_of.timestamp_ms, now_ms())
-        self._ledger.open(self._topics, self._client.cluster_id(), self._isolation_level)
+        self._ledger.open(self._topics, self._cluster_id, self._isolation_level)
         if as_of.timestamp_ms is not None:
             stored = self._ledger.snapshots.at_instant(as_of.timestamp_ms)
             if stored is not None:
                 return stored
         return self._ledger.snapshots.append(self._resolve(as_of))
 
-    def window(self, start_ms: int, end_ms: int) -> PinnedManifest:
+    def window(self, start_ms: int, end_ms: int) -> ResolvedWindow:
         """The pinned window between two instants.
 
         :raises IntervalError: when the end isn't after the start.
+        :raises DataLossError: when records of the window were gone already when its end was resolved.
         """
         window_id(start_ms, end_ms)
         start = self.snapshot(AsOf(AsOfKind.INSTANT, start_ms))
         end = self.snapshot(AsOf(AsOfKind.INSTANT, end_ms))
-        return self._ledger.pin_window(start, end)
+        pinned = self._ledger.pin_window(start, end)
+        return ResolvedWindow(pinned, tuple(window_remarks(end, pinned.manifest.ranges)))
 
     def _resolve(self, as_of: AsOf) -> OffsetSnapshot:
         facts = self._facts()
         partitions = [TopicPartition(each.topic, n) for each in facts.values() for n in range(each.partition_count)]
         return OffsetSnapshot(
             as_of=as_of,
-            cluster_id=self._client.cluster_id(),
+            cluster_id=self._cluster_id,
             isolation_level=self._isolation_level,
             resolved_at_ms=now_ms(),
             topics=facts,

@@ -23,6 +23,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     catchup=False,
+    default_args={"retries": 2},
     tags=["kafka-offsets"],
 ):
     complete = KafkaWindowCompleteSensor(
@@ -34,7 +35,6 @@ with DAG(
         window=window.output,
         packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
         application_args=["--output", "{{ var.value.flights_output }}", "--key-as", "string", "--value-as", "string"],
-        retries=2,
     )
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
     commit = KafkaCommitOffsetsOperator(task_id="commit", window=window.output, group="flights-daily")

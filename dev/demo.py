@@ -96,7 +96,8 @@ def _reader(bootstrap_servers: str) -> Iterator[None]:
         enable_auto_commit=False,
         max_poll_records=20_000,
     )
-    consumer.poll(timeout_ms=5_000)
+    while not consumer.assignment():
+        consumer.poll(timeout_ms=1_000)
     consumer.commit()
     thread = threading.Thread(target=_read_on, args=(consumer,), daemon=True)
     thread.start()
@@ -161,6 +162,7 @@ def _report(console: Console, days: list[Day]) -> None:
             f"{each.seconds:.1f}",
         )
     console.print(table)
+    _compare_with_source(console, days)
     first, again = days[1], days[-1]
     same = (
         first.resolved["sha256"] == again.resolved["sha256"] and first.verified["written"] == again.verified["written"]
@@ -172,6 +174,15 @@ def _report(console: Console, days: list[Day]) -> None:
     if not same:
         sys.exit("The second load of a day differs from the first.")
     _where_next(console)
+
+
+def _compare_with_source(console: Console, days: list[Day]) -> None:
+    """Count the CSV's rows of each day with nothing of this package."""
+    source = flights.count_by_utc_day([each.date for each in days])
+    wrong = [f"{each.date}: {source[each.date]}" for each in days if source[each.date] != each.verified["written"]]
+    if wrong:
+        sys.exit(f"The CSV has other counts: {', '.join(wrong)}.")
+    console.print("The flights' CSV has as many rows on each of these days, counted without this package")
 
 
 def _where_next(console: Console) -> None:

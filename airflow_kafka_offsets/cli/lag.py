@@ -34,8 +34,7 @@ def _rows(lag: GroupLag) -> Iterator[Row]:
 def _group_status(lag: GroupLag) -> LagStatus:
     if lag.unknown:
         return LagStatus.UNKNOWN_GROUP
-    never_committed = lag.error is not None and lag.error.name == LagStatus.NO_COMMIT.name
-    return LagStatus.NO_COMMIT if never_committed else LagStatus.ERROR
+    return LagStatus.NO_COMMIT if lag.never_committed else LagStatus.ERROR
 
 
 def _row(group: str, lag: PartitionLag | None, status: str, error: str | None) -> Row:

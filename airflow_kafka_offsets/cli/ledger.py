@@ -14,6 +14,7 @@ from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.audit import judge
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import Publication
 
 
 @command
@@ -31,6 +32,8 @@ def show_window(args: Any) -> int:
     names = [folder.id for folder in ledger.windows()]
     if not names:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
+    if args.window and args.window not in names:
+        raise ConfigurationError(f"{ledger.uri} has no window {args.window}; see ledger list.")
     manifest = ledger.pinned(args.window or names[-1]).manifest
     print_rows(list(_ranges(manifest)), args.output)
     return 0
@@ -38,13 +41,13 @@ def show_window(args: Any) -> int:
 
 @command
 def verify(args: Any) -> int:
-    """Tiling over all windows, and counts of every published one; a row a claim."""
+    """Counts of every published window, and tiling over all of them; a row a claim."""
     ledger = _ledger(args)
-    folders = ledger.windows()
-    manifests = [ledger.pinned(folder.id).manifest for folder in folders]
-    rows = [row for folder, manifest in zip(folders, manifests, strict=True) for row in _proof(folder, manifest)]
+    published = [(folder, each) for folder in ledger.windows() if (each := folder.publication()) is not None]
+    manifests = [ledger.pinned(folder.id).manifest for folder, _ in published]
+    rows = [_proof(*each, manifest) for each, manifest in zip(published, manifests, strict=True)]
     tiling = check_tiling(manifests)
-    found = "; ".join(tiling.problems) or f"{tiling.windows} windows tile, {tiling.span} offsets"
+    found = "; ".join(tiling.problems) or f"{tiling.windows} published windows tile, {tiling.span} offsets"
     rows.append({"claim": "tiling", "window": None, "holds": tiling.tiles, "found": found})
     print_rows(rows, args.output)
     return 0 if all(row["holds"] for row in rows) else 1
@@ -58,16 +61,16 @@ def _ledger(args: Any) -> Ledger:
 
 
 def _row(folder: WindowFolder, manifest: Manifest) -> Row:
-    commit = folder.commit()
+    published = folder.publication()
     return {
         "window": folder.id,
         "start": iso_instant(manifest.start_ms),
         "end": iso_instant(manifest.end_ms),
         "state": str(folder.state()),
         "offsets": manifest.span,
-        "rows": None if commit is None else commit.rows,
+        "rows": None if published is None else published.rows,
         "attempts": len(folder.attempts()),
-        "output": None if commit is None else commit.output,
+        "output": None if published is None else published.output,
     }
 
 
@@ -84,19 +87,12 @@ def _ranges(manifest: Manifest) -> Iterator[Row]:
         }
 
 
-def _proof(folder: WindowFolder, manifest: Manifest) -> Iterator[Row]:
-    """Counts of a published window. Gaps are explained by the verdict that was recorded when it was verified."""
-    commit = folder.commit()
-    result = None if commit is None else folder.result(commit.attempt)
-    if commit is None:
-        return
+def _proof(folder: WindowFolder, published: Publication, manifest: Manifest) -> Row:
+    """Counts of a published window."""
+    result = folder.result(published.attempt)
     if result is None:
-        yield {
-            "claim": "counts",
-            "window": folder.id,
-            "holds": False,
-            "found": f"the result of {commit.attempt} is missing",
-        }
-        return
-    verdict = judge(manifest, result, allow_gaps=True)
-    yield {"claim": "counts", "window": folder.id, "holds": verdict.proved, "found": f"{verdict}, {commit.rows} rows"}
+        found = f"the result of {published.attempt} is missing"
+        return {"claim": "counts", "window": folder.id, "holds": False, "found": found}
+    verdict = judge(manifest, result)
+    found = f"{verdict}, {published.rows} rows"
+    return {"claim": "counts", "window": folder.id, "holds": verdict.proved, "found": found}

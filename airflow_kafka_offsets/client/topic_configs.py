@@ -15,8 +15,8 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from airflow_kafka_offsets.client.any_broker import ask_any
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.metadata import TopicMetadata
-from airflow_kafka_offsets.client.response_errors import NONE
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.response_errors import NONE, UNSUPPORTED_VERSION
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.offsets.snapshots import TopicFacts
 
 _TOPIC = 2
@@ -65,8 +65,13 @@ async def fetch_topic_configs(
     """
     names = sorted(topics)
 
-    async def ask(node: NodeId, attempt: Deadline) -> Any:
-        version = await transport.version(node, DescribeConfigsRequest, attempt)
-        return await transport.send(node, topic_configs_request(names, version), attempt)
+    async def ask(node: NodeId, attempt: Deadline) -> dict[str, dict[str, str]]:
+        try:
+            version = await transport.version(node, DescribeConfigsRequest, attempt)
+        except RequestFailedError as failed:
+            if failed.error.code == UNSUPPORTED_VERSION:
+                return {}
+            raise
+        return parse_topic_configs(await transport.send(node, topic_configs_request(names, version), attempt))
 
-    return parse_topic_configs(await ask_any(transport, ask, deadline)) if names else {}
+    return await ask_any(transport, ask, deadline) if names else {}

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import window_between
+from airflow_kafka_offsets.offsets.windows import is_window_id, window_between
 
 FORMAT = 1
 
@@ -97,7 +97,7 @@ class Ledger:
 
     def windows(self) -> list[WindowFolder]:
         """All windows, in order of their start."""
-        return [self.window(name) for name in names(self._folder / "windows")]
+        return [self.window(name) for name in names(self._folder / "windows") if is_window_id(name)]
 
     def pin_window(self, start: OffsetSnapshot, end: OffsetSnapshot) -> PinnedManifest:
         """Pin the window between two stored snapshots, or return it as it was pinned before.

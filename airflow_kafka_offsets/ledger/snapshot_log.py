@@ -125,6 +125,9 @@ class SnapshotLog:
         if snapshot.as_of.kind not in _CHAINED:
             return snapshot
         chain = [each for each in entries if each.kind in _CHAINED]
+        if snapshot.as_of.kind is AsOfKind.LATEST and chain:
+            # The newest of all by meaning, whatever another machine's clock said when it stored its own.
+            snapshot = replace(snapshot, resolved_at_ms=max(snapshot.resolved_at_ms, chain[-1].timestamp_ms + 1))
         earlier = [each for each in chain if each.timestamp_ms <= snapshot.timestamp_ms]
         later = [each for each in chain if each.timestamp_ms > snapshot.timestamp_ms]
         before = self.read(earlier[-1].number) if earlier else None

@@ -6,18 +6,21 @@ from a hard link, object stores from a conditional put (``open(..., "xb")``). No
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
+from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
 
 _LOCAL = ("file", "local", "")
-_CONDITIONAL_PUT = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+_CONDITIONAL_PUT = ("s3", "s3a", "gs", "gcs")
 """Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server."""
+_HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
 
 
 class StoragePath(Protocol):
@@ -38,6 +41,13 @@ class StoragePath(Protocol):
     def __truediv__(self, name: str, /) -> Self: ...
 
 
+def plain_uri(path: StoragePath) -> str:
+    """The URI as Spark knows the place: with a scheme, and without the connection id before the ``@``."""
+    parts = urlsplit(str(path))
+    scheme = _HADOOP_SCHEMES.get(path.protocol, path.protocol)
+    return urlunsplit(parts._replace(scheme=scheme, netloc=parts.netloc.rpartition("@")[2]))
+
+
 def create_exclusive(path: StoragePath, content: bytes) -> bool:
     """Create a file with this content, unless it exists.
 
@@ -47,8 +57,12 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
     """
     try:
         _create(path, content)
-    except FileExistsError:
-        return read(path) == content
+    except OSError:
+        # Not every store's conflict comes as FileExistsError: S3 has two codes for it, and its imitators their own.
+        standing = read(path)
+        if standing is None:
+            raise
+        return standing == content
     return True
 
 
@@ -74,9 +88,21 @@ def _create_local(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)
+        _link(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+            raise ExclusiveCreateError(
+                f"The disk of {path} has no hard links, by which files are created exclusively there. Put the ledger "
+                "on another one, or on an object store."
+            ) from error
+        raise
 
 
 def read(path: StoragePath) -> bytes | None:

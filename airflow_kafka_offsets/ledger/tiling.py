@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest
@@ -36,13 +36,23 @@ class Tiling:
 def check_tiling(manifests: Sequence[Manifest]) -> Tiling:
     """Check windows against each other, in order of their start."""
     ordered = sorted(manifests, key=lambda each: (each.start_ms, each.end_ms))
-    problems = [problem for earlier, later in pairwise(ordered) for problem in _problems(earlier, later)]
+    reaching = accumulate(ordered, _further)
+    problems = [
+        problem
+        for furthest, later in zip(reaching, ordered[1:], strict=False)
+        for problem in _problems(furthest, later)
+    ]
     return Tiling(len(ordered), sum(each.span for each in ordered), tuple(problems))
 
 
-def _problems(earlier: Manifest, later: Manifest) -> list[str]:
-    if earlier.end_ms < later.start_ms:
-        return [f"no window from {iso_instant(earlier.end_ms)} to {iso_instant(later.start_ms)}"]
-    if earlier.end_ms > later.start_ms:
-        return [f"windows {earlier.window} and {later.window} overlap in time"]
-    return [f"at {iso_instant(later.start_ms)}, {seam}" for seam in seams([earlier.ranges, later.ranges])]
+def _further(one: Manifest, other: Manifest) -> Manifest:
+    return max(one, other, key=lambda each: each.end_ms)
+
+
+def _problems(furthest: Manifest, later: Manifest) -> list[str]:
+    """How a window fails to meet the one before it that reaches furthest."""
+    if furthest.end_ms < later.start_ms:
+        return [f"no window from {iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"]
+    if furthest.end_ms > later.start_ms:
+        return [f"windows {furthest.window} and {later.window} overlap in time"]
+    return [f"at {iso_instant(later.start_ms)}, {seam}" for seam in seams([furthest.ranges, later.ranges])]

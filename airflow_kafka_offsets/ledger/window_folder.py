@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
     names,
+    plain_uri,
     read,
     read_json,
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
+from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
 
 
 class WindowState(StrEnum):
@@ -32,7 +34,7 @@ class WindowState(StrEnum):
 class PinnedManifest:
     """A stored manifest.
 
-    :param uri: where it is stored.
+    :param uri: where it is stored, as Spark knows the place too.
     :param sha256: hex digest of its bytes.
     :param manifest: what it says.
     """
@@ -40,27 +42,6 @@ class PinnedManifest:
     uri: str
     sha256: str
     manifest: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Which attempt is published (``committed.json``).
-
-    :param attempt: its name.
-    :param manifest_sha256: the manifest that it read.
-    :param rows: rows in its output.
-    :param output: where they are; None for an empty window.
-    """
-
-    attempt: str
-    manifest_sha256: str
-    rows: int
-    output: str | None
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Read ``committed.json``."""
-        return cls(**{name: fields[name] for name in cls.__slots__})
 
 
 class WindowFolder:
@@ -83,7 +64,9 @@ class WindowFolder:
         :raises LedgerConflictError: when the stored one was made from other snapshots.
         :raises LedgerCorruptError: when the stored one was changed.
         """
-        create_exclusive(self._manifest, manifest.to_bytes())
+        content = manifest.to_bytes()
+        if create_exclusive(self._manifest, content):
+            create_exclusive(self._sha256, digest(content).encode())
         stored = self.pinned()
         if stored is None:
             raise LedgerCorruptError(f"{self._manifest} vanished while it was being stored.")
@@ -99,18 +82,24 @@ class WindowFolder:
     def _manifest(self) -> StoragePath:
         return self._folder / "manifest.json"
 
+    @property
+    def _sha256(self) -> StoragePath:
+        return self._folder / "manifest.sha256"
+
     def pinned(self) -> PinnedManifest | None:
         """The stored manifest, checked against the hash beside it; None when the window was never resolved.
 
-        :raises LedgerCorruptError: when it was changed after it was stored.
+        :raises LedgerCorruptError: when it was changed after it was stored, or a crash left its hash out: pinning the
+            window again writes the hash, if the manifest is what it should be.
         """
         content = read(self._manifest)
         if content is None:
             return None
-        recorded = self._folder / "manifest.sha256"
-        create_exclusive(recorded, digest(content).encode())  # a crash may have left it out
-        sha256 = (read(recorded) or b"").decode()
-        return PinnedManifest(str(self._manifest), sha256, Manifest.from_bytes(content, sha256))
+        recorded = read(self._sha256)
+        if recorded is None:
+            raise LedgerCorruptError(f"{self._sha256} is missing: resolve the window again, which writes it.")
+        sha256 = recorded.decode()
+        return PinnedManifest(plain_uri(self._manifest), sha256, Manifest.from_bytes(content, sha256))
 
     def record_attempt(self, attempt: str, fields: dict[str, Any]) -> None:
         """Note an attempt before it is submitted.
@@ -126,14 +115,20 @@ class WindowFolder:
         return [name.removesuffix(".json") for name in names(self._folder / "attempts")]
 
     def result(self, attempt: str) -> RunResult | None:
-        """What an attempt read and wrote; None when it never got that far."""
+        """What an attempt read and wrote; None when it never got that far.
+
+        :raises LedgerCorruptError: when the file isn't what it should be.
+        """
         fields = read_json(self._folder / "results" / f"{attempt}.json")
         return None if fields is None else RunResult.from_json(fields)
 
-    def commit(self) -> Commit | None:
-        """Which attempt is published; None when none is."""
-        fields = read_json(self._folder / "committed.json")
-        return None if fields is None else Commit.from_json(fields)
+    def publication(self) -> Publication | None:
+        """Which attempt is published; None when none is.
+
+        :raises LedgerCorruptError: when ``committed.json`` isn't what it should be.
+        """
+        content = read(self._folder / COMMITTED)
+        return None if content is None else Publication.from_bytes(content)
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
         """Note the verdict on the published attempt.
@@ -149,6 +144,6 @@ class WindowFolder:
         present = set(names(self._folder))
         if "verified.json" in present:
             return WindowState.VERIFIED
-        if "committed.json" in present:
+        if COMMITTED in present:
             return WindowState.COMMITTED
         return WindowState.SUBMITTED if "attempts" in present else WindowState.RESOLVED

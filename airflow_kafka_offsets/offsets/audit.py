@@ -14,7 +14,7 @@ from functools import reduce
 from operator import xor
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.errors import LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
@@ -81,6 +81,7 @@ class RunResult:
     :param read: what was read, over all partitions.
     :param written: what the output holds, per partition.
     :param seconds: wall-clock time of the job within Spark.
+    :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
     """
 
     attempt: str
@@ -90,6 +91,7 @@ class RunResult:
     read: Tally
     written: tuple[PartitionTally, ...]
     seconds: float
+    allow_gaps: bool = False
 
     @property
     def rows_written(self) -> int:
@@ -102,10 +104,16 @@ class RunResult:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_json`."""
-        plain = {name: fields[name] for name in cls.__slots__ if name not in ("read", "written")}
-        written = tuple(PartitionTally(**each) for each in fields["written"])
-        return cls(**plain, read=Tally.from_json(fields["read"]), written=written)
+        """The inverse of :meth:`to_json`.
+
+        :raises LedgerCorruptError: when it is something else.
+        """
+        try:
+            plain = {name: fields[name] for name in cls.__slots__ if name not in ("read", "written")}
+            written = tuple(PartitionTally(**each) for each in fields["written"])
+            return cls(**plain, read=Tally.from_json(fields["read"]), written=written)
+        except (KeyError, TypeError) as error:
+            raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +141,8 @@ class Verdict:
         return "read = written = log" + (f", {self.gaps} offsets without a record" if self.gaps else "")
 
 
-def judge(manifest: Manifest, result: RunResult, *, allow_gaps: bool) -> Verdict:
-    """Compare a run with its manifest.
-
-    :param allow_gaps: the topics may have offsets without a record (transactions); compacted topics always may.
-    """
+def judge(manifest: Manifest, result: RunResult) -> Verdict:
+    """Compare a run with its manifest. Offsets without a record pass where the run or the topic allows them."""
     ranges = {(each.topic, each.partition): each for each in manifest.ranges}
     written = {(each.topic, each.partition): each for each in result.written}
     strays = [f"{topic}-{partition} isn't in the window" for topic, partition in written.keys() - ranges.keys()]
@@ -145,7 +150,7 @@ def judge(manifest: Manifest, result: RunResult, *, allow_gaps: bool) -> Verdict
     problems = strays + [problem for problem in judged if problem]
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
-    if not allow_gaps:
+    if not result.allow_gaps:
         problems.extend(_unexplained_gaps(manifest, result))
     gaps = max(0, manifest.span - result.read.count)
     return Verdict(tuple(problems), tuple(_compare(result.read, result.written)), gaps)

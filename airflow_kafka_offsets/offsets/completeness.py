@@ -48,9 +48,9 @@ def judge_completeness(listed: ListedOffsets, *, elapsed_ms: int, idle_after_ms:
     :param listed: the first record at or after the instant, per partition.
     :param elapsed_ms: how long ago the instant is, in milliseconds.
     :param idle_after_ms: an idle partition counts as passed once the instant is that long ago; None never.
-    :raises OffsetsError: when a partition can't be asked.
+    :raises OffsetsError: when a partition can't be asked, or its broker answers with an older record (E37).
     """
-    listed.raise_for_errors()
+    listed.raise_for_errors().refuse_older_answers()
     idle_counts = idle_after_ms is not None and elapsed_ms >= idle_after_ms
     passed = _with(listed, found=True)
     idle = _with(listed, found=False)

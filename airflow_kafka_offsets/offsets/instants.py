@@ -64,6 +64,14 @@ def parse_instant(text: str) -> int:
         ) from None
 
 
+def given_instant(moment: str | datetime) -> int:
+    """Unix milliseconds of what a user gave: ISO-8601 text with a zone, or an aware datetime.
+
+    :raises InstantError: when it is neither.
+    """
+    return parse_instant(moment) if isinstance(moment, str) else instant_ms(moment)
+
+
 def to_datetime(timestamp_ms: int) -> datetime:
     """The aware UTC datetime of Unix milliseconds."""
     return _EPOCH + timedelta(milliseconds=timestamp_ms)

@@ -92,6 +92,11 @@ class GroupLag:
     error: ResponseError | None = None
 
     @property
+    def never_committed(self) -> bool:
+        """The group exists, has committed nothing, and nobody named the topics to count on."""
+        return self.error is not None and self.error.name == LagStatus.NO_COMMIT.name
+
+    @property
     def total(self) -> int | None:
         """Sum over the partitions; None while the group or any partition is unknown or in error, or there is none."""
         if self.unknown or self.error is not None or not len(self.partitions):

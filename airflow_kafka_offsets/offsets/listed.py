@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
-from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionMap
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 
@@ -52,3 +53,16 @@ class ListedOffsets(PartitionMap[ListedOffset]):
 
     asked = "Listing offsets"
     __slots__ = ()
+
+    def refuse_older_answers(self) -> Self:
+        """Return self when no broker matched a record older than asked (E37).
+
+        :raises OffsetsError: naming the partitions.
+        """
+        error = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
+        older = [
+            (f"{each.topic}-{each.partition}", error) for each in self if each.outcome is ListOutcome.OLDER_THAN_ASKED
+        ]
+        if older:
+            raise OffsetsError("Looking up the instant", older)
+        return self

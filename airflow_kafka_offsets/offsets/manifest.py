@@ -101,7 +101,7 @@ class Manifest:
         if sha256 is not None and digest(content) != sha256:
             raise LedgerCorruptError(
                 f"The manifest was changed after it was pinned: its sha256 is {digest(content)}, expected {sha256}. "
-                "Nothing was read. Restore the file, or resolve the window again as a new revision."
+                "Nothing was read. Restore the file as it was."
             )
         try:
             fields = json.loads(content)

@@ -7,10 +7,17 @@ never runs backwards, whatever order instants resolve in: a boundary is clamped 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from airflow_kafka_offsets.errors import InstantError, OffsetsError, ResponseError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    InstantError,
+    OffsetsError,
+    ResponseError,
+    TopicChangedError,
+)
 from airflow_kafka_offsets.offsets.committed import CommittedOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -20,9 +27,6 @@ from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSn
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 Boundaries = Mapping[TopicPartition, Boundary]
-
-FUTURE_TOLERANCE_MS = 3_600_000
-"""How far ahead of the clock a record's timestamp may be: Kafka 4's default of ``message.timestamp.after.max.ms``."""
 
 
 def refuse_future(timestamp_ms: int, now_ms: int) -> None:
@@ -52,8 +56,7 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
             return _boundary(extent, _end(extent, isolation_level), Evidence.LOG_END)
         return _matched(extent, answer)
 
-    listed.raise_for_errors()
-    _refuse_older_answers(listed)
+    listed.raise_for_errors().refuse_older_answers()
     return _by_partition(extents, resolve)
 
 
@@ -62,13 +65,6 @@ def _matched(extent: LogExtent, answer: ListedOffset) -> Boundary:
     truncated = 0 < answer.offset <= extent.log_start_offset
     boundary = _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED)
     return replace(boundary, matched_timestamp_ms=answer.timestamp_ms, leader_epoch=answer.leader_epoch)
-
-
-def _refuse_older_answers(listed: ListedOffsets) -> None:
-    older = [each for each in listed if each.outcome is ListOutcome.OLDER_THAN_ASKED]
-    if older:
-        error = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
-        raise OffsetsError("Looking up the instant", ((f"{each.topic}-{each.partition}", error) for each in older))
 
 
 def at_latest(extents: LogExtents, isolation_level: IsolationLevel) -> Boundaries:
@@ -89,13 +85,14 @@ def at_earliest(extents: LogExtents) -> Boundaries:
 def at_commits(extents: LogExtents, commits: CommittedOffsets) -> Boundaries:
     """Boundaries at a group's commits.
 
-    :raises OffsetsError: when the group has no commit on one of the partitions: that is unknown, not zero (E18).
+    :raises OffsetsError: when the group has no commit on one of the partitions (that is unknown, not zero: E18), or one
+        that the log doesn't reach (E17, E9).
     """
     commits.raise_for_errors()
-    missing = [each for each in extents if _commit(commits, each) is None]
-    if missing:
-        error = ResponseError("NO_COMMIT", -1, False, "the group has no committed offset here")
-        raise OffsetsError("A snapshot of commits", ((f"{each.topic}-{each.partition}", error) for each in missing))
+    extents.raise_for_errors()
+    refused = [(f"{each.topic}-{each.partition}", error) for each in extents if (error := _refuse(each, commits))]
+    if refused:
+        raise OffsetsError("A snapshot of commits", refused)
 
     def resolve(extent: LogExtent) -> Boundary:
         offset = _commit(commits, extent)
@@ -103,6 +100,17 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets) -> Boundaries:
         return _boundary(extent, offset, Evidence.COMMITTED)
 
     return _by_partition(extents, resolve)
+
+
+def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | None:
+    offset = _commit(commits, extent)
+    assert extent.log_start_offset is not None and extent.high_watermark is not None
+    if offset is None:
+        return ResponseError("NO_COMMIT", -1, False, "the group has no committed offset here")
+    if not extent.log_start_offset <= offset <= extent.high_watermark:
+        held = f"the log holds {extent.log_start_offset} to {extent.high_watermark}"
+        return ResponseError("OFFSET_OUT_OF_RANGE", 1, False, f"the group committed {offset}, {held}")
+    return None
 
 
 def _commit(commits: CommittedOffsets, extent: LogExtent) -> int | None:
@@ -113,20 +121,39 @@ def _commit(commits: CommittedOffsets, extent: LogExtent) -> int | None:
 def clamp(snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> OffsetSnapshot:
     """Fit a freshly resolved snapshot between its stored neighbours in time.
 
-    A partition that the later neighbour doesn't have wasn't there yet, and is left out. A partition that the earlier
-    neighbour has must be there still.
+    What the later neighbour doesn't have, partition or topic, wasn't there yet, and is left out (E23, S18). What the
+    earlier one has must be there still.
 
-    :raises TopicChangedError: when a topic was re-created since the neighbour was stored, or the cluster is another.
+    :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster is another.
+    :raises ConfigurationError: when a topic of the earlier neighbour isn't asked for any more: its records would be
+        counted twice once it comes back.
     """
     for neighbour in (before, after):
         if neighbour is not None:
             refuse_changed_topics(neighbour, snapshot)
+    if before is not None:
+        _refuse_dropped_topics(before, snapshot)
     boundaries = {
         key: _clamp_one(each, _offset(before, key), _offset(after, key))
         for key, each in snapshot.boundaries.items()
-        if after is None or key.topic not in after.topics or key in after.boundaries
+        if after is None or key in after.boundaries
     }
-    return replace(snapshot, boundaries=boundaries)
+    counts = Counter(key.topic for key in boundaries)
+    topics = {
+        topic: replace(facts, partition_count=counts[topic])
+        for topic, facts in snapshot.topics.items()
+        if counts[topic]
+    }
+    return replace(snapshot, topics=topics, boundaries=boundaries)
+
+
+def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    dropped = sorted(before.topics.keys() - fresh.topics.keys())
+    if dropped:
+        raise ConfigurationError(
+            f"The pipeline covers {', '.join(dropped)} since its snapshot at {before.as_of}: name every topic of it. "
+            "To stop loading a topic, start another pipeline."
+        )
 
 
 def _offset(snapshot: OffsetSnapshot | None, key: TopicPartition) -> int | None:
@@ -164,21 +191,6 @@ def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
             raise TopicChangedError(
                 f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created."
             )
-
-
-def future_records(snapshot: OffsetSnapshot) -> list[Boundary]:
-    """Boundaries that rest on a record from the future: they freeze every later window until it ages out (E5, S7)."""
-    limit = snapshot.resolved_at_ms + FUTURE_TOLERANCE_MS
-    return [each for _, each in sorted(snapshot.boundaries.items()) if (each.matched_timestamp_ms or 0) > limit]
-
-
-def describe_future_records(records: list[Boundary]) -> str:
-    """One line about future-dated records, for a log."""
-    worst = shorten(
-        f"{each.topic}-{each.partition} at offset {each.offset} ({iso_instant(each.matched_timestamp_ms or 0)})"
-        for each in records
-    )
-    return f"Records from the future stand at {worst}: windows up to their time will be empty there."
 
 
 def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary]) -> Boundaries:

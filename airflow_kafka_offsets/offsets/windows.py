@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from airflow_kafka_offsets.errors import ConfigurationError, IntervalError, TopicChangedError
-from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
+from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
+from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.resolving import refuse_changed_topics
 from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSnapshot
+
+_WINDOW_ID = re.compile(r"\d{8}T\d{9}Z_\d{8}T\d{9}Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
     :raises IntervalError: when the end isn't after the start.
     :raises ConfigurationError: when the snapshots differ in isolation level.
     :raises TopicChangedError: when a topic or partition of the start is missing or another one at the end.
+    :raises DataLossError: when records between the two were gone when the end was resolved; names exact counts (E9).
     """
     window_id(start.timestamp_ms, end.timestamp_ms)
     if start.isolation_level is not end.isolation_level:
@@ -87,8 +91,20 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
     if gone:
         raise TopicChangedError(f"{gone[0]} is in the snapshot at {start.as_of}, but not in the one at {end.as_of}.")
-    ranges = (_range(start.boundaries.get(key), each) for key, each in sorted(end.boundaries.items()))
-    return Window(start, end, tuple(ranges))
+    ranges = tuple(_range(start.boundaries.get(key), each) for key, each in sorted(end.boundaries.items()))
+    lost = [(each, count) for each in ranges if (count := _lost(each, end))]
+    if lost:
+        where = shorten(f"{each.topic}-{each.partition}: {count} from {each.start_offset} on" for each, count in lost)
+        raise DataLossError(
+            f"{sum(count for _, count in lost)} offsets between {start.as_of} and {end.as_of} were gone when the end "
+            f"was resolved: {where}."
+        )
+    return Window(start, end, ranges)
+
+
+def _lost(pinned: OffsetRange, end: OffsetSnapshot) -> int:
+    log_start = end.boundaries[TopicPartition(pinned.topic, pinned.partition)].log_start_offset
+    return max(0, min(log_start, pinned.end_offset) - pinned.start_offset)
 
 
 def _range(start: Boundary | None, end: Boundary) -> OffsetRange:
@@ -102,6 +118,17 @@ def _range(start: Boundary | None, end: Boundary) -> OffsetRange:
             "not from one chain."
         )
     return OffsetRange(end.topic, end.partition, offset, end.offset, evidence, end.evidence)
+
+
+def is_window_id(name: str) -> bool:
+    """Whether something is named as a window is."""
+    return _WINDOW_ID.fullmatch(name) is not None
+
+
+def window_extent(name: str) -> tuple[int, int]:
+    """A window's start and end in Unix milliseconds, from its name."""
+    start, _, end = name.partition("_")
+    return parse_instant(start), parse_instant(end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.preflight import check_topics
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.window_ref import WindowRef
 
@@ -24,7 +26,9 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     Commits the window's end to a consumer group, so that lag tools see the pipeline.
 
     Only ever forwards: where the group has committed further already (a later window ran first, or this one runs
-    again), its commit stays. The group must have no active members.
+    again), its commit stays. The window must be published, its topics must be the ones that were resolved, and the
+    group must have no active members. Give the task a pool of one slot where windows run side by side: reading and
+    writing the group's commits are two requests.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param group: group id. (templated)
@@ -53,8 +57,12 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Commit what lies ahead of the group's commits."""
         ref = WindowRef.from_json(self.window)
-        manifest = ref.read(ref.ledger()).manifest
+        ledger = ref.ledger()
+        manifest = ref.read(ledger).manifest
+        if ledger.window(ref.window).publication() is None:
+            raise UnprovenError(f"Window {ref.window} was never published: its end isn't committed before it is.")
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
+            check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
             ahead = self._ahead(client, manifest)
             client.commit_offsets(self.group, CommittedOffsets(ahead)).raise_for_errors()
         kept = len(manifest.ranges) - len(ahead)

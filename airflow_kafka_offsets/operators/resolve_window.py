@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
@@ -11,11 +12,11 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
 from airflow_kafka_offsets.interval import run_interval
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.names import as_names
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.window_ref import WindowRef
 from airflow_kafka_offsets.resolver import Resolver
-from airflow_kafka_offsets.sensors.waiting import as_names
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -56,8 +57,8 @@ class KafkaResolveWindowOperator(BaseOperator):
         *,
         pipeline: str,
         topics: str | list[str],
-        start: str | None = None,
-        end: str | None = None,
+        start: str | datetime | None = None,
+        end: str | datetime | None = None,
         ledger_root: str | None = None,
         isolation_level: str = IsolationLevel.READ_COMMITTED,
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
@@ -80,8 +81,11 @@ class KafkaResolveWindowOperator(BaseOperator):
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             level = IsolationLevel.of(self.isolation_level)
             resolver = Resolver(client, ledger, as_names(self.topics, "topics"), level)
-            pinned = resolver.window(interval.start_ms, interval.end_ms)
+            resolved = resolver.window(interval.start_ms, interval.end_ms)
+        pinned = resolved.pinned
         self._log(pinned)
+        for remark in resolved.remarks:
+            self.log.warning(remark)
         return WindowRef.of(ledger_root(self.ledger_root), pinned).to_json()
 
     def _log(self, pinned: PinnedManifest) -> None:

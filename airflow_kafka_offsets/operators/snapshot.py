@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
@@ -10,13 +11,13 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import open_ledger
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
-from airflow_kafka_offsets.offsets.resolving import describe_future_records, future_records
+from airflow_kafka_offsets.names import as_names
+from airflow_kafka_offsets.offsets.instants import given_instant, iso_instant
+from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.resolver import Resolver
-from airflow_kafka_offsets.sensors.waiting import as_names
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -56,7 +57,7 @@ class KafkaOffsetSnapshotOperator(BaseOperator):
         *,
         pipeline: str,
         topics: str | list[str],
-        at: str = "latest",
+        at: str | datetime = "latest",
         group: str | None = None,
         ledger_root: str | None = None,
         isolation_level: str = IsolationLevel.READ_COMMITTED,
@@ -79,9 +80,8 @@ class KafkaOffsetSnapshotOperator(BaseOperator):
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             level = IsolationLevel.of(self.isolation_level)
             snapshot = Resolver(client, ledger, as_names(self.topics, "topics"), level).snapshot(self._as_of())
-        late = future_records(snapshot)
-        if late:
-            self.log.warning(describe_future_records(late))
+        for remark in snapshot_remarks(snapshot):
+            self.log.warning(remark)
         self.log.info("Snapshot %s as of %s: %s partitions", snapshot.number, snapshot.as_of, len(snapshot.boundaries))
         return {
             "version": 1,
@@ -94,11 +94,11 @@ class KafkaOffsetSnapshotOperator(BaseOperator):
 
     def _as_of(self) -> AsOf:
         if self.group is not None:
-            if self.at != "latest":
+            if self.at != AsOfKind.LATEST:
                 raise ConfigurationError(
                     "A snapshot is as of a group's commits or as of an instant: drop group= or at=."
                 )
             return AsOf(AsOfKind.GROUP, group=self.group)
         if self.at in (AsOfKind.LATEST, AsOfKind.EARLIEST):
-            return AsOf(AsOfKind(self.at))
-        return AsOf(AsOfKind.INSTANT, parse_instant(self.at))
+            return AsOf(AsOfKind(str(self.at)))
+        return AsOf(AsOfKind.INSTANT, given_instant(self.at))

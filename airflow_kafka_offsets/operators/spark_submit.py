@@ -14,7 +14,7 @@ from uuid import uuid4
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_kafka_offsets.client.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
@@ -68,14 +68,20 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Pre-flight, submit, and report what is published."""
-        _require_java(self.env_vars or {})
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
         pinned = ref.read(ledger)
-        hook = KafkaOffsetsHook(self.kafka_conn_id)
-        with hook.get_conn() as client:
-            check_readable(client, pinned.manifest)
         folder = ledger.window(ref.window)
+        published = folder.publication()
+        hook = KafkaOffsetsHook(self.kafka_conn_id)
+        try:
+            with hook.get_conn() as client:
+                check_readable(client, pinned.manifest)
+        except WindowError as error:
+            if published is None:
+                raise
+            self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
+            return self._report(folder, published.attempt)
         attempt = self._begin(folder, context)
         self._submit(pinned, attempt, hook.java_settings(), context)
         return self._report(folder, attempt)
@@ -96,10 +102,14 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
             driver.ALLOW_GAPS: str(self.allow_gaps).lower(),
         }
         reader = {f"{driver.PREFIX}{key}": value for key, value in kafka.plain.items()}
-        self.conf = (self.conf or {}) | confs | reader
+        self.conf = reader | (self.conf or {}) | confs
         with driver_bundle() as bundle, self._secrets(kafka.secret):
             self.py_files = ",".join(filter(None, (self.py_files, bundle)))
-            super().execute(context)
+            try:
+                super().execute(context)
+            except Exception as error:
+                _explain_missing_java(self.env_vars or {}, error)
+                raise
 
     @contextmanager
     def _secrets(self, secret: Mapping[str, str]) -> Iterator[None]:
@@ -107,7 +117,7 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
         if not secret:
             yield
             return
-        if self._deploy_mode == "cluster":
+        if self._get_hook()._connection["deploy_mode"] == "cluster":
             raise ConfigurationError(
                 f"Connection {self.kafka_conn_id} has credentials, which reach a driver only in client deploy mode. "
                 "Use deploy_mode='client', or a connection without them and your cluster's own secrets."
@@ -119,33 +129,36 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
             del os.environ[driver.SECRETS_VARIABLE]
 
     def _report(self, folder: WindowFolder, attempt: str) -> dict[str, Any]:
-        commit = folder.commit()
-        if commit is None:
+        published = folder.publication()
+        if published is None:
             raise LedgerError(
                 f"Spark ended well, but window {folder.id} is not published. Does {self.application} call publish()?"
             )
-        if commit.attempt != attempt:
-            self.log.info("Window %s stays as attempt %s published it; %s agreed", folder.id, commit.attempt, attempt)
-        self.log.info("Window %s: %s rows in %s", folder.id, commit.rows, commit.output or "no file (empty window)")
+        if published.attempt != attempt:
+            self.log.info(
+                "Window %s stays as attempt %s published it; %s agreed", folder.id, published.attempt, attempt
+            )
+        self.log.info(
+            "Window %s: %s rows in %s", folder.id, published.rows, published.output or "no file (empty window)"
+        )
         return {
             "window": folder.id,
             "attempt": attempt,
-            "published_attempt": commit.attempt,
-            "rows": commit.rows,
-            "output": commit.output,
+            "published_attempt": published.attempt,
+            "rows": published.rows,
+            "output": published.output,
         }
 
 
-def _require_java(env_vars: Mapping[str, Any]) -> None:
-    """``spark-submit`` is a Java program on this worker, whatever the master.
+def _explain_missing_java(env_vars: Mapping[str, str], error: Exception) -> None:
+    """``spark-submit`` is a Java program on this worker, whatever the master; without Java only its own log says so.
 
     :raises ConfigurationError: when there is no Java here.
     """
     home = env_vars.get("JAVA_HOME") or os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").is_file():
+    if (Path(home) / "bin" / "java").is_file() if home else shutil.which("java"):
         return
-    if home or shutil.which("java") is None:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
-        raise ConfigurationError(
-            f"spark-submit needs Java 17 or newer on this worker: {where}. Install it or set JAVA_HOME."
-        )
+    where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
+    raise ConfigurationError(
+        f"spark-submit needs Java 17 or newer on this worker: {where}. Install it or set JAVA_HOME."
+    ) from error

@@ -13,6 +13,7 @@ from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows import window_extent
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.window_ref import WindowRef
 
@@ -27,9 +28,9 @@ class KafkaVerifyWindowOperator(BaseOperator):
     Three claims: what was read fits the manifest, what was written is what was read, and the window meets the windows
     before and after it without gap or overlap. The verdict is recorded in the ledger.
 
+    Offsets without a record pass where the load was told to ``allow_gaps``, and on compacted topics.
+
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
-    :param allow_gaps: the topics may have offsets without a record, as transactions leave them; False fails on any gap.
-        Compacted topics always may.
 
     XCom: ``{"window", "attempt", "offsets", "read", "written", "gaps", "outside_window", "verdict", "tiling"}``.
     """
@@ -37,10 +38,9 @@ class KafkaVerifyWindowOperator(BaseOperator):
     template_fields: Sequence[str] = ("window",)
     ui_color = "#e8f4e0"
 
-    def __init__(self, *, window: Any, allow_gaps: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, window: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.window = window
-        self.allow_gaps = allow_gaps
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class KafkaVerifyWindowOperator(BaseOperator):
         manifest = ref.read(ledger).manifest
         folder = ledger.window(ref.window)
         result = _published_result(folder)
-        verdict = judge(manifest, result, allow_gaps=self.allow_gaps)
+        verdict = judge(manifest, result)
         tiling = _tiling_around(ledger, manifest)
         if not verdict.proved or not tiling.tiles:
             raise UnprovenError(f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}.")
@@ -76,20 +76,21 @@ class KafkaVerifyWindowOperator(BaseOperator):
 
 
 def _published_result(folder: WindowFolder) -> RunResult:
-    commit = folder.commit()
-    if commit is None:
+    published = folder.publication()
+    if published is None:
         raise UnprovenError(f"Window {folder.id} was never published: run its load first.")
-    result = folder.result(commit.attempt)
+    result = folder.result(published.attempt)
     if result is None:
-        raise LedgerCorruptError(f"Window {folder.id} is published by {commit.attempt}, whose result is missing.")
+        raise LedgerCorruptError(f"Window {folder.id} is published by {published.attempt}, whose result is missing.")
     return result
 
 
 def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
-    """The window among those that touch it in time; a window that isn't resolved yet is no gap."""
-    ids = [folder.id for folder in ledger.windows()]
-    at = ids.index(manifest.window)
-    near = [ledger.pinned(name).manifest for name in ids[max(0, at - 1) : at + 2]]
-    return check_tiling(
-        [each for each in near if each.start_ms <= manifest.end_ms and each.end_ms >= manifest.start_ms]
-    )
+    """The window among the published ones that touch or cross it in time. One that isn't loaded yet is no gap."""
+    near = [manifest]
+    for folder in ledger.windows():
+        start_ms, end_ms = window_extent(folder.id)
+        touches = start_ms <= manifest.end_ms and end_ms >= manifest.start_ms
+        if touches and folder.id != manifest.window and folder.publication() is not None:
+            near.append(ledger.pinned(folder.id).manifest)
+    return check_tiling(near)

@@ -82,6 +82,6 @@ class WindowRef:
         if pinned.sha256 != self.sha256:
             raise LedgerConflictError(
                 f"The manifest of window {self.window} has hash {pinned.sha256}; this run resolved {self.sha256}. "
-                "The window was forgotten and resolved again in between: clear the resolve task too."
+                "Clear the resolve task too."
             )
         return pinned

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.conditions import Condition, GroupsCaughtUp
+from airflow_kafka_offsets.names import as_names
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor, as_names
+from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
+from airflow.providers.common.compat.sdk import (
+    AirflowFailException,
+    AirflowSkipException,
+    BaseSensorOperator,
+    PokeReturnValue,
+    conf,
+)
 
 from airflow_kafka_offsets.conditions import Condition, Progress
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
@@ -41,9 +46,9 @@ class KafkaWaitSensor(BaseSensorOperator):
         self.kafka_conn_id = kafka_conn_id
         self.deferrable = deferrable
 
-    @abstractmethod
     def condition(self, context: Context) -> Condition:
-        """What this task waits for, once its templates are rendered."""
+        """What this task waits for, once its templates are rendered. Each sensor says its own."""
+        raise NotImplementedError
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Check once."""
@@ -55,7 +60,13 @@ class KafkaWaitSensor(BaseSensorOperator):
         """Check once, then defer; or poke and reschedule as any sensor does."""
         if not self.deferrable:
             return super().execute(context)
-        progress = self._check(context)
+        try:
+            progress = self._check(context)
+        except AirflowFailException as error:
+            # As the other modes do: there the base class sees to it.
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(str(error)) from error
+            raise
         self.log.info("%s", progress.summary)
         if not progress.done:
             self._defer(context)
@@ -88,14 +99,3 @@ class KafkaWaitSensor(BaseSensorOperator):
             if not error.retriable:
                 raise AirflowFailException(str(error)) from error
             return Progress(False, f"Asking again in {self.poke_interval:g} s: {error}", {})
-
-
-def as_names(value: str | list[str] | tuple[str, ...], argument: str) -> tuple[str, ...]:
-    """One name or several, as a tuple.
-
-    :raises ConfigurationError: for anything else.
-    """
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if not all(isinstance(name, str) and name for name in names):
-        raise ConfigurationError(f"{argument} is a name or a list of names, not {value!r}.")
-    return names

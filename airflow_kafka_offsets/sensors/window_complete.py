@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.conditions import Condition, InstantPassed
 from airflow_kafka_offsets.interval import run_interval
+from airflow_kafka_offsets.names import as_names
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor, as_names
+from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,7 +27,7 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
     :param start: explicit start, ISO-8601 with a zone; with ``end`` instead of the run's own interval. (templated)
     :param end: explicit end, exclusive. (templated)
     :param idle_after: a partition without a record after the end counts as idle, and as complete, once the end is this
-        long ago; by default it is waited for.
+        long ago (a timedelta, or seconds); by default it is waited for.
     :param isolation_level: which records count. (templated)
 
     XCom: ``{"instant": "...", "partitions_passed": 6, "assumed_idle": ["topic-3"]}``.
@@ -39,9 +40,9 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         self,
         *,
         topics: str | list[str],
-        start: str | None = None,
-        end: str | None = None,
-        idle_after: timedelta | None = None,
+        start: str | datetime | None = None,
+        end: str | datetime | None = None,
+        idle_after: timedelta | float | None = None,
         isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
     ) -> None:
@@ -57,6 +58,11 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         return InstantPassed(
             topics=as_names(self.topics, "topics"),
             instant_ms=run_interval(context, self.start, self.end).end_ms,
-            idle_after_ms=None if self.idle_after is None else int(self.idle_after.total_seconds() * 1000),
+            idle_after_ms=None if self.idle_after is None else _milliseconds(self.idle_after),
             isolation_level=IsolationLevel.of(self.isolation_level),
         )
+
+
+def _milliseconds(duration: timedelta | float) -> int:
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    return int(seconds * 1000)

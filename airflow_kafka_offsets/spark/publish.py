@@ -26,9 +26,10 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.published import ATTEMPT_COLUMN, COMMITTED, WINDOW_COLUMN, Publication
+from airflow_kafka_offsets.spark.published import ATTEMPT_COLUMN, WINDOW_COLUMN, read_publication
 from airflow_kafka_offsets.spark.tally import observe, scan
 
 Transform = Callable[[DataFrame], DataFrame]
@@ -66,8 +67,8 @@ def publish(window: PinnedWindow, output: str, transform: Transform | None = Non
     """Read a window, write it as Parquet, prove it, and make it visible.
 
     A window that is published already is read again all the same: the run proves that it still gives the same rows,
-    leaves the published ones, and removes its own. A window without offsets is published without rows and without a
-    folder (S6).
+    leaves the published ones, and removes its own. Compacted topics aren't read again: what they held then may be gone
+    (S14). A window without offsets is published without rows and without a folder (S6).
 
     :param window: what to read.
     :param output: folder of the whole table.
@@ -85,9 +86,11 @@ def publish(window: PinnedWindow, output: str, transform: Transform | None = Non
     files = HadoopFiles(window.spark)
     table = hadoop_uri(output)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
-    earlier = Publication.read(files, window.folder)
+    earlier = read_publication(files, window.folder)
     if earlier is not None:
         _check_earlier(files, window, table, earlier)
+        if any(topic.compacted for topic in window.manifest.topics.values()):
+            return _run(window, earlier)
     result = _load(files, window, table, transform, options)
     files.write(_result_uri(window, window.attempt), json.dumps(result.to_json()).encode())
     _refuse_unproved(window, result)
@@ -107,8 +110,8 @@ def _check_earlier(files: HadoopFiles, window: PinnedWindow, table: str, earlier
         )
     if not files.exists(earlier.output):
         raise LedgerConflictError(
-            f"Window {name} is published at {earlier.output}, but that folder is gone. To load it again, delete "
-            f"{window.folder}/{COMMITTED} first."
+            f"Window {name} is published at {earlier.output}, but that folder is gone. Restore it; or, to load the "
+            f"window again, delete {COMMITTED} and verified.json from {window.folder} first."
         )
 
 
@@ -127,6 +130,7 @@ def _load(
         read=read,
         written=written,
         seconds=round(time.monotonic() - started, 3),
+        allow_gaps=window.allow_gaps,
     )
 
 
@@ -187,7 +191,7 @@ def _check_columns(rows: DataFrame) -> None:
 
 
 def _refuse_unproved(window: PinnedWindow, result: RunResult) -> None:
-    verdict = judge(window.manifest, result, allow_gaps=window.allow_gaps)
+    verdict = judge(window.manifest, result)
     if not verdict.proved:
         raise UnprovenError(
             f"Window {window.manifest.window} is not published: {verdict}. The rows of attempt {window.attempt} stay "
@@ -200,7 +204,7 @@ def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult) -> Publ
     ours = Publication(result.attempt, result.output, result.manifest_sha256, result.rows_written)
     if files.create_exclusive(f"{window.folder}/{COMMITTED}", ours.to_bytes()):
         return _run(window, ours)
-    standing = Publication.read(files, window.folder)
+    standing = read_publication(files, window.folder)
     if standing is None:
         raise LedgerCorruptError(f"{window.folder}/{COMMITTED} vanished while attempt {window.attempt} was publishing.")
     _refuse_different(files, window, result, standing)

@@ -6,65 +6,33 @@ go through :func:`read_published` see the published one of each window and nothi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial, reduce
-from itertools import groupby, pairwise
-from typing import Self
+from itertools import accumulate, groupby
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
-from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, parse_instant
+from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerError, shorten
+from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant
+from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
+from airflow_kafka_offsets.offsets.windows import is_window_id, window_extent
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 
-COMMITTED = "committed.json"
-"""Name of the file, in a window's folder of the ledger, that says which attempt is published."""
 WINDOW_COLUMN, ATTEMPT_COLUMN = "window", "attempt"
 """Columns that come from the names of the output's folders, ``window=…/attempt=…``."""
-_FORMAT = 1
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """The published attempt of a window.
+def read_publication(files: HadoopFiles, folder: str) -> Publication | None:
+    """What a window's folder says; None when nothing is published.
 
-    :param attempt: its name.
-    :param output: folder with its rows; None for an empty window.
-    :param manifest_sha256: the manifest that it read.
-    :param rows: rows in the output.
+    :raises LedgerCorruptError: when the file isn't what it should be.
     """
-
-    attempt: str
-    output: str | None
-    manifest_sha256: str
-    rows: int
-
-    def to_bytes(self) -> bytes:
-        """JSON for the file."""
-        return json.dumps({"format": _FORMAT} | asdict(self), sort_keys=True, separators=(",", ":")).encode()
-
-    @classmethod
-    def read(cls, files: HadoopFiles, folder: str) -> Self | None:
-        """What a window's folder says; None when nothing is published.
-
-        :raises LedgerCorruptError: when the file isn't what it should be.
-        """
-        content = files.read(f"{folder}/{COMMITTED}")
-        if content is None:
-            return None
-        try:
-            fields = json.loads(content)
-            if fields["format"] != _FORMAT:
-                raise ValueError(f"format {fields['format']}, this version reads {_FORMAT}")
-            return cls(**{name: fields[name] for name in cls.__slots__})
-        except (KeyError, TypeError, ValueError) as error:
-            raise LedgerCorruptError(f"{folder}/{COMMITTED} is not readable: {error!r}.") from error
+    content = files.read(f"{folder}/{COMMITTED}")
+    return None if content is None else Publication.from_bytes(content)
 
 
 def read_published(
@@ -101,24 +69,19 @@ def published_windows(
 ) -> dict[str, Publication]:
     """What is published, by window, in order of time. Bounds and errors as in :func:`read_published`."""
     folder = f"{hadoop_uri(pipeline_uri)}/windows"
-    chosen = [name for name in files.names(folder) if _inside(name, start, end) is not False]
+    windows = filter(is_window_id, files.names(folder))
+    chosen = [name for name in windows if _inside(name, start, end) is not False]
     with ThreadPoolExecutor(_READERS) as pool:
-        found = pool.map(lambda name: Publication.read(files, f"{folder}/{name}"), chosen)
+        found = pool.map(lambda name: read_publication(files, f"{folder}/{name}"), chosen)
         published = {name: each for name, each in zip(chosen, found, strict=True) if each is not None}
     _refuse_crossing(published, start, end)
     _refuse_overlaps(published)
     return published
 
 
-def _extent(window: str) -> tuple[int, int]:
-    """Start and end of a window in Unix milliseconds, from its name."""
-    start, _, end = window.partition("_")
-    return parse_instant(start), parse_instant(end)
-
-
 def _inside(window: str, start: datetime | None, end: datetime | None) -> bool | None:
     """Whether a window lies inside the bounds (True), outside (False) or across one (None)."""
-    first, last = _extent(window)
+    first, last = window_extent(window)
     low = first if start is None else instant_ms(start)
     high = last if end is None else instant_ms(end)
     if last <= low or first >= high:
@@ -136,9 +99,15 @@ def _refuse_crossing(windows: Iterable[str], start: datetime | None, end: dateti
 
 
 def _refuse_overlaps(published: Mapping[str, Publication]) -> None:
-    for (earlier, one), (later, other) in pairwise(published.items()):
-        if one.output and other.output and _extent(later)[0] < _extent(earlier)[1]:
+    with_rows = [name for name, each in published.items() if each.output is not None]
+    reaching = accumulate(with_rows, _further)
+    for furthest, later in zip(reaching, with_rows[1:], strict=False):
+        if window_extent(later)[0] < window_extent(furthest)[1]:
             raise LedgerConflictError(
-                f"The published windows {earlier} and {later} overlap at {iso_instant(_extent(later)[0])}: rows would "
-                "come twice. Bound the time asked for so that only one of them is read."
+                f"The published windows {furthest} and {later} overlap at {iso_instant(window_extent(later)[0])}: rows "
+                "would come twice. Bound the time asked for so that only one of them is read."
             )
+
+
+def _further(one: str, other: str) -> str:
+    return max(one, other, key=lambda name: window_extent(name)[1])

@@ -58,11 +58,11 @@ def topic(admin: KafkaAdminClient, request: pytest.FixtureRequest) -> MakeTopic:
 
 
 @pytest.fixture(scope="session")
-def produce(broker: Broker) -> Iterator[Produce]:
+def produce(broker: Broker) -> Produce:
     """Produces records to one partition of a topic of the session's broker."""
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
 
-        def send(topic: str, partition: int, records: Iterable[Record]) -> list[int]:
+    def send(topic: str, partition: int, records: Iterable[Record]) -> list[int]:
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
             sent = [
                 producer.send(topic, partition=partition, timestamp_ms=timestamp_ms, key=key, value=value)
                 for timestamp_ms, key, value in records
@@ -70,4 +70,4 @@ def produce(broker: Broker) -> Iterator[Produce]:
             producer.flush()
             return [each.get(timeout=10).offset for each in sent]
 
-        yield send
+    return send

@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
+from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
 
 Context = dict[str, Any]
 Resolve = Callable[..., dict[str, Any]]
+Publish = Callable[[dict[str, Any]], None]
 Run = Callable[..., tuple[int, str, str]]
 
 DAY_MS = 86_400_000
@@ -82,6 +86,35 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return code, output.out, output.err
 
     return call
+
+
+@pytest.fixture
+def publish(ledger_root: Path) -> Publish:
+    """Record a window as published, as a Spark run would that read and wrote every offset once."""
+
+    def record(window: dict[str, Any]) -> None:
+        folder = ledger_root / window["pipeline"] / "windows" / window["window"]
+        manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
+        rows = tuple(
+            PartitionTally(
+                topic=each.topic,
+                partition=each.partition,
+                count=each.span,
+                min_offset=each.start_offset,
+                max_offset=each.end_offset - 1,
+                offset_sum=sum(range(each.start_offset, each.end_offset)),
+                checksum=0,
+            )
+            for each in manifest.non_empty()
+        )
+        read = Tally(manifest.span, sum(each.offset_sum for each in rows))
+        result = RunResult("try-1", manifest.sha256, "app-1", "file:/out", read, rows, 1.0)
+        (folder / "results").mkdir()
+        (folder / "results" / "try-1.json").write_text(json.dumps(result.to_json()))
+        publication = Publication("try-1", "file:/out", manifest.sha256, result.rows_written)
+        (folder / "committed.json").write_bytes(publication.to_bytes())
+
+    return record
 
 
 def use_connection(monkeypatch: pytest.MonkeyPatch, conn_id: str, extra: dict[str, Any], **fields: Any) -> None:

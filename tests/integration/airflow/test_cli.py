@@ -14,7 +14,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Resolve, Run, use_connection
+from tests.integration.airflow.conftest import Publish, Resolve, Run, use_connection
 from tests.integration.conftest import MakeTopic, Produce
 
 T0_MS = 1_795_154_400_000
@@ -194,21 +194,27 @@ class TestLedger:
         ]
         assert [rows[0]["start_evidence"], rows[0]["end_evidence"]] == ["log_start", "log_end"]
 
-    def test_verify_says_that_windows_tile(self, run: Run, windows: list[dict[str, Any]]) -> None:
+    def test_verify_says_that_published_windows_tile_and_count_right(
+        self, run: Run, windows: list[dict[str, Any]], publish: Publish
+    ) -> None:
+        for window in windows:
+            publish(window)
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert code == 0
-        assert json.loads(out)[-1] == {
-            "claim": "tiling",
-            "window": None,
-            "holds": True,
-            "found": "2 windows tile, 9 offsets",
-        }
+        assert [(row["claim"], row["holds"], row["found"]) for row in json.loads(out)] == [
+            ("counts", True, "read = written = log, 9 rows"),
+            ("counts", True, "read = written = log, 0 rows"),
+            ("tiling", True, "2 published windows tile, 9 offsets"),
+        ]
 
-    def test_verify_finds_a_hole(self, run: Run, messy: str, windows: list[dict[str, Any]], resolve: Resolve) -> None:
-        resolve(messy, "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z")
+    def test_verify_finds_a_hole(
+        self, run: Run, messy: str, windows: list[dict[str, Any]], resolve: Resolve, publish: Publish
+    ) -> None:
+        publish(windows[0])
+        publish(resolve(messy, "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z"))
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert code == 1
-        assert "no window from 2026-11-20T08:00:00.000Z" in json.loads(out)[-1]["found"]
+        assert "no window from 2026-11-20T07:00:00.000Z" in json.loads(out)[-1]["found"]
 
     def test_the_ledger_can_be_named(self, run: Run, windows: list[dict[str, Any]], ledger_root: Path) -> None:
         assert run("ledger", "list", "loads", "--ledger", ledger_root.as_uri())[0] == 0

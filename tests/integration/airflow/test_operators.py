@@ -34,11 +34,13 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Context, Resolve, use_connection
+from tests.integration.airflow.conftest import Context, Publish, Resolve, use_connection
 from tests.integration.conftest import MakeTopic, Produce
 
 T0 = datetime(2026, 11, 20, 6, tzinfo=UTC)
 T0_MS = int(T0.timestamp() * 1000)
+LOCAL_SPARK = json.dumps({"conn_type": "spark", "host": "local[2]"})
+CLUSTER_SPARK = json.dumps({"conn_type": "spark", "host": "spark://nowhere:7077", "extra": {"deploy-mode": "cluster"}})
 FOR_EVER = {"retention.ms": "-1"}
 
 
@@ -99,6 +101,20 @@ class TestResolve:
         context |= {"data_interval_start": T0, "data_interval_end": T0 + timedelta(seconds=5)}
         window = KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=[ten]).execute(context)
         assert window["offsets"] == 5
+
+    def test_a_record_from_the_future_is_named(
+        self, ten: str, context: Context, produce: Produce, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """E5, S7: every window up to its time will be empty."""
+        ahead_ms = int((datetime.now(UTC) + timedelta(minutes=59)).timestamp() * 1000)
+        produce(ten, 0, [(ahead_ms, None, b"x")])
+        with pytest.MonkeyPatch.context() as patch:
+            # A worker whose clock is two hours behind that record: a broker takes none that far ahead of its own.
+            patch.setattr("airflow_kafka_offsets.resolver.now_ms", lambda: ahead_ms - 7_200_000)
+            KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=ten, start=at(0), end=at(20)).execute(
+                context
+            )
+        assert "Records from the future" in "".join(capfd.readouterr())
 
     def test_an_empty_partition_makes_an_empty_window(self, topic: MakeTopic, resolve: Resolve) -> None:
         """S6."""
@@ -266,6 +282,7 @@ class TestPreflight:
         window = resolve(ten, at(2), at(7))
         monkeypatch.delenv("JAVA_HOME", raising=False)
         monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
         with pytest.raises(AirflowFailException, match="needs Java 17"):
             self.load(window).execute(context)
         with pytest.raises(AirflowFailException, match="has no bin/java"):
@@ -282,10 +299,9 @@ class TestPreflight:
             "sasl.password": "admin-secret",
         }
         use_connection(monkeypatch, "locked", extra)
-        window = resolve(ten, at(2), at(7))
-        operator = self.load(window, kafka_conn_id="locked", deploy_mode="cluster")
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", CLUSTER_SPARK)
         with pytest.raises(AirflowFailException, match="client deploy mode") as failed:
-            operator.execute(context)
+            self.load(resolve(ten, at(2), at(7)), kafka_conn_id="locked").execute(context)
         assert "admin-secret" not in str(failed.value)
 
     @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])
@@ -295,36 +311,79 @@ class TestPreflight:
 
 
 class TestVerify:
+    def verify(self, window: dict[str, Any]) -> KafkaVerifyWindowOperator:
+        return KafkaVerifyWindowOperator(task_id="v", window=window)
+
+    def test_a_published_window_is_proved_and_recorded(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish, ledger: Ledger
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        assert self.verify(window).execute(context)["verdict"] == "read = written = log"
+        assert ledger.window(window["window"]).state() is WindowState.VERIFIED
+
     def test_a_window_that_was_never_published_is_not_proved(
         self, ten: str, resolve: Resolve, context: Context
     ) -> None:
         with pytest.raises(AirflowFailException, match="never published") as failed:
-            KafkaVerifyWindowOperator(task_id="v", window=resolve(ten, at(2), at(7))).execute(context)
+            self.verify(resolve(ten, at(2), at(7))).execute(context)
         assert fails_with(UnprovenError, failed)
+
+    def test_a_published_window_that_overlaps_is_not_proved(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish
+    ) -> None:
+        whole, part = resolve(ten, at(0), at(9)), resolve(ten, at(2), at(7))
+        publish(part)
+        assert self.verify(part).execute(context)["tiling"] == "tiles"  # the whole was never loaded
+        publish(whole)
+        with pytest.raises(AirflowFailException, match="overlap in time"):
+            self.verify(whole).execute(context)
 
 
 class TestCommit:
+    def commit(self, window: dict[str, Any], topic: str) -> KafkaCommitOffsetsOperator:
+        return KafkaCommitOffsetsOperator(task_id="c", window=window, group=f"g-{topic}")
+
     def committed(self, broker: Broker, group: str) -> list[int | None]:
         with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
             found = client.committed_offsets({group: None}).raise_for_errors().lookup(group)
         return [] if found is None else [each.offset for each in found.offsets]
 
     def test_the_end_of_the_window_is_committed(
-        self, ten: str, resolve: Resolve, context: Context, broker: Broker
+        self, ten: str, resolve: Resolve, context: Context, broker: Broker, publish: Publish
     ) -> None:
-        operator = KafkaCommitOffsetsOperator(task_id="c", window=resolve(ten, at(2), at(7)), group=f"g-{ten}")
-        assert operator.execute(context) == {"group": f"g-{ten}", "committed": 1, "kept": 0}
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        assert self.commit(window, ten).execute(context) == {"group": f"g-{ten}", "committed": 1, "kept": 0}
         assert self.committed(broker, f"g-{ten}") == [7]
 
     def test_an_earlier_window_never_moves_a_group_back(
-        self, ten: str, resolve: Resolve, context: Context, broker: Broker
+        self, ten: str, resolve: Resolve, context: Context, broker: Broker, publish: Publish
     ) -> None:
         """A backfill, or a rerun of an old window."""
         late, early = resolve(ten, at(5), at(9)), resolve(ten, at(0), at(5))
-        KafkaCommitOffsetsOperator(task_id="c", window=late, group=f"g-{ten}").execute(context)
-        result = KafkaCommitOffsetsOperator(task_id="c", window=early, group=f"g-{ten}").execute(context)
-        assert result == {"group": f"g-{ten}", "committed": 0, "kept": 1}
+        for window in (late, early):
+            publish(window)
+        self.commit(late, ten).execute(context)
+        assert self.commit(early, ten).execute(context) == {"group": f"g-{ten}", "committed": 0, "kept": 1}
         assert self.committed(broker, f"g-{ten}") == [9]
+
+    def test_a_window_that_was_never_published_is_not_committed(
+        self, ten: str, resolve: Resolve, context: Context
+    ) -> None:
+        with pytest.raises(AirflowFailException, match="never published"):
+            self.commit(resolve(ten, at(2), at(7)), ten).execute(context)
+
+    def test_a_recreated_topic_gets_no_offsets_of_the_old_one(
+        self, ten: str, resolve: Resolve, context: Context, admin: KafkaAdminClient, publish: Publish
+    ) -> None:
+        """S16."""
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        recreate(admin, ten)
+        with pytest.raises(AirflowFailException, match="re-created") as failed:
+            self.commit(window, ten).execute(context)
+        assert fails_with(TopicChangedError, failed)
 
 
 def recreate(admin: KafkaAdminClient, topic: str) -> None:

@@ -182,6 +182,7 @@ class TestWindows:
         again = ledger.pin_window(ledger.snapshots.read(1), ledger.snapshots.read(2))
         assert again == pinned
         assert pinned.uri.endswith(f"windows/{manifest.window}/manifest.json")
+        assert "@" not in pinned.uri  # Spark knows no Airflow connections
         assert ledger.window(manifest.window).state() is WindowState.RESOLVED
 
     def test_a_manifest_changed_after_it_was_hashed_is_refused(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
@@ -226,6 +227,33 @@ class TestWindows:
         shifted = replace(manifest, start_ms=manifest.end_ms, end_ms=manifest.end_ms + 1, ranges=ranges)
         assert "gap of 1 offsets" in check_tiling([manifest, shifted]).problems[0]
         assert "overlap in time" in check_tiling([manifest, replace(shifted, start_ms=manifest.end_ms - 1)]).problems[0]
+
+    def test_a_window_inside_a_longer_one_overlaps_it_wherever_it_sorts(self, pinned) -> None:  # type: ignore[no-untyped-def]
+        day = replace(pinned.manifest, window="day", end_ms=pinned.manifest.start_ms + 24 * HOUR_MS)
+        hours = [
+            replace(
+                day, window=f"hour-{n}", start_ms=day.start_ms + n * HOUR_MS, end_ms=day.start_ms + (n + 1) * HOUR_MS
+            )
+            for n in range(1, 4)
+        ]
+        problems = check_tiling([day, *hours]).problems
+        assert problems == tuple(f"windows day and hour-{n} overlap in time" for n in range(1, 4))
+
+    def test_reading_a_window_writes_nothing(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
+        folder = path("loads") / "windows" / pinned.manifest.window
+        sha256 = folder / "manifest.sha256"
+        sha256.fs.rm(sha256.path)
+        with pytest.raises(LedgerCorruptError, match=r"manifest\.sha256 is missing"):
+            ledger.pinned(pinned.manifest.window)
+        assert names(folder) == ["manifest.json"]
+        assert ledger.pin_window(ledger.snapshots.read(1), ledger.snapshots.read(2)) == pinned
+
+    def test_a_latest_snapshot_is_the_newest_whatever_the_clocks_say(self, ledger: Ledger) -> None:
+        """Another worker's clock runs five minutes ahead: its snapshot must not hold this one down."""
+        ledger.snapshots.append(snapshot({0: 1000}, at_ms=T0 + 300_000, kind=AsOfKind.LATEST))
+        newer = ledger.snapshots.append(snapshot({0: 1200}, at_ms=T0, kind=AsOfKind.LATEST))
+        assert list(newer.offsets().values()) == [1200]
+        assert ledger.snapshots.newest(AsOfKind.LATEST) == newer
 
 
 def test_a_killed_local_writer_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def manifest(cleanup_policy: str = "delete") -> Manifest:
     return Manifest.of("loads", window_between(first, last))
 
 
-def result(pinned: Manifest, read: list[int], written: list[int]) -> RunResult:
+def result(pinned: Manifest, read: list[int], written: list[int], *, allow_gaps: bool = False) -> RunResult:
     """A run over partition 0, with a checksum that tells sets of offsets apart."""
 
     def checksum(offsets: list[int]) -> int:
@@ -31,7 +31,7 @@ def result(pinned: Manifest, read: list[int], written: list[int]) -> RunResult:
 
     rows = PartitionTally("t", 0, len(written), min(written), max(written), sum(written), checksum(written))
     tally = Tally(len(read), sum(read), checksum(read), T0, T0 + 1, 0)
-    return RunResult("a-1", pinned.sha256, "app-1", "file:/out", tally, (rows,), 1.5)
+    return RunResult("a-1", pinned.sha256, "app-1", "file:/out", tally, (rows,), 1.5, allow_gaps)
 
 
 WHOLE = list(range(10, 20))
@@ -39,7 +39,7 @@ WHOLE = list(range(10, 20))
 
 class TestVerdict:
     def test_every_offset_once_is_proved(self) -> None:
-        verdict = judge(manifest(), result(manifest(), WHOLE, WHOLE), allow_gaps=False)
+        verdict = judge(manifest(), result(manifest(), WHOLE, WHOLE))
         assert verdict.proved
         assert str(verdict) == "read = written = log"
 
@@ -56,16 +56,16 @@ class TestVerdict:
         ],
     )
     def test_anything_else_is_not(self, read: list[int], written: list[int]) -> None:
-        assert not judge(manifest(), result(manifest(), read, written), allow_gaps=False).proved
+        assert not judge(manifest(), result(manifest(), read, written)).proved
 
     @given(st.sets(st.sampled_from(WHOLE), min_size=1), st.lists(st.sampled_from(WHOLE), min_size=1, max_size=12))
     def test_rows_written_that_differ_from_rows_read_never_pass(self, read: set[int], written: list[int]) -> None:
-        verdict = judge(manifest(), result(manifest(), sorted(read), written), allow_gaps=True)
+        verdict = judge(manifest(), result(manifest(), sorted(read), written, allow_gaps=True))
         assert verdict.proved == (sorted(read) == sorted(written))
 
     def test_gaps_pass_where_they_are_allowed_and_are_counted(self) -> None:
         """S11, E12: markers and aborted records leave offsets without a record."""
-        verdict = judge(manifest(), result(manifest(), WHOLE[2:], WHOLE[2:]), allow_gaps=True)
+        verdict = judge(manifest(), result(manifest(), WHOLE[2:], WHOLE[2:], allow_gaps=True))
         assert verdict.proved
         assert verdict.gaps == 2
         assert "2 offsets without a record" in str(verdict)
@@ -73,16 +73,16 @@ class TestVerdict:
     def test_gaps_pass_on_compacted_topics(self) -> None:
         """S14, E11."""
         pinned = manifest("compact,delete")
-        assert judge(pinned, result(pinned, WHOLE[2:], WHOLE[2:]), allow_gaps=False).proved
+        assert judge(pinned, result(pinned, WHOLE[2:], WHOLE[2:])).proved
 
     def test_rows_of_a_partition_outside_the_window_do_not_pass(self) -> None:
         run = result(manifest(), WHOLE, WHOLE)
         stray = replace(run.written[0], topic="other")
-        assert not judge(manifest(), replace(run, written=(*run.written, stray)), allow_gaps=True).proved
+        assert not judge(manifest(), replace(run, written=(*run.written, stray))).proved
 
     def test_a_run_of_another_manifest_does_not_pass(self) -> None:
         run = replace(result(manifest(), WHOLE, WHOLE), manifest_sha256="0" * 64)
-        assert not judge(manifest(), run, allow_gaps=False).proved
+        assert not judge(manifest(), run).proved
 
     def test_an_empty_run_of_an_empty_window_is_proved(self) -> None:
         """S6."""
@@ -90,7 +90,7 @@ class TestVerdict:
             "loads", window_between(snapshot({0: 5}, number=1), snapshot({0: 5}, at_ms=T0 + 1, number=2))
         )
         run = RunResult("a-1", empty.sha256, "app-1", None, Tally(), (), 0.1)
-        assert judge(empty, run, allow_gaps=False).proved
+        assert judge(empty, run).proved
 
     def test_a_result_reads_back_as_it_was_written(self) -> None:
         run = result(manifest(), WHOLE, WHOLE)

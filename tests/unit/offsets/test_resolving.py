@@ -9,15 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.errors import InstantError, OffsetsError, ResponseError, TopicChangedError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    InstantError,
+    OffsetsError,
+    ResponseError,
+    TopicChangedError,
+)
 from airflow_kafka_offsets.offsets import resolving
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
 from airflow_kafka_offsets.offsets.snapshots import Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows import seams, window_between
-from tests.unit.offsets.builders import HOUR_MS, T0, extent, extents, found, listed, no_record, snapshot
+from tests.unit.offsets.builders import HOUR_MS, T0, boundary, extent, extents, found, listed, no_record, snapshot
 
 COMMITTED = IsolationLevel.READ_COMMITTED
 P0 = TopicPartition("t", 0)
@@ -90,12 +97,11 @@ class TestFutureRecords:
         """E5, S7: it would freeze every later window."""
         late = snapshot({0: 10})
         stamped = {key: replace(each, matched_timestamp_ms=T0 + 9 * HOUR_MS) for key, each in late.boundaries.items()}
-        records = resolving.future_records(replace(late, boundaries=stamped))
-        assert [each.partition for each in records] == [0]
-        assert "t-0 at offset 10" in resolving.describe_future_records(records)
+        (remark,) = snapshot_remarks(replace(late, boundaries=stamped))
+        assert "t-0 at offset 10" in remark
 
     def test_an_ordinary_match_is_not(self) -> None:
-        assert resolving.future_records(snapshot({0: 10})) == []
+        assert list(snapshot_remarks(snapshot({0: 10}))) == []
 
 
 class TestClamp:
@@ -114,6 +120,19 @@ class TestClamp:
         """E23, S18."""
         fitted = resolving.clamp(snapshot({0: 60, 1: 3}), None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
         assert list(fitted.offsets()) == [P0]
+        later = replace(snapshot({0: 80}, at_ms=T0 + HOUR_MS), number=2)
+        assert window_between(fitted, later).ranges[0].end_offset == 80
+
+    def test_a_topic_that_the_later_neighbour_lacks_was_not_part_of_the_pipeline_yet(self) -> None:
+        """Or a backfill would load the records that the topic's first live window loads."""
+        both = with_topic(snapshot({0: 60}), "u", 9)
+        fitted = resolving.clamp(both, None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
+        assert (sorted(fitted.topics), list(fitted.offsets())) == (["t"], [P0])
+
+    def test_a_topic_that_is_not_named_any_more_is_refused(self) -> None:
+        """Its records would come twice once it is named again."""
+        with pytest.raises(ConfigurationError, match="covers u since"):
+            resolving.clamp(snapshot({0: 60}), with_topic(snapshot({0: 50}, at_ms=T0 - HOUR_MS), "u", 9), None)
 
     @pytest.mark.parametrize("neighbour", [{"topic_id": "id-2"}, {"cluster_id": "cluster-2"}])
     def test_another_topic_or_cluster_of_the_same_name_is_refused(self, neighbour: dict[str, str]) -> None:
@@ -126,6 +145,13 @@ class TestClamp:
             resolving.clamp(snapshot({0: 60}), snapshot({0: 50, 1: 1}), None)
 
 
+def with_topic(known: OffsetSnapshot, topic: str, offset: int) -> OffsetSnapshot:
+    """The snapshot with one partition of another topic beside."""
+    facts = replace(known.topics["t"], topic=topic, topic_id=f"id-{topic}", partition_count=1)
+    added = {TopicPartition(topic, 0): boundary(0, offset, topic=topic)}
+    return replace(known, topics={**known.topics, topic: facts}, boundaries={**known.boundaries, **added})
+
+
 class TestTilingLaw:
     """However instants resolve, and in whatever order, consecutive windows meet: no gap, no overlap."""
 
@@ -133,22 +159,27 @@ class TestTilingLaw:
         resolved=st.lists(
             st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=12
         ),
+        grown_after=st.integers(0, 12),
     )
-    def test_windows_of_a_clamped_chain_tile(self, resolved: list[tuple[int, int, int]]) -> None:
+    def test_windows_of_a_clamped_chain_tile(self, resolved: list[tuple[int, int, int]], grown_after: int) -> None:
+        """The second partition is added at some point; instants resolve in any order, before and after."""
         chain: dict[int, OffsetSnapshot] = {}
-        for hour, first, second in resolved:
+        for step, (hour, first, second) in enumerate(resolved):
             if hour not in chain:
-                fresh = snapshot({0: first, 1: second}, at_ms=T0 + hour * HOUR_MS, number=len(chain) + 1)
-                earlier = [each for each in sorted(chain) if each < hour]
-                later = [each for each in sorted(chain) if each > hour]
-                before = chain[earlier[-1]] if earlier else None
-                after = chain[later[0]] if later else None
-                chain[hour] = resolving.clamp(fresh, before, after)
+                offsets = {0: first, 1: second} if step >= grown_after else {0: first}
+                fresh = snapshot(offsets, at_ms=T0 + hour * HOUR_MS, number=len(chain) + 1)
+                chain[hour] = resolving.clamp(fresh, *neighbours(chain, hour))
         ordered = [chain[hour] for hour in sorted(chain)]
         windows = [window_between(start, end) for start, end in pairwise(ordered)]
         assert seams([each.ranges for each in windows]) == []
         assert all(each.span >= 0 for window in windows for each in window.ranges)
-        for partition in (0, 1):
-            spans = sum(each.span for window in windows for each in window.ranges if each.partition == partition)
-            key = TopicPartition("t", partition)
-            assert spans == ordered[-1].boundaries[key].offset - ordered[0].boundaries[key].offset
+        for key, last in ordered[-1].boundaries.items():
+            spans = sum(each.span for window in windows for each in window.ranges if each.partition == key.partition)
+            start = ordered[0].boundaries.get(key)
+            assert spans == last.offset - (start.offset if start else 0)
+
+
+def neighbours(chain: dict[int, OffsetSnapshot], hour: int) -> tuple[OffsetSnapshot | None, OffsetSnapshot | None]:
+    """The nearest stored snapshots before and after."""
+    earlier, later = [each for each in chain if each < hour], [each for each in chain if each > hour]
+    return (chain[max(earlier)] if earlier else None, chain[min(later)] if later else None)

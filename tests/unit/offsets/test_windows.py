@@ -54,6 +54,11 @@ class TestWindow:
         added = window_between(start({0: 10}), end({0: 30, 1: 8}, log_start=3)).ranges[1]
         assert (added.start_offset, added.end_offset, added.start_evidence) == (3, 8, Evidence.NEW_PARTITION)
 
+    def test_records_that_were_gone_when_the_end_was_resolved_are_counted(self) -> None:
+        """E9: named with exact counts before anything is pinned."""
+        with pytest.raises(DataLossError, match=r"5 offsets .* were gone .* t-0: 5 from 10 on"):
+            window_between(start({0: 10}), end({0: 30}, log_start=15))
+
     def test_an_empty_or_inverted_window_is_refused(self) -> None:
         with pytest.raises(IntervalError, match="end after its start"):
             window_id(T0, T0)

@@ -1,0 +1,47 @@
+"""Remarks: what a person should know of a window or a snapshot, though it is exact. A line each, for a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows import OffsetRange
+
+FUTURE_TOLERANCE_MS = 3_600_000
+"""How far ahead of the clock a record's timestamp may be: Kafka 4's default of ``message.timestamp.after.max.ms``."""
+
+
+def window_remarks(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
+    """What may be unexpected about a window."""
+    yield from snapshot_remarks(end)
+    first = [each for each in ranges if each.start_evidence is Evidence.LOG_START]
+    if first:
+        names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in first)
+        yield f"The log starts within the window on {names}: earlier records of it, if there were any, are gone."
+    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
+    if added:
+        names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in added)
+        yield f"New partitions start at their log start on {names}: records before it are gone, and in no window."
+
+
+def snapshot_remarks(snapshot: OffsetSnapshot) -> Iterator[str]:
+    """What may be unexpected about a snapshot."""
+    future = future_records(snapshot)
+    if future:
+        worst = shorten(
+            f"{each.topic}-{each.partition} at offset {each.offset} ({iso_instant(each.matched_timestamp_ms or 0)})"
+            for each in future
+        )
+        yield f"Records from the future stand at {worst}: windows up to their time will be empty there."
+    clamped = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.CLAMPED]
+    if clamped:
+        names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in clamped)
+        yield f"At {snapshot.as_of}, snapshots stored earlier have the say on {names}: late or deleted records."
+
+
+def future_records(snapshot: OffsetSnapshot) -> list[Boundary]:
+    """Boundaries that rest on a record from the future: they freeze every later window until it ages out (E5, S7)."""
+    limit = snapshot.resolved_at_ms + FUTURE_TOLERANCE_MS
+    return [each for _, each in sorted(snapshot.boundaries.items()) if (each.matched_timestamp_ms or 0) > limit]
