@@ -6,16 +6,14 @@ from a hard link, object stores from a conditional put (``open(..., "xb")``). No
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit, urlunsplit
-from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
+from airflow_kafka_offsets.local_file import create_local
 
 _LOCAL = ("file", "local", "")
 _CONDITIONAL_PUT = ("s3", "s3a", "gs", "gcs")
@@ -68,7 +66,7 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
 
 def _create(path: StoragePath, content: bytes) -> None:
     if path.protocol in _LOCAL:
-        _create_local(Path(path.path), content)
+        create_local(Path(path.path), content)
     elif path.protocol in _CONDITIONAL_PUT:
         with path.fs.open(path.path, "xb") as file:
             file.write(content)
@@ -77,32 +75,6 @@ def _create(path: StoragePath, content: bytes) -> None:
             f"{path} is on a store ({path.protocol}) that can't create a file exclusively: two writers could both win. "
             f"Put the ledger on a local disk or on one of {', '.join(_CONDITIONAL_PUT)}."
         )
-
-
-def _create_local(path: Path, content: bytes) -> None:
-    """Write beside, then link: a link is atomic and fails when the name is taken."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _link(draft: Path, path: Path) -> None:
-    try:
-        os.link(draft, path)
-    except OSError as error:
-        if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
-            raise ExclusiveCreateError(
-                f"The disk of {path} has no hard links, by which files are created exclusively there. Put the ledger "
-                "on another one, or on an object store."
-            ) from error
-        raise
 
 
 def read(path: StoragePath) -> bytes | None:

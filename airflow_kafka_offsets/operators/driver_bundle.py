@@ -11,7 +11,7 @@ from pathlib import Path
 import airflow_kafka_offsets
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
-_SHIPPED = ("__init__.py", "errors.py", "offsets/*.py", "spark/*.py")
+_SHIPPED = ("__init__.py", "errors.py", "local_file.py", "offsets/*.py", "spark/*.py")
 """Nothing that imports Airflow or kafka-python: a Spark cluster has neither."""
 
 LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")

@@ -7,21 +7,18 @@ disks it checks first and creates then), so each kind of store gets the call tha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError, ExclusiveCreateError, LedgerError
+from airflow_kafka_offsets.local_file import create_local
 
-_ATOMIC_RENAME = frozenset({"hdfs", "viewfs", "abfs", "abfss", "ofs", "o3fs"})
-"""Stores whose rename is one step on the server, and refuses a name that is taken."""
 _CONDITIONAL_PUT = frozenset({"s3a", "gs"})
 """Stores that put an object only where there is none. ``gs`` does so whenever ``overwrite`` is false; see below for
 S3."""
@@ -115,7 +112,7 @@ class HadoopFiles:
                     f"fs.s3a.create.conditional.enabled, and this Spark runs Hadoop {self._hadoop_version()}. "
                     "Use Spark 4.1 or later with the hadoop-aws of its Hadoop version, or keep the ledger elsewhere."
                 )
-            known = {"file"} | _ATOMIC_RENAME | _CONDITIONAL_PUT
+            known = {"file"} | _CONDITIONAL_PUT
             if scheme not in known:
                 raise ExclusiveCreateError(
                     f"{uri} is on a store ({scheme}) that isn't known to create a file exclusively, so two "
@@ -147,24 +144,12 @@ class HadoopFiles:
     def _create(self, fs: Any, path: Any, content: bytes) -> None:
         scheme = _scheme(fs)
         if scheme == "file":
-            _link(Path(path.toUri().getPath()), content)
-        elif scheme in _ATOMIC_RENAME:
-            self._rename(fs, path, content)
+            create_local(Path(path.toUri().getPath()), content)
         else:
             builder = fs.createFile(path).overwrite(False).recursive()
             if scheme == "s3a":
                 builder = builder.must(_S3A_CONDITIONAL, True)
             self._fill(builder.build(), content)
-
-    def _rename(self, fs: Any, path: Any, content: bytes) -> None:
-        """Write beside, then rename: ``rename`` answers false where the name is taken."""
-        draft = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.{uuid4().hex}")
-        try:
-            self._fill(fs.create(draft, False), content)
-            if not fs.rename(draft, path):
-                raise FileExistsError(path.toString())
-        finally:
-            fs.delete(draft, False)
 
     def _fill(self, stream: Any, content: bytes) -> None:
         """Not closed when writing fails: closing would let an object store show half a file."""
@@ -180,20 +165,6 @@ class HadoopFiles:
 
 def _scheme(fs: Any) -> str:
     return str(fs.getUri().getScheme())
-
-
-def _link(target: Path, content: bytes) -> None:
-    """Write beside, then link: a link is atomic, and fails when the name is taken."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{uuid4().hex}")
-    try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import time
 import venv
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import airflow_kafka_offsets
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.operators.driver_bundle import write_bundle
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.published import read_published
 from tests.integration.spark.conftest import OpenWindow
@@ -46,11 +46,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def py_files(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("zip") / "airflow_kafka_offsets.zip"
-    parts = [PACKAGE / "__init__.py", PACKAGE / "errors.py"]
-    parts += [each for part in ("offsets", "spark") for each in (PACKAGE / part).glob("*.py")]
-    with zipfile.ZipFile(target, "w") as archive:
-        for each in parts:
-            archive.write(each, each.relative_to(PACKAGE.parent))
+    write_bundle(target)
     return str(target)
 
 

@@ -1,0 +1,37 @@
+"""A local file that is created whole or not at all, by one of two racing writers: a hard link arbitrates."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from uuid import uuid4
+
+from airflow_kafka_offsets.errors import ExclusiveCreateError
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+
+
+def create_local(path: Path, content: bytes) -> None:
+    """Write beside, then link: a link is atomic, and fails when the name is taken.
+
+    :raises FileExistsError: when the name is taken.
+    :raises ExclusiveCreateError: when the disk has no hard links.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise ExclusiveCreateError(
+                f"The disk of {path} has no hard links, by which files are created exclusively there. Put the ledger "
+                "on another one, or on an object store."
+            ) from error
+        raise
+    finally:
+        draft.unlink(missing_ok=True)
