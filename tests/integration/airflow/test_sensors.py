@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -143,6 +143,14 @@ class TestModes:
     def test_a_deferrable_sensor_that_is_done_does_not_defer(self, ten: str, commit: Commit, context: Context) -> None:
         commit(f"done-{ten}", ten, 10)
         assert KafkaGroupLagSensor(task_id="s", groups=f"done-{ten}", deferrable=True).execute(context)
+
+    @pytest.mark.parametrize("deferrable", [False, True])
+    def test_a_permanent_fault_is_skipped_in_every_mode_where_the_user_says_so(
+        self, ten: str, context: Context, deferrable: bool
+    ) -> None:
+        sensor = KafkaGroupLagSensor(task_id="s", groups="mispselt", soft_fail=True, deferrable=deferrable)
+        with pytest.raises(AirflowSkipException):
+            sensor.execute(context)
 
     def test_a_permanent_fault_on_the_triggerer_fails_the_task(self, ten: str, context: Context) -> None:
         sensor = KafkaGroupLagSensor(task_id="s", groups="mispselt", unknown_group="fail")

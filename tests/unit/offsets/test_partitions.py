@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
@@ -73,6 +75,12 @@ class TestCompleteness:
         judged = judge_completeness(listed(found(0, 1, T0), no_record(1)), elapsed_ms=10**9, idle_after_ms=None)
         assert not judged.complete
         assert str(judged) == "1 of 2 partitions have passed; waiting for t-1"
+
+    def test_a_match_older_than_asked_is_no_idleness(self) -> None:
+        """E37."""
+        older = replace(found(0, 1, T0 - 1), outcome=ListOutcome.OLDER_THAN_ASKED)
+        with pytest.raises(OffsetsError, match="older than asked"):
+            judge_completeness(listed(older), elapsed_ms=10**9, idle_after_ms=1)
 
     @pytest.mark.parametrize(("elapsed_ms", "complete"), [(999, False), (1000, True)])
     def test_an_idle_partition_is_assumed_passed_after_a_while(self, elapsed_ms: int, complete: bool) -> None:
