@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -42,6 +44,15 @@ class PinnedManifest:
     uri: str
     sha256: str
     manifest: Manifest
+
+
+@contextmanager
+def _naming(path: StoragePath) -> Iterator[None]:
+    """Say which file is not what it should be."""
+    try:
+        yield
+    except LedgerCorruptError as error:
+        raise LedgerCorruptError(f"{path}: {error}") from error
 
 
 class WindowFolder:
@@ -99,7 +110,8 @@ class WindowFolder:
         if recorded is None:
             raise LedgerCorruptError(f"{self._sha256} is missing: resolve the window again, which writes it.")
         sha256 = recorded.decode()
-        return PinnedManifest(plain_uri(self._manifest), sha256, Manifest.from_bytes(content, sha256))
+        with _naming(self._manifest):
+            return PinnedManifest(plain_uri(self._manifest), sha256, Manifest.from_bytes(content, sha256))
 
     def record_attempt(self, attempt: str, fields: dict[str, Any]) -> None:
         """Note an attempt before it is submitted.
@@ -119,16 +131,20 @@ class WindowFolder:
 
         :raises LedgerCorruptError: when the file isn't what it should be.
         """
-        fields = read_json(self._folder / "results" / f"{attempt}.json")
-        return None if fields is None else RunResult.from_json(fields)
+        path = self._folder / "results" / f"{attempt}.json"
+        fields = read_json(path)
+        with _naming(path):
+            return None if fields is None else RunResult.from_json(fields)
 
     def publication(self) -> Publication | None:
         """Which attempt is published; None when none is.
 
         :raises LedgerCorruptError: when ``committed.json`` isn't what it should be.
         """
-        content = read(self._folder / COMMITTED)
-        return None if content is None else Publication.from_bytes(content)
+        path = self._folder / COMMITTED
+        content = read(path)
+        with _naming(path):
+            return None if content is None else Publication.from_bytes(content)
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
         """Note the verdict on the published attempt.
