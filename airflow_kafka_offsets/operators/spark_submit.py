@@ -80,6 +80,7 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
         except WindowError as error:
             if published is None:
                 raise
+            # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
             self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
             return self._report(folder, published.attempt)
         attempt = self._begin(folder, context)
@@ -135,9 +136,7 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
                 f"Spark ended well, but window {folder.id} is not published. Does {self.application} call publish()?"
             )
         if published.attempt != attempt:
-            self.log.info(
-                "Window %s stays as attempt %s published it; %s agreed", folder.id, published.attempt, attempt
-            )
+            self.log.info("Window %s stays as attempt %s published it", folder.id, published.attempt)
         self.log.info(
             "Window %s: %s rows in %s", folder.id, published.rows, published.output or "no file (empty window)"
         )

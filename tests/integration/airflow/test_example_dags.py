@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -17,7 +16,7 @@ import pytest
 from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import RECORDS_A_DAY
+from tests.integration.airflow.conftest import RECORDS_A_DAY, use_connection
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -91,10 +90,7 @@ class TestFlightsDaily:
 
         watcher = threading.Thread(target=kill_when_writing, daemon=True)
         watcher.start()
-        command = [sys.executable, "-c", _RUN_LOAD_TWICE, str(ROOT)]
-        result = subprocess.run(
-            command, env=os.environ.copy(), capture_output=True, text=True, timeout=280, check=False
-        )
+        result = run_script(_RUN_LOAD_TWICE)
         assert killed.is_set(), result.stdout[-3000:]
         outcome = json.loads(result.stdout.splitlines()[-1])
         assert outcome["first"] == "failed"
@@ -102,25 +98,24 @@ class TestFlightsDaily:
         assert len(list(output.glob("window=*/attempt=*"))) == 2
 
 
-_RUN_LOAD_TWICE = """
-import json, sys
-from datetime import datetime, UTC
+_TASKS = """
+import json, os, sys
 from types import SimpleNamespace
-sys.path.insert(0, sys.argv[1])
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-import os
 context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1)}
 window = KafkaResolveWindowOperator(
     task_id="r", pipeline="flights_daily", topics="flights", start="2013-03-09T00:00:00Z", end="2013-03-10T00:00:00Z"
 ).execute(context)
-def load():
+def load(**arguments):
     return KafkaSparkSubmitOperator(
         task_id="l", window=window, durable=False,
         packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-        application_args=["--output", os.environ["AIRFLOW_VAR_FLIGHTS_OUTPUT"]],
+        application_args=["--output", os.environ["AIRFLOW_VAR_FLIGHTS_OUTPUT"]], **arguments,
     ).execute(context)
+"""
+_RUN_LOAD_TWICE = f"""{_TASKS}
 try:
     load()
     first = "succeeded"
@@ -128,8 +123,36 @@ except Exception as error:
     first = "failed"
 rows = load()["rows"]
 verdict = KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)["verdict"]
-print(json.dumps({"first": first, "rows": rows, "verdict": verdict}))
+print(json.dumps({{"first": first, "rows": rows, "verdict": verdict}}))
 """
+_RUN_LOAD_LOCKED = f"""{_TASKS}
+print(json.dumps(load(kafka_conn_id="locked")))
+"""
+
+
+def run_script(script: str) -> subprocess.CompletedProcess[str]:
+    """Run tasks in a process of their own, as a worker does. Everything that they log is in its output."""
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+
+
+class TestCredentials:
+    def test_they_reach_kafka_through_spark_and_no_log(
+        self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        extra = {
+            "bootstrap.servers": broker.sasl_bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "admin",
+            "sasl.password": "admin-secret",
+        }
+        use_connection(monkeypatch, "locked", extra)
+        result = run_script(_RUN_LOAD_LOCKED)
+        assert result.returncode == 0, result.stdout[-3000:]
+        assert json.loads(result.stdout.splitlines()[-1])["rows"] == 2 * RECORDS_A_DAY
+        assert "admin-secret" not in result.stdout + result.stderr
+        assert [path for path in home.rglob("*.json") if "admin-secret" in path.read_text()] == []
 
 
 class TestGroupCaughtUp:
