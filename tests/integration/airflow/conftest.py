@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import ObjectStoragePath
+from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient
 
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev.kafka import Broker
-from tests.integration.conftest import Produce
+from tests.integration.conftest import MakeTopic, Produce
 
 Context = dict[str, Any]
 Resolve = Callable[..., dict[str, Any]]
 Publish = Callable[[dict[str, Any]], None]
 Run = Callable[..., tuple[int, str, str]]
 
+T0 = datetime(2026, 11, 20, 6, tzinfo=UTC)
+T0_MS = int(T0.timestamp() * 1000)
+FOR_EVER = {"retention.ms": "-1"}
 DAY_MS = 86_400_000
 FIRST_DAY_MS = int(datetime(2013, 3, 9, tzinfo=UTC).timestamp() * 1000)
 RECORDS_A_DAY = 40
@@ -115,6 +121,46 @@ def publish(ledger_root: Path) -> Publish:
         (folder / "committed.json").write_bytes(publication.to_bytes())
 
     return record
+
+
+def at(seconds: float) -> str:
+    """An instant relative to T0, as a template would give it."""
+    return (T0 + timedelta(seconds=seconds)).isoformat()
+
+
+def fails_with(kind: type[Exception], failed: pytest.ExceptionInfo[AirflowFailException]) -> bool:
+    """The task failed for good, for this reason."""
+    return isinstance(failed.value.__cause__, kind)
+
+
+@pytest.fixture
+def ten(topic: MakeTopic, produce: Produce) -> str:
+    """A topic of one partition with ten records, a second apart from T0 on."""
+    name = topic(config=FOR_EVER)
+    produce(name, 0, [(T0_MS + n * 1000, None, b"x") for n in range(10)])
+    return name
+
+
+@pytest.fixture
+def ledger(ledger_root: Path) -> Ledger:
+    return Ledger(ObjectStoragePath(ledger_root.as_uri()), "loads")
+
+
+def recreate(admin: KafkaAdminClient, topic: str) -> None:
+    """Delete a topic and make another one of the same name."""
+    admin.delete_topics([topic])
+    admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1, "configs": FOR_EVER}})
+
+
+def sasl(broker: Broker, user: str, password: str) -> dict[str, str]:
+    """The extra of a connection that logs in."""
+    return {
+        "bootstrap.servers": broker.sasl_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": password,
+    }
 
 
 def use_connection(monkeypatch: pytest.MonkeyPatch, conn_id: str, extra: dict[str, Any], **fields: Any) -> None:

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Publish, Resolve, Run, use_connection
+from tests.integration.airflow.conftest import Publish, Resolve, Run, sasl, use_connection
 from tests.integration.conftest import MakeTopic, Produce
 
 T0_MS = 1_795_154_400_000
@@ -156,14 +156,7 @@ class TestLag:
     def test_a_wrong_password_is_one_line_and_exit_1(
         self, run: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        extra = {
-            "bootstrap.servers": broker.sasl_bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": "alice",
-            "sasl.password": "wr0ng",
-        }
-        use_connection(monkeypatch, "locked", extra)
+        use_connection(monkeypatch, "locked", sasl(broker, "alice", "wr0ng"))
         code, _, err = run("lag", "g", "--conn-id", "locked")
         assert code == 1
         assert err.count("\n") == 1

@@ -16,7 +16,7 @@ import pytest
 from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import RECORDS_A_DAY, use_connection
+from tests.integration.airflow.conftest import RECORDS_A_DAY, sasl, use_connection
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -140,14 +140,7 @@ class TestCredentials:
     def test_they_reach_kafka_through_spark_and_no_log(
         self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        extra = {
-            "bootstrap.servers": broker.sasl_bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": "admin",
-            "sasl.password": "admin-secret",
-        }
-        use_connection(monkeypatch, "locked", extra)
+        use_connection(monkeypatch, "locked", sasl(broker, "admin", "admin-secret"))
         result = run_script(_RUN_LOAD_LOCKED)
         assert result.returncode == 0, result.stdout[-3000:]
         assert json.loads(result.stdout.splitlines()[-1])["rows"] == 2 * RECORDS_A_DAY

@@ -20,11 +20,9 @@ from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Context, use_connection
+from tests.integration.airflow.conftest import T0, T0_MS, Context, sasl, use_connection
 from tests.integration.conftest import MakeTopic, Produce
 
-T0 = datetime(2026, 11, 20, 6, tzinfo=UTC)
-T0_MS = int(T0.timestamp() * 1000)
 Commit = Callable[[str, str, int], None]
 
 
@@ -37,14 +35,6 @@ def commit(broker: Broker) -> Commit:
             client.commit_offsets(group, CommittedOffsets([CommittedOffset(topic, 0, offset)])).raise_for_errors()
 
     return write
-
-
-@pytest.fixture
-def ten(topic: MakeTopic, produce: Produce) -> str:
-    """A topic of one partition with ten records, a second apart from T0 on."""
-    name = topic(config={"retention.ms": "-1"})
-    produce(name, 0, [(T0_MS + n * 1000, None, b"x") for n in range(10)])
-    return name
 
 
 def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 20) -> dict[str, Any]:
@@ -170,14 +160,7 @@ class TestFaults:
     def test_a_wrong_password_fails_at_once(
         self, broker: Broker, monkeypatch: pytest.MonkeyPatch, context: Context
     ) -> None:
-        extra = {
-            "bootstrap.servers": broker.sasl_bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": "alice",
-            "sasl.password": "wrong",
-        }
-        use_connection(monkeypatch, "locked", extra)
+        use_connection(monkeypatch, "locked", sasl(broker, "alice", "wrong"))
         started = time.monotonic()
         with pytest.raises(AirflowFailException) as failed:
             KafkaGroupLagSensor(task_id="s", groups="g", kafka_conn_id="locked").execute(context)

@@ -1,0 +1,197 @@
+"""Resolving on a real broker: windows and snapshots that are kept, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    InstantError,
+    IntervalError,
+    OffsetsError,
+    TopicChangedError,
+)
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import (
+    T0,
+    T0_MS,
+    Context,
+    Resolve,
+    at,
+    fails_with,
+    recreate,
+    use_connection,
+)
+from tests.integration.conftest import MakeTopic, Produce
+
+
+class TestResolve:
+    def test_a_window_holds_the_records_between_its_instants(self, ten: str, resolve: Resolve, ledger: Ledger) -> None:
+        """S1: start inclusive, end exclusive."""
+        window = resolve(ten, at(2), at(7))
+        manifest = ledger.pinned(window["window"]).manifest
+        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(2, 7)]
+        assert (window["offsets"], window["partitions"], window["version"]) == (5, 1, 1)
+
+    def test_the_xcom_is_small_plain_json(self, ten: str, resolve: Resolve) -> None:
+        """S-§9: a URI, a hash and totals; never the offsets."""
+        window = resolve(ten, at(2), at(7))
+        assert json.loads(json.dumps(window)) == window
+        assert len(json.dumps(window)) < 1000
+
+    def test_a_rerun_returns_the_same_although_the_log_grew(self, ten: str, resolve: Resolve, produce: Produce) -> None:
+        """S21, S23: late records change nothing."""
+        first = resolve(ten, at(2), at(20))
+        produce(ten, 0, [(T0_MS + 3000, None, b"late"), (T0_MS + 30_000, None, b"next")])
+        assert resolve(ten, at(2), at(20)) == first
+
+    def test_neighbours_tile_although_a_late_record_came_between(
+        self, ten: str, resolve: Resolve, produce: Produce, ledger: Ledger
+    ) -> None:
+        """S2, E3: the late record is in the window in which it arrived, once."""
+        first = resolve(ten, at(0), at(20))
+        produce(ten, 0, [(T0_MS + 5000, None, b"late"), (T0_MS + 25_000, None, b"on time")])
+        second = resolve(ten, at(20), at(40))
+        ranges = [ledger.pinned(each["window"]).manifest.ranges[0] for each in (first, second)]
+        assert [(each.start_offset, each.end_offset) for each in ranges] == [(0, 10), (10, 12)]
+
+    def test_the_interval_of_the_run_is_the_default(self, ten: str, context: Context) -> None:
+        context |= {"data_interval_start": T0, "data_interval_end": T0 + timedelta(seconds=5)}
+        window = KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=[ten]).execute(context)
+        assert window["offsets"] == 5
+
+    def test_a_record_from_the_future_is_named(
+        self, ten: str, context: Context, produce: Produce, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """E5, S7: every window up to its time will be empty."""
+        ahead_ms = int((datetime.now(UTC) + timedelta(minutes=59)).timestamp() * 1000)
+        produce(ten, 0, [(ahead_ms, None, b"x")])
+        with pytest.MonkeyPatch.context() as patch:
+            # A worker whose clock is two hours behind that record: a broker takes none that far ahead of its own.
+            patch.setattr("airflow_kafka_offsets.resolver.now_ms", lambda: ahead_ms - 7_200_000)
+            KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=ten, start=at(0), end=at(20)).execute(
+                context
+            )
+        assert "Records from the future" in "".join(capfd.readouterr())
+
+    def test_an_empty_partition_makes_an_empty_window(self, topic: MakeTopic, resolve: Resolve) -> None:
+        """S6."""
+        assert resolve(topic(partitions=3), at(0), at(1))["offsets"] == 0
+
+    def test_a_partition_added_between_two_windows_starts_at_its_log_start(
+        self, ten: str, resolve: Resolve, broker: Broker, admin: KafkaAdminClient, ledger: Ledger
+    ) -> None:
+        """S17, E23."""
+        resolve(ten, at(0), at(5))
+        admin.create_partitions({ten: 2})
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+            for seconds in (6, 60):
+                producer.send(ten, b"new", partition=1, timestamp_ms=T0_MS + seconds * 1000)
+        window = resolve(ten, at(5), at(30))
+        ranges = ledger.pinned(window["window"]).manifest.ranges
+        assert [(each.partition, each.start_offset, each.end_offset) for each in ranges] == [(0, 5, 10), (1, 0, 1)]
+
+    @pytest.mark.parametrize(
+        ("start", "end", "kind", "message"),
+        [
+            pytest.param(at(5), at(5), IntervalError, "is empty", id="empty"),
+            pytest.param(at(5), at(1), IntervalError, "after its end", id="start after end"),
+            pytest.param("2026-11-20T06:00", "2026-11-20T07:00", InstantError, "no time zone", id="naive"),
+            pytest.param("1795240800", "1795244400", InstantError, "not an instant", id="E35: seconds"),
+            pytest.param(at(0), "2999-01-01T00:00:00Z", InstantError, "future", id="E36: in the future"),
+            pytest.param(at(0), None, ConfigurationError, "go together", id="one of the two"),
+        ],
+    )
+    def test_a_wrong_interval_fails_at_once(
+        self, ten: str, context: Context, start: str, end: str | None, kind: type[Exception], message: str
+    ) -> None:
+        operator = KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=ten, start=start, end=end)
+        with pytest.raises(AirflowFailException, match=message) as failed:
+            operator.execute(context)
+        assert fails_with(kind, failed)
+
+    def test_a_zero_length_interval_names_the_timetables_that_give_one(self, ten: str, context: Context) -> None:
+        context |= {"data_interval_start": T0, "data_interval_end": T0}
+        with pytest.raises(AirflowFailException, match="CronPartitionTimetable"):
+            KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=ten).execute(context)
+
+    def test_an_unknown_topic_is_named(self, resolve: Resolve) -> None:
+        with pytest.raises(AirflowFailException, match=r"no-such-topic.*UNKNOWN_TOPIC_OR_PARTITION") as failed:
+            resolve("no-such-topic", at(0), at(1))
+        assert fails_with(OffsetsError, failed)
+
+    def test_a_ledger_of_another_cluster_is_refused(self, ten: str, resolve: Resolve, ledger: Ledger) -> None:
+        ledger.open([ten], "some-other-cluster", IsolationLevel.READ_COMMITTED)
+        with pytest.raises(AirflowFailException, match="written by cluster some-other-cluster") as failed:
+            resolve(ten, at(0), at(1))
+        assert fails_with(TopicChangedError, failed)
+
+    def test_a_recreated_topic_is_refused(
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, produce: Produce
+    ) -> None:
+        """S16, E24."""
+        resolve(ten, at(0), at(5))
+        recreate(admin, ten)
+        with pytest.raises(AirflowFailException, match="re-created") as failed:
+            resolve(ten, at(5), at(10))
+        assert fails_with(TopicChangedError, failed)
+
+    def test_no_broker_fails_the_try_and_leaves_the_retry_to_airflow(
+        self, monkeypatch: pytest.MonkeyPatch, resolve: Resolve
+    ) -> None:
+        use_connection(monkeypatch, "nowhere", {"bootstrap.servers": "127.0.0.1:1"})
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "2")
+        with pytest.raises(Exception, match=r"127\.0\.0\.1:1") as failed:
+            resolve("t", at(0), at(1), kafka_conn_id="nowhere")
+        assert not isinstance(failed.value, AirflowFailException)
+        assert "\n" not in str(failed.value)
+
+    def test_without_a_ledger_root_it_says_where_to_set_one(
+        self, ten: str, resolve: Resolve, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT")
+        with pytest.raises(AirflowFailException, match="ledger_root"):
+            resolve(ten, at(0), at(1))
+
+
+class TestSnapshot:
+    def test_an_instant_is_resolved_once(self, ten: str, context: Context, produce: Produce) -> None:
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten, at=at(20))
+        first = operator.execute(context)
+        produce(ten, 0, [(T0_MS + 60_000, None, b"x")])
+        assert operator.execute(context) == first
+        assert (first["snapshot"], first["partitions"]) == (1, 1)
+
+    def test_latest_is_new_each_time(self, ten: str, context: Context, produce: Produce, ledger: Ledger) -> None:
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten)
+        first = operator.execute(context)
+        produce(ten, 0, [(None, None, b"x")])
+        second = operator.execute(context)
+        stored = [list(ledger.snapshots.read(each["snapshot"]).offsets().values()) for each in (first, second)]
+        assert stored == [[10], [11]]
+
+    def test_earliest_stands_at_the_log_start(self, ten: str, context: Context, admin: KafkaAdminClient) -> None:
+        admin.delete_records({TopicPartition(ten, 0): 4})
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="early", topics=ten, at="earliest")
+        assert operator.execute(context)["as_of"] == "earliest"
+
+    def test_a_group_without_a_commit_is_not_zero(self, ten: str, context: Context) -> None:
+        """E18."""
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten, group="nobody")
+        with pytest.raises(AirflowFailException, match="no committed offset"):
+            operator.execute(context)
+
+    def test_a_group_and_an_instant_exclude_each_other(self, ten: str, context: Context) -> None:
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten, group="g", at=at(0))
+        with pytest.raises(AirflowFailException, match="drop group= or at="):
+            operator.execute(context)

@@ -1,0 +1,201 @@
+"""Load, verify and commit on a real broker, without Spark: what is refused before Spark would start, and after."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient, TopicPartition
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.errors import (
+    DataLossError,
+    LedgerCorruptError,
+    TopicChangedError,
+    UnprovenError,
+)
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import (
+    T0_MS,
+    Context,
+    Publish,
+    Resolve,
+    at,
+    fails_with,
+    recreate,
+    sasl,
+    use_connection,
+)
+from tests.integration.conftest import Produce
+
+LOCAL_SPARK = json.dumps({"conn_type": "spark", "host": "local[2]"})
+CLUSTER_SPARK = json.dumps({"conn_type": "spark", "host": "spark://nowhere:7077", "extra": {"deploy-mode": "cluster"}})
+
+
+class TestPreflight:
+    """Refused on the worker, before a Spark cluster starts. ``spark_binary`` is one that would be noticed."""
+
+    def load(self, window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
+        return KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary="spark-submit", **arguments)
+
+    def test_loss_names_partitions_and_exact_counts(
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context, ledger: Ledger
+    ) -> None:
+        """S12, E10: retention or DeleteRecords between resolve and run."""
+        window = resolve(ten, at(2), at(7))
+        admin.delete_records({TopicPartition(ten, 0): 5})
+        with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
+            self.load(window).execute(context)
+        assert fails_with(DataLossError, failed)
+        assert ledger.window(window["window"]).state() is WindowState.RESOLVED
+
+    def test_a_published_window_whose_records_are_gone_by_now_stays_published(
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context, publish: Publish
+    ) -> None:
+        """S22: the worker died after Spark had published, and retention passed before the retry."""
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        admin.delete_records({TopicPartition(ten, 0): 5})
+        result = self.load(window).execute(context)
+        assert (result["published_attempt"], result["rows"]) == ("try-1", 5)
+
+    def test_a_deleted_topic_is_named(
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        admin.delete_topics([ten])
+        with pytest.raises(AirflowFailException, match="no longer exists") as failed:
+            self.load(window).execute(context)
+        assert fails_with(TopicChangedError, failed)
+
+    def test_a_recreated_topic_is_named(
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, produce: Produce, context: Context
+    ) -> None:
+        """S16: Spark itself would read the wrong records."""
+        window = resolve(ten, at(2), at(7))
+        recreate(admin, ten)
+        produce(ten, 0, [(T0_MS, None, b"other")] * 10)
+        with pytest.raises(AirflowFailException, match="re-created") as failed:
+            self.load(window).execute(context)
+        assert fails_with(TopicChangedError, failed)
+
+    def test_a_manifest_changed_after_it_was_hashed_is_refused(
+        self, ten: str, resolve: Resolve, context: Context, ledger_root: Path
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        file = ledger_root / "loads" / "windows" / window["window"] / "manifest.json"
+        file.write_bytes(file.read_bytes().replace(b'"end_offset":[7]', b'"end_offset":[9]'))
+        with pytest.raises(AirflowFailException, match="changed after it was pinned") as failed:
+            self.load(window).execute(context)
+        assert fails_with(LedgerCorruptError, failed)
+
+    def test_missing_java_is_one_clear_line(
+        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
+        with pytest.raises(AirflowFailException, match="needs Java 17"):
+            self.load(window).execute(context)
+        with pytest.raises(AirflowFailException, match="has no bin/java"):
+            self.load(window, env_vars={"JAVA_HOME": str(tmp_path)}).execute(context)
+
+    def test_credentials_are_refused_in_cluster_mode(
+        self, ten: str, resolve: Resolve, context: Context, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use_connection(monkeypatch, "locked", sasl(broker, "admin", "admin-secret"))
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", CLUSTER_SPARK)
+        with pytest.raises(AirflowFailException, match="client deploy mode") as failed:
+            self.load(resolve(ten, at(2), at(7)), kafka_conn_id="locked").execute(context)
+        assert "admin-secret" not in str(failed.value)
+
+    @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])
+    def test_something_that_is_no_window_is_refused(self, context: Context, window: Any) -> None:
+        with pytest.raises(AirflowFailException, match=r"its \.output"):
+            KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)
+
+
+class TestVerify:
+    def verify(self, window: dict[str, Any]) -> KafkaVerifyWindowOperator:
+        return KafkaVerifyWindowOperator(task_id="v", window=window)
+
+    def test_a_published_window_is_proved_and_recorded(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish, ledger: Ledger
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        assert self.verify(window).execute(context)["verdict"] == "read = written = log"
+        assert ledger.window(window["window"]).state() is WindowState.VERIFIED
+
+    def test_a_window_that_was_never_published_is_not_proved(
+        self, ten: str, resolve: Resolve, context: Context
+    ) -> None:
+        with pytest.raises(AirflowFailException, match="never published") as failed:
+            self.verify(resolve(ten, at(2), at(7))).execute(context)
+        assert fails_with(UnprovenError, failed)
+
+    def test_a_published_window_that_overlaps_is_not_proved(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish
+    ) -> None:
+        whole, part = resolve(ten, at(0), at(9)), resolve(ten, at(2), at(7))
+        publish(part)
+        assert self.verify(part).execute(context)["tiling"] == "tiles"  # the whole was never loaded
+        publish(whole)
+        with pytest.raises(AirflowFailException, match="overlap in time"):
+            self.verify(whole).execute(context)
+
+
+class TestCommit:
+    def commit(self, window: dict[str, Any], topic: str) -> KafkaCommitOffsetsOperator:
+        return KafkaCommitOffsetsOperator(task_id="c", window=window, group=f"g-{topic}")
+
+    def committed(self, broker: Broker, group: str) -> list[int | None]:
+        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+            found = client.committed_offsets({group: None}).raise_for_errors().lookup(group)
+        return [] if found is None else [each.offset for each in found.offsets]
+
+    def test_the_end_of_the_window_is_committed(
+        self, ten: str, resolve: Resolve, context: Context, broker: Broker, publish: Publish
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        assert self.commit(window, ten).execute(context) == {"group": f"g-{ten}", "committed": 1, "kept": 0}
+        assert self.committed(broker, f"g-{ten}") == [7]
+
+    def test_an_earlier_window_never_moves_a_group_back(
+        self, ten: str, resolve: Resolve, context: Context, broker: Broker, publish: Publish
+    ) -> None:
+        """A backfill, or a rerun of an old window."""
+        late, early = resolve(ten, at(5), at(9)), resolve(ten, at(0), at(5))
+        for window in (late, early):
+            publish(window)
+        self.commit(late, ten).execute(context)
+        assert self.commit(early, ten).execute(context) == {"group": f"g-{ten}", "committed": 0, "kept": 1}
+        assert self.committed(broker, f"g-{ten}") == [9]
+
+    def test_a_window_that_was_never_published_is_not_committed(
+        self, ten: str, resolve: Resolve, context: Context
+    ) -> None:
+        with pytest.raises(AirflowFailException, match="never published"):
+            self.commit(resolve(ten, at(2), at(7)), ten).execute(context)
+
+    def test_a_recreated_topic_gets_no_offsets_of_the_old_one(
+        self, ten: str, resolve: Resolve, context: Context, admin: KafkaAdminClient, publish: Publish
+    ) -> None:
+        """S16."""
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        recreate(admin, ten)
+        with pytest.raises(AirflowFailException, match="re-created") as failed:
+            self.commit(window, ten).execute(context)
+        assert fails_with(TopicChangedError, failed)
