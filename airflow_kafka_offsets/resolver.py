@@ -103,7 +103,9 @@ class Resolver:
 
     def _facts(self) -> dict[str, TopicFacts]:
         facts = self._client.topic_facts(self._topics)
-        error = ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, False, "no such topic on this cluster")
+        error = ResponseError(
+            "UNKNOWN_TOPIC_OR_PARTITION", 3, False, "no such topic on this cluster; check its name and the connection"
+        )
         missing = [(topic, error) for topic in self._topics if topic not in facts]
         if missing:
             raise OffsetsError("Resolving offsets", missing)

@@ -14,9 +14,22 @@ from kafka.protocol.metadata import MetadataRequest
 
 from airflow_kafka_offsets.client.any_broker import ask_any
 from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.response_errors import LEADER_NOT_AVAILABLE, NONE, named_error, response_error
+from airflow_kafka_offsets.client.response_errors import (
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    named_error,
+    response_error,
+)
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+
+_HINTS = {
+    UNKNOWN_TOPIC_OR_PARTITION: "no such topic on this cluster; check its name and the connection",
+    TOPIC_AUTHORIZATION_FAILED: "the connection's user may not describe it; it needs the ACL Describe on the topic",
+}
+"""What to do about a topic's error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +128,7 @@ def _topic(topic: Any) -> TopicMetadata:
         topic_id=str(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else None,
         partitions=tuple(sorted(map(_partition, topic.partitions), key=lambda each: each.partition)),
         internal=bool(topic.is_internal),
-        error=response_error(topic.error_code),
+        error=response_error(topic.error_code, _HINTS.get(topic.error_code)),
     )
 
 

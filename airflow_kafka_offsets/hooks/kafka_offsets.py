@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import BaseHook, conf
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
 
 from airflow_kafka_offsets.client.java_settings import JavaSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -43,7 +43,10 @@ class KafkaOffsetsHook(BaseHook):
 
     async def aget_conn(self) -> OffsetsClient:
         """The same, looked up without blocking an event loop. The client itself blocks: use it in a thread."""
-        connection = await self.aget_connection(self.kafka_conn_id)
+        try:
+            connection = await self.aget_connection(self.kafka_conn_id)
+        except AirflowNotFoundException:
+            raise _undefined(self.kafka_conn_id) from None
         return OffsetsClient(_settings(connection), timeout_s=_timeout_s())
 
     def settings(self) -> ClientSettings:
@@ -51,16 +54,22 @@ class KafkaOffsetsHook(BaseHook):
 
         :raises ConfigurationError: for an unknown key, by name, or without bootstrap servers.
         """
-        return _settings(self.get_connection(self.kafka_conn_id))
+        return _settings(self._connection())
 
     def java_settings(self) -> JavaSettings:
         """The same connection as options of Spark's Kafka reader.
 
         :raises ConfigurationError: for a key that is unknown or has no counterpart in Java.
         """
-        connection = self.get_connection(self.kafka_conn_id)
+        connection = self._connection()
         with _naming(connection):
             return JavaSettings.from_config(_keys(connection))
+
+    def _connection(self) -> Connection:
+        try:
+            return self.get_connection(self.kafka_conn_id)
+        except AirflowNotFoundException:
+            raise _undefined(self.kafka_conn_id) from None
 
     def test_connection(self) -> tuple[bool, str]:
         """For the button in Airflow's connection form."""
@@ -69,6 +78,13 @@ class KafkaOffsetsHook(BaseHook):
                 return True, f"Connected to Kafka cluster {client.cluster_id()}."
         except KafkaOffsetsError as error:
             return False, str(error)
+
+
+def _undefined(conn_id: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"There is no connection {conn_id}. Define it in Airflow, or as the environment variable "
+        f"AIRFLOW_CONN_{conn_id.upper()}, with bootstrap.servers in its extra; or name another one."
+    )
 
 
 def _timeout_s() -> float:

@@ -17,8 +17,9 @@ def ledger_root(root: str | None) -> str:
     found: str = root or conf.get("kafka_offsets", "ledger_root")
     if not found:
         raise ConfigurationError(
-            "Where is the ledger? Pass ledger_root= (for example s3://aws_default@my-bucket/kafka-ledger), or set "
-            "ledger_root in the [kafka_offsets] section of airflow.cfg."
+            "Where is the ledger? Pass ledger_root= to the task or --ledger to the command (for example "
+            "s3://aws_default@my-bucket/kafka-ledger), or set ledger_root in the [kafka_offsets] section of "
+            "airflow.cfg (AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT)."
         )
     return found
 

@@ -39,7 +39,8 @@ def instant_ms(moment: datetime | int) -> int:
 
 def _from_datetime(moment: datetime) -> int:
     if moment.tzinfo is None or moment.utcoffset() is None:
-        raise InstantError(f"{moment.isoformat()} has no time zone. Pass an aware datetime, for example in UTC.")
+        text = moment.isoformat()
+        raise InstantError(f"{text} has no time zone. Write {text}Z for UTC, or pass an aware datetime.")
     milliseconds = -(-moment.microsecond // 1000)  # up: a record at or after the moment has at least that timestamp
     found = timegm(moment.utctimetuple()) * 1000 + milliseconds
     if found < 0:

@@ -99,6 +99,12 @@ class TestList:
     def test_wrong_usage_is_exit_2(self, run: Run, words: tuple[str, ...]) -> None:
         assert run(*words)[0] == 2
 
+    def test_an_unknown_connection_is_one_line_and_exit_2(self, run: Run) -> None:
+        code, out, err = run("list", "t", "--conn-id", "no_such")
+        assert (code, out) == (2, "")
+        assert "AIRFLOW_CONN_NO_SUCH" in err
+        assert err.count("\n") == 1
+
     def test_no_broker_is_one_line_and_exit_1(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         use_connection(monkeypatch, "nowhere", {"bootstrap.servers": "127.0.0.1:1"})
         monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "2")
