@@ -233,6 +233,18 @@ class TestWindowComplete:
         context |= {"data_interval_start": T0 - timedelta(hours=1), "data_interval_end": T0}
         assert KafkaWindowCompleteSensor(task_id="s", topics=ten).poke(context)
 
+    def test_it_reschedules_and_defers_as_the_other_sensor_does(self, ten: str, context: Context) -> None:
+        context["ti"].get_first_reschedule_date = lambda _: None
+        late = T0 + timedelta(seconds=10)
+        with pytest.raises(AirflowRescheduleException):
+            self.sensor(ten, late, mode="reschedule").execute(context)
+        with pytest.raises(TaskDeferred) as deferred:
+            self.sensor(ten, late, deferrable=True, poke_interval=0.1).execute(context)
+        arguments = deferred.value.trigger.serialize()[1]
+        assert arguments["condition"]["kind"] == "instant_passed"
+        arguments["condition"]["instant_ms"] -= 1000  # the record at nine seconds
+        assert event_of(KafkaWaitTrigger(**arguments))["status"] == "done"
+
     def test_an_empty_interval_names_the_timetables_that_give_one(self, ten: str, context: Context) -> None:
         context |= {"data_interval_start": T0, "data_interval_end": T0}
         with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable") as failed:
