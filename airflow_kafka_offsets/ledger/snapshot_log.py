@@ -89,11 +89,6 @@ class SnapshotLog:
         """The snapshot at an instant; None when it was never resolved."""
         return self._find(self.entries(), timestamp_ms)
 
-    def newest(self, kind: AsOfKind) -> OffsetSnapshot | None:
-        """The newest snapshot of a kind; None when there is none."""
-        matching = [each for each in self.entries() if each.kind is kind]
-        return self.read(matching[-1].number) if matching else None
-
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """Store a snapshot, clamped between its neighbours. First writer wins.
 
