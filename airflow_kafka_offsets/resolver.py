@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError, ResponseError
+from airflow_kafka_offsets.client.surveys import Survey
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets import preflight, resolving
@@ -16,8 +17,8 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.remarks import window_remarks
 from airflow_kafka_offsets.offsets.resolving import Boundaries
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows import window_id
 
 
@@ -90,41 +91,28 @@ class Resolver:
         return ResolvedWindow(pinned, tuple(window_remarks(end, pinned.manifest.ranges)))
 
     def _resolve(self, as_of: AsOf) -> OffsetSnapshot:
-        facts = self._facts()
-        partitions = [TopicPartition(each.topic, n) for each in facts.values() for n in range(each.partition_count)]
+        survey = self._client.survey(self._topics, as_of.timestamp_ms, isolation_level=self._isolation_level)
         return OffsetSnapshot(
             as_of=as_of,
-            cluster_id=self._cluster_id,
+            cluster_id=survey.cluster_id,
             isolation_level=self._isolation_level,
             resolved_at_ms=now_ms(),
-            topics=facts,
-            boundaries=self._boundaries(as_of, partitions),
+            topics=survey.facts,
+            boundaries=self._boundaries(as_of, survey),
         )
 
-    def _facts(self) -> dict[str, TopicFacts]:
-        facts = self._client.topic_facts(self._topics)
-        error = ResponseError(
-            "UNKNOWN_TOPIC_OR_PARTITION", 3, False, "no such topic on this cluster; check its name and the connection"
-        )
-        missing = [(topic, error) for topic in self._topics if topic not in facts]
-        if missing:
-            raise OffsetsError("Resolving offsets", missing)
-        return facts
-
-    def _boundaries(self, as_of: AsOf, partitions: Sequence[TopicPartition]) -> Boundaries:
-        """The end of the log is asked before anything else: see :mod:`airflow_kafka_offsets.offsets.resolving`."""
+    def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
         if as_of.group is not None:
+            partitions = survey.extents.partitions()
             commits = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors().lookup(as_of.group)
             assert commits is not None
+            # The logs again: what was committed since the survey may lie past their ends of then.
             return resolving.at_commits(self._client.log_extents(partitions), commits.offsets)
-        extents = self._client.log_extents(partitions).raise_for_errors()
         if as_of.timestamp_ms is not None:
-            spec = OffsetSpec.at(as_of.timestamp_ms)
-            listed = self._client.list_offsets(partitions, spec, isolation_level=self._isolation_level)
-            return resolving.at_instant(extents, listed, self._isolation_level)
+            return resolving.at_instant(survey.extents, survey.listed, self._isolation_level)
         if as_of.kind is AsOfKind.EARLIEST:
-            return resolving.at_earliest(extents)
-        return resolving.at_latest(extents, self._isolation_level)
+            return resolving.at_earliest(survey.extents)
+        return resolving.at_latest(survey.extents, self._isolation_level)
 
 
 def check_readable(client: OffsetsClient, manifest: Manifest) -> None:

@@ -19,7 +19,8 @@ def lag(args: Any) -> int:
         raise ConfigurationError("Name groups, or say --all-groups; one of the two.")
     with KafkaOffsetsHook(args.conn_id).get_conn() as client:
         groups = client.all_groups() if args.all_groups else args.groups
-        lags = client.group_lags(groups, topics=args.topics, isolation_level=IsolationLevel.of(args.isolation))
+        level = IsolationLevel.of(args.isolation)
+        lags = client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True)
     print_rows([row for each in lags for row in _rows(each)], args.output)
     return 1 if any(each.total is None for each in lags) else 0
 

@@ -1,54 +1,53 @@
 """Group lags: three rounds of requests for any number of groups, and the rules of :mod:`~..offsets.lag` on top.
 
 Commits are asked before the ends of the logs, so that an ordinary race can't make lag negative (E16). Rounds:
-coordinators with the topics' metadata alongside, commits, ends. Which topics a group touches is only known from its
-commits, unless the caller names them: the first look at a group takes a metadata round more, later ones ask alongside.
+coordinators with the topics' metadata alongside; commits; ends. Each is one request a broker, and one more a leader for
+the log starts, without which a commit on deleted records can't be told from a good one. Which topics a group touches is
+only known from its commits and members, unless the caller names them: the first look at a group takes a metadata round
+more, later ones ask alongside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.groups import GroupLookup, find_groups
+from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.log_extents import fetch_extents
-from airflow_kafka_offsets.client.metadata import TopicsMetadata
+from airflow_kafka_offsets.client.list_offsets import fetch_list_offsets
+from airflow_kafka_offsets.client.log_extents import BOTH_ENDS, fetch_extents
+from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import GroupOffsets, GroupsOffsets
-from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups import GroupDescription, GroupDescriptions
 from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags, group_lag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 _NEVER_COMMITTED = ResponseError(
     "NO_COMMIT", -1, True, "the group exists but has committed nothing; name the topics to count from their log starts"
 )
-"""The error of a group without commits whose topics nobody named: the sum over no partitions would be 0, and wrong."""
+"""The error of a group without commits and members whose topics nobody named: a sum over no partitions would be 0."""
+_HIGH_WATERMARK = IsolationLevel.READ_UNCOMMITTED
 
 
-def partitions_of(metadata: TopicsMetadata) -> list[TopicPartition]:
-    """All partitions of the topics that are not in error."""
-    return [TopicPartition(topic.topic, each.partition) for topic in metadata for each in topic.partitions]
-
-
-def has_commits(offsets: GroupOffsets) -> bool:
-    """Whether a group has committed anywhere, or can't say."""
-    return offsets.error is not None or any(each.offset is not None or each.error for each in offsets.offsets)
-
-
-def touched_topics(offsets: GroupOffsets) -> set[str]:
-    """The topics that a group has commits on."""
-    return set(offsets.offsets.topics())
+def touched_topics(commits: GroupOffsets, description: GroupDescription | None) -> set[str]:
+    """The topics that a group has commits on, and that its members read."""
+    read = set() if description is None else description.topics()
+    return read.union(commits.offsets.topics())
 
 
 class GroupLagRounds:
-    """Asks for lag; remembers which topics each group touched, to ask for their metadata alongside the next time."""
+    """Asks for lag; remembers which topics each group touched, to ask for their metadata alongside the next time.
+
+    ``isolation_level`` is which end counts; ``both_ends`` asks for the other one too.
+    """
 
     def __init__(self, transport: Transport, leaders: Leaders, coordinators: Coordinators) -> None:
         self._transport = transport
@@ -57,7 +56,12 @@ class GroupLagRounds:
         self._touched: dict[str, set[str]] = {}
 
     async def on_topics(
-        self, groups: Collection[str], topics: Iterable[str], isolation_level: IsolationLevel, deadline: Deadline
+        self,
+        groups: Collection[str],
+        topics: Iterable[str],
+        isolation_level: IsolationLevel,
+        both_ends: bool,
+        deadline: Deadline,
     ) -> GroupLags:
         """Lag on all partitions of these topics, and on no others. Each partition is named to the coordinator, so that
         a missing permission is an error and not a gap (E32).
@@ -69,59 +73,112 @@ class GroupLagRounds:
         )
         partitions = partitions_of(metadata.raise_for_errors())
         commits = await self._commits(dict.fromkeys(groups, partitions), deadline)
-        extents, lookups = await self._ends(commits, partitions, deadline)
-        return GroupLags(_lag(each, extents, lookups, isolation_level) for each in commits)
+        doubtful = [each.group for each in commits if not each.has_commits]
+        extents, described = await self._beside(
+            partial(self._ends, commits, partitions, isolation_level, both_ends, deadline),
+            partial(self._describe_groups, doubtful, deadline),
+        )
+        return GroupLags(_lag(each, extents, described.lookup(each.group), isolation_level) for each in commits)
 
     async def on_committed(
-        self, groups: Collection[str], isolation_level: IsolationLevel, deadline: Deadline
+        self, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool, deadline: Deadline
     ) -> GroupLags:
-        """Lag on all partitions of every topic that each group has commits on."""
+        """Lag on all partitions of every topic that each group has commits on, or that its members read."""
         expected = set().union(*(self._touched.get(group, set()) for group in groups))
-        commits, metadata = await self._beside(
-            partial(self._commits, dict.fromkeys(groups), deadline), partial(self._describe, expected, deadline)
+        commits, described, metadata = await self._beside(
+            partial(self._commits, dict.fromkeys(groups), deadline),
+            partial(self._describe_groups, groups, deadline),
+            partial(self._describe_topics, expected, deadline),
         )
-        self._touched |= {each.group: touched_topics(each) for each in commits if each.error is None}
-        touched = set().union(*map(touched_topics, commits))
-        partitions = partitions_of(metadata) + partitions_of(await self._describe(touched - expected, deadline))
+        touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
+        self._touched |= touched
+        everything = set().union(*touched.values())
+        partitions = partitions_of(metadata) + partitions_of(
+            await self._describe_topics(everything - expected, deadline)
+        )
+        # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
         partitions += [key for each in commits for key in each.offsets.partitions()]
-        extents, lookups = await self._ends(commits, [key for key in partitions if key.topic in touched], deadline)
+        partitions += [key for each in described for key in each.assignment()]
+        judged = [each for each in dict.fromkeys(partitions) if each.topic in everything]
+        extents = await self._ends(commits, judged, isolation_level, both_ends, deadline)
         return GroupLags(
-            _lag(each, _of_topics(extents, touched_topics(each)), lookups, isolation_level) for each in commits
+            _lag(each, extents.of_topics(touched[each.group]), described.lookup(each.group), isolation_level)
+            for each in commits
         )
 
-    async def _commits(self, wanted: Any, deadline: Deadline) -> GroupsOffsets:
+    async def to_target(
+        self, groups: Collection[str], target: LogExtents, isolation_level: IsolationLevel, deadline: Deadline
+    ) -> GroupLags:
+        """How far groups are from ends that were asked before: a target, which more records don't move."""
+        commits = await self._commits(dict.fromkeys(groups, target.partitions()), deadline)
+        doubtful = [each.group for each in commits if not each.has_commits]
+        described = await self._describe_groups(doubtful, deadline)
+        return GroupLags(
+            _lag(each, target, described.lookup(each.group), isolation_level, pinned=True) for each in commits
+        )
+
+    async def _commits(
+        self, wanted: Mapping[str, Collection[TopicPartition] | None], deadline: Deadline
+    ) -> GroupsOffsets:
         return await fetch_offsets(self._transport, self._coordinators, wanted, deadline)
 
-    async def _describe(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
-        names = list(topics)
-        return await self._leaders.describe(names, deadline) if names else TopicsMetadata(None)
+    async def _describe_groups(self, groups: Collection[str], deadline: Deadline) -> GroupDescriptions:
+        return await fetch_descriptions(self._transport, self._coordinators, groups, deadline)
+
+    async def _describe_topics(self, topics: Collection[str], deadline: Deadline) -> TopicsMetadata:
+        return await self._leaders.describe(topics, deadline) if topics else TopicsMetadata()
 
     async def _ends(
-        self, commits: GroupsOffsets, partitions: Collection[TopicPartition], deadline: Deadline
-    ) -> tuple[LogExtents, dict[str, GroupLookup]]:
-        """Where the logs end, and beside it whether the groups without commits exist."""
-        doubtful = [each.group for each in commits if not has_commits(each)]
-        extents, lookups = await self._beside(
-            partial(fetch_extents, self._transport, self._leaders, partitions, deadline),
-            partial(find_groups, self._transport, self._coordinators, doubtful, deadline),
+        self,
+        commits: GroupsOffsets,
+        partitions: Collection[TopicPartition],
+        isolation_level: IsolationLevel,
+        both_ends: bool,
+        deadline: Deadline,
+    ) -> LogExtents:
+        """Where the logs start and end. The high watermark is asked too where a commit lies past the stable offset."""
+        levels = BOTH_ENDS if both_ends else (isolation_level,)
+        extents = await fetch_extents(self._transport, self._leaders, partitions, deadline, levels)
+        if _HIGH_WATERMARK in levels:
+            return extents
+        past = {key for each in commits for key in _past_the_end(each, extents)}
+        if not past:
+            return extents
+        found = await fetch_list_offsets(
+            self._transport, self._leaders, past, OffsetSpec.LATEST, _HIGH_WATERMARK, deadline
         )
-        return extents, lookups
+        complete = (
+            LogExtent(*key, error=each.error)
+            if each.offset is None
+            else extents.lookup(*key)._replace(high_watermark=each.offset)  # type: ignore[union-attr]  # it was past it
+            for each in found
+            for key in [(each.topic, each.partition)]
+        )
+        return LogExtents([*extents, *complete])
 
     async def _beside(self, *works: Any) -> Any:
         return await self._transport.gather(works)
 
 
-def _of_topics(extents: LogExtents, topics: Collection[str]) -> LogExtents:
-    return LogExtents(each for each in extents if each.topic in topics)
+def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:
+    for each in commits.offsets:
+        extent = extents.lookup(each.topic, each.partition)
+        end = None if extent is None else extent.last_stable_offset
+        if each.offset is not None and end is not None and each.offset > end:
+            yield TopicPartition(each.topic, each.partition)
 
 
 def _lag(
-    commits: GroupOffsets, extents: LogExtents, lookups: dict[str, GroupLookup], isolation_level: IsolationLevel
+    commits: GroupOffsets,
+    extents: LogExtents,
+    description: GroupDescription | None,
+    isolation_level: IsolationLevel,
+    *,
+    pinned: bool = False,
 ) -> GroupLag:
-    lookup = lookups.get(commits.group)
-    if lookup is not None and lookup.error is not None:
-        commits = GroupOffsets(commits.group, error=lookup.error)
-    unknown = lookup is not None and lookup.error is None and lookup.listed is None
+    if description is not None and description.error is not None and not commits.has_commits:
+        commits = GroupOffsets(commits.group, error=description.error)
+    unknown = description is not None and description.is_unknown
     if not unknown and not len(extents) and commits.error is None:
         commits = GroupOffsets(commits.group, error=_NEVER_COMMITTED)
-    return group_lag(commits, extents, unknown=unknown, isolation_level=isolation_level)
+    return group_lag(commits, extents, description=description, isolation_level=isolation_level, pinned=pinned)

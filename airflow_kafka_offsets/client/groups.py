@@ -1,9 +1,7 @@
 """Groups: which groups there are, of which kind and state (ListGroups, key 16).
 
-A coordinator lists the groups that it coordinates: one group is looked up at its own coordinator, and all groups are
-the lists of all brokers together. OffsetFetch can't tell an unknown group from one that never committed (E19), and
-DescribeGroups before 4.0 can't tell it from a KIP-848 group; this list can, in all versions. Versions: 4 knows states
-(KIP-518), 5 types (KIP-848).
+A broker lists the groups that it coordinates, so that all groups are the lists of all brokers together. Versions: 4
+knows states (KIP-518), 5 types (KIP-848). What is in a group is :mod:`.describe_groups`.
 """
 
 from __future__ import annotations
@@ -68,20 +66,6 @@ def parse_list_groups(response: Any) -> BrokerGroups:
     return BrokerGroups({each.group: each for each in listed}, response_error(response.error_code))
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLookup:
-    """Whether a group exists.
-
-    :param group: group id.
-    :param listed: the group; None when its coordinator doesn't know it.
-    :param error: why that can't be said.
-    """
-
-    group: str
-    listed: ListedGroup | None = None
-    error: ResponseError | None = None
-
-
 class _Itself:
     """The :class:`~.fan_out.Places` of brokers: each answers for itself."""
 
@@ -96,26 +80,10 @@ async def fetch_groups(transport: Transport, brokers: Collection[int], deadline:
     """The groups of each broker, all asked at the same time."""
 
     async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
-        return {broker: await _ask_broker(transport, node, attempt) for broker in brokers}
+        version = await transport.version(node, ListGroupsRequest, attempt)
+        listed = parse_list_groups(await transport.send(node, ListGroupsRequest[version](), attempt))
+        return dict.fromkeys(brokers, listed)
 
     question = Question(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
     places: Places[int] = _Itself()
     return await FanOut(transport, places, question, deadline).run(brokers)
-
-
-async def find_groups(
-    transport: Transport, coordinators: Places[str], groups: Collection[str], deadline: Deadline
-) -> dict[str, GroupLookup]:
-    """Whether these groups exist, asked of their coordinators at the same time."""
-
-    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupLookup]:
-        answer = await _ask_broker(transport, node, attempt)
-        return {group: GroupLookup(group, answer.groups.get(group), answer.error) for group in groups}
-
-    question = Question(ask, lambda found: found.error, lambda group, error: GroupLookup(group, error=error))
-    return await FanOut(transport, coordinators, question, deadline).run(groups)
-
-
-async def _ask_broker(transport: Transport, node: NodeId, attempt: Deadline) -> BrokerGroups:
-    version = await transport.version(node, ListGroupsRequest, attempt)
-    return parse_list_groups(await transport.send(node, ListGroupsRequest[version](), attempt))

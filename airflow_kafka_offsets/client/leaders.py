@@ -37,7 +37,7 @@ class Leaders:
         :raises ClusterUnreachableError: when metadata is needed and no broker answers by the deadline.
         """
         unknown = {piece.topic for piece in pieces if self._leader(piece) is None}
-        fresh = await self.describe(unknown, deadline) if unknown else TopicsMetadata(None)
+        fresh = await self.describe(unknown, deadline) if unknown else TopicsMetadata()
         places: dict[TopicPartition, int | ResponseError] = {}
         for piece in pieces:
             leader = self._leader(piece)

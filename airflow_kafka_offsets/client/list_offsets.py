@@ -1,23 +1,24 @@
 """ListOffsets (key 2): the offset that satisfies a spec, asked of each partition's leader.
 
-Versions: 1 looks up timestamps, 2 knows isolation levels (KIP-98), 4 leader epochs (KIP-320), 5 OFFSET_NOT_AVAILABLE
-(KIP-207), 7 max-timestamp (KIP-734), 8 earliest-local (KIP-405), 9 latest-tiered (KIP-1005), 10 a timeout for remote
-storage (KIP-1075). A request carries one spec and no partition twice, which brokers refuse as INVALID_REQUEST (E40).
+Versions: 1 looks up timestamps (0 lists segments: :mod:`.segment_offsets`), 2 knows isolation levels (KIP-98) and tells
+throttle times, 4 knows leader epochs (KIP-320), 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 max-timestamp (KIP-734), 8
+earliest-local (KIP-405), 9 latest-tiered (KIP-1005), 10 a timeout for remote storage (KIP-1075). A request carries one
+spec and no partition twice, which brokers refuse as INVALID_REQUEST (E40).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -43,6 +44,11 @@ are too old for transactions, and their last stable offset is the high watermark
 Epochs = Callable[[TopicPartition], int | None]
 
 
+def wire_timestamp(spec: OffsetSpec) -> int:
+    """Kafka's number for a spec: the instant itself, or a negative one."""
+    return _WIRE_TIMESTAMPS[spec.kind] if spec.timestamp_ms is None else spec.timestamp_ms
+
+
 def list_offsets_request(
     partitions: Iterable[TopicPartition],
     spec: OffsetSpec,
@@ -57,7 +63,7 @@ def list_offsets_request(
     :param epochs: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
     :param timeout_ms: what the broker may spend on remote storage (v10+); 0 would mean its own default.
     """
-    timestamp = _WIRE_TIMESTAMPS[spec.kind] if spec.timestamp_ms is None else spec.timestamp_ms
+    timestamp = wire_timestamp(spec)
     topic_class = ListOffsetsRequest.ListOffsetsTopic
 
     def partition(piece: TopicPartition) -> Any:
@@ -127,20 +133,16 @@ async def fetch_list_offsets(
 ) -> ListedOffsets:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
 
-    async def ask(
-        node: NodeId, pieces: list[TopicPartition], attempt: Deadline
-    ) -> Mapping[TopicPartition, ListedOffset]:
-        version = await transport.version(node, ListOffsetsRequest, attempt, at_least=_FLOORS.get(spec.kind, 0))
-        request = list_offsets_request(
-            pieces,
-            spec,
-            isolation_level,
-            epochs=leaders.epoch,
-            timeout_ms=attempt.remaining_ms(),
-            version=version,
+    def build(pieces: list[TopicPartition], version: int, timeout_ms: int) -> Any:
+        return list_offsets_request(
+            pieces, spec, isolation_level, epochs=leaders.epoch, timeout_ms=timeout_ms, version=version
         )
-        return parse_list_offsets(await transport.send(node, request, attempt), spec)
 
-    question = Question(ask, lambda listed: listed.error, lambda piece, error: failed_listing(piece, spec, error))
-    results = await FanOut(transport, leaders, question, deadline).run(partitions)
-    return ListedOffsets(results.values())
+    request = LeaderRequest(
+        ListOffsetsRequest,
+        build=build,
+        parse=lambda response: parse_list_offsets(response, spec),
+        failed=lambda piece, error: failed_listing(piece, spec, error),
+        at_least=_FLOORS.get(spec.kind, 0),
+    )
+    return ListedOffsets(await ask_leaders(transport, leaders, request, partitions, deadline))

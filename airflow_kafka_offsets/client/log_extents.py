@@ -1,8 +1,8 @@
-"""Log extents: log start, high watermark and last stable offset of each partition, from three ListOffsets at once."""
+"""Log extents: where each partition's log starts and ends, from two or three ListOffsets at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from airflow_kafka_offsets.client.deadline import Deadline
@@ -15,36 +15,52 @@ from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
-_ASKED = (
-    (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
-    (OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED),
-    (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
-)
+BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+"""High watermark and last stable offset."""
+_NO_OFFSET = named_error(UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
+_NOT_ASKED = ListedOffsets()
 
 
-def join_extents(starts: ListedOffsets, high_watermarks: ListedOffsets, stable: ListedOffsets) -> LogExtents:
-    """One extent for each partition: complete, or in error when any of its three answers is."""
-    return LogExtents(
-        _extent(key, [listed.lookup(*key) for listed in (starts, high_watermarks, stable)])
-        for key in starts.partitions()
-    )
+def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffsets]) -> LogExtents:
+    """One extent for each partition: complete, or in error when any of its answers is.
 
+    :param ends: the answers to ``latest`` by isolation level.
+    """
+    high_watermarks = ends.get(IsolationLevel.READ_UNCOMMITTED, _NOT_ASKED)
+    stable = ends.get(IsolationLevel.READ_COMMITTED, _NOT_ASKED)
 
-def _extent(key: TopicPartition, answers: list[ListedOffset | None]) -> LogExtent:
-    for each in answers:
-        if each is None or each.offset is None:
-            error = each.error if each is not None else None
-            missing = named_error(UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
-            return LogExtent(*key, error=error or missing)
-    start, high_watermark, stable = (each for each in answers if each is not None)
-    return LogExtent(*key, start.offset, high_watermark.offset, stable.offset, high_watermark.leader_epoch)
+    def extent(start: ListedOffset) -> LogExtent:
+        key = start.topic, start.partition
+        found = [listed.lookup(*key) for listed in ends.values()]
+        for each in (start, *found):
+            if each is None or each.offset is None:
+                return LogExtent(*key, error=(each and each.error) or _NO_OFFSET)
+        high_watermark, last_stable = high_watermarks.lookup(*key), stable.lookup(*key)
+        return LogExtent(
+            *key,
+            start.offset,
+            high_watermark and high_watermark.offset,
+            last_stable and last_stable.offset,
+            next((each.leader_epoch for each in found if each is not None), None),
+        )
+
+    return LogExtents(map(extent, starts))
 
 
 async def fetch_extents(
-    transport: Transport, leaders: Leaders, partitions: Iterable[TopicPartition], deadline: Deadline
+    transport: Transport,
+    leaders: Leaders,
+    partitions: Iterable[TopicPartition],
+    deadline: Deadline,
+    isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS,
 ) -> LogExtents:
-    """Ask all leaders all three questions at the same time; an element for every partition, by the deadline."""
-    wanted = list(partitions)
-    await leaders.locate(wanted, deadline)  # once, not by each of the three
-    works = [partial(fetch_list_offsets, transport, leaders, wanted, *asked, deadline) for asked in _ASKED]
-    return join_extents(*await transport.gather(works))
+    """Ask all leaders all questions at the same time; an element for every partition, by the deadline.
+
+    :param isolation_levels: which ends to ask for.
+    """
+    wanted, levels = list(partitions), list(isolation_levels)
+    await leaders.locate(wanted, deadline)  # once, not by each question
+    asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, each) for each in levels)]
+    works = [partial(fetch_list_offsets, transport, leaders, wanted, *each, deadline) for each in asked]
+    starts, *ends = await transport.gather(works)
+    return join_extents(starts, dict(zip(levels, ends, strict=True)))

@@ -23,7 +23,9 @@ from airflow_kafka_offsets.client.response_errors import (
     response_error,
 )
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.containers import Container
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _HINTS = {
     UNKNOWN_TOPIC_OR_PARTITION: "no such topic on this cluster; check its name and the connection",
@@ -66,17 +68,18 @@ class TopicMetadata:
     error: ResponseError | None = None
 
 
-class TopicsMetadata:
+class TopicsMetadata(Container[TopicMetadata]):
     """What a cluster says about topics; iterates by name.
 
     :param cluster_id: the cluster's id (v2+); None from brokers before 0.10.1.
     """
 
+    asked = "Describing topics"
     __slots__ = ("_topics", "cluster_id")
 
-    def __init__(self, cluster_id: str | None, topics: Iterable[TopicMetadata] = ()) -> None:
+    def __init__(self, elements: Iterable[TopicMetadata] = (), cluster_id: str | None = None) -> None:
         self.cluster_id = cluster_id
-        self._topics = {each.topic: each for each in topics}
+        self._topics = {each.topic: each for each in elements}
 
     def __iter__(self) -> Iterator[TopicMetadata]:
         return (self._topics[name] for name in sorted(self._topics))
@@ -84,27 +87,22 @@ class TopicsMetadata:
     def __len__(self) -> int:
         return len(self._topics)
 
+    def _of(self, elements: Iterable[TopicMetadata]) -> Self:
+        return type(self)(elements, self.cluster_id)
+
+    @staticmethod
+    def label(element: TopicMetadata) -> str:
+        """``topic flights``."""
+        return f"topic {element.topic}"
+
     def lookup(self, topic: str) -> TopicMetadata | None:
         """One topic; None when it isn't part of the answer."""
         return self._topics.get(topic)
 
-    def ok(self) -> Self:
-        """The topics without an error."""
-        return type(self)(self.cluster_id, (each for each in self if each.error is None))
 
-    def errors(self) -> Self:
-        """The topics in error."""
-        return type(self)(self.cluster_id, (each for each in self if each.error is not None))
-
-    def raise_for_errors(self) -> Self:
-        """Return self when every topic is good.
-
-        :raises OffsetsError: naming the topics in error and what Kafka said of each.
-        """
-        failures = [(f"topic {each.topic}", each.error) for each in self if each.error is not None]
-        if failures:
-            raise OffsetsError("Describing topics", failures)
-        return self
+def partitions_of(metadata: TopicsMetadata) -> list[TopicPartition]:
+    """All partitions of the topics that are not in error."""
+    return [TopicPartition(topic.topic, each.partition) for topic in metadata for each in topic.partitions]
 
 
 def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
@@ -119,7 +117,7 @@ def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
 
 def parse_metadata(response: Any) -> TopicsMetadata:
     """The topics of an answer."""
-    return TopicsMetadata(response.cluster_id, map(_topic, response.topics))
+    return TopicsMetadata(map(_topic, response.topics), response.cluster_id)
 
 
 def _topic(topic: Any) -> TopicMetadata:

@@ -1,12 +1,14 @@
 """OffsetCommit (key 8): write a group's offsets, asked of its coordinator.
 
 Written as an administrator writes them: without a member id and generation, which Kafka takes only while the group has
-no active members. Versions: 2 is the first without timestamps of the client's own, 6 knows leader epochs (KIP-320);
-10 replaces topic names by topic ids, and this client stops at 9.
+no active members. Versions: 2 is the first without timestamps of the client's own, 6 knows leader epochs (KIP-320), 10
+takes topic ids instead of names: it is spoken when the caller knows the ids, and then refuses to commit offsets of a
+topic that was re-created since.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +17,7 @@ from kafka.protocol.consumer import OffsetCommitRequest
 from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.offset_fetch import passing_error
+from airflow_kafka_offsets.client.offset_fetch import TopicIds, names_all, passing_error
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
 from airflow_kafka_offsets.client.transport import NodeId, Transport
@@ -23,10 +25,11 @@ from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError,
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
-_OLDEST, _NEWEST = 2, 9
-_HAS_MEMBERS = frozenset({22, 25, 27, 113})
+_OLDEST, _NEWEST_BY_NAME, _TOPIC_IDS = 2, 9, 10
+_HAS_MEMBERS = frozenset({22, 25, 27, 68, 86, 113})
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and STALE_MEMBER_EPOCH: what a group with active members
-says to a commit that comes from none of them, classic or KIP-848."""
+says to a commit that comes from none of them, classic or KIP-848. NON_EMPTY_GROUP and GROUP_SUBSCRIBED_TO_TOPIC: what
+it says to a deletion."""
 
 
 class WrittenOffsets(CommittedOffsets):
@@ -36,7 +39,9 @@ class WrittenOffsets(CommittedOffsets):
     __slots__ = ()
 
 
-def offset_commit_request(group: str, offsets: CommittedOffsets, version: int) -> Any:
+def offset_commit_request(
+    group: str, offsets: CommittedOffsets, version: int, topic_ids: TopicIds | None = None
+) -> Any:
     """A request for one group.
 
     :raises ConfigurationError: when an element has no offset.
@@ -59,16 +64,25 @@ def offset_commit_request(group: str, offsets: CommittedOffsets, version: int) -
         generation_id_or_member_epoch=-1,
         member_id="",
         topics=[
-            topic_class(name=topic, partitions=[partition(each) for each in pieces])
+            topic_class(
+                name=topic,
+                partitions=[partition(each) for each in pieces],
+                **({} if version < _TOPIC_IDS else {"topic_id": uuid.UUID((topic_ids or {})[topic])}),
+            )
             for topic, pieces in by_topic(offsets.partitions()).items()
         ],
     )
 
 
-def parse_offset_commit(offsets: CommittedOffsets, response: Any) -> WrittenOffsets:
+def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: TopicIds | None = None) -> WrittenOffsets:
     """What became of each commit that the coordinator mentions."""
+    names = {topic_id: topic for topic, topic_id in (topic_ids or {}).items()}
     return WrittenOffsets(
-        _written(offsets, TopicPartition(topic.name, each.partition_index), response_error(each.error_code))
+        _written(
+            offsets,
+            TopicPartition(topic.name or names[str(topic.topic_id)], each.partition_index),
+            response_error(each.error_code),
+        )
         for topic in response.topics
         for each in topic.partitions
     )
@@ -89,23 +103,29 @@ def refuse_active_group(group: str, written: CommittedOffsets) -> None:
     for each in written:
         if each.error is not None and each.error.code in _HAS_MEMBERS:
             raise CommitRefusedError(
-                f"Group {group} has active members, so that Kafka refused to commit offsets for it ({each.error}). "
-                "Stop its consumers, wait until the group is empty (their session times out), and commit again."
+                f"Group {group} has active members, so that Kafka refused to change its offsets ({each.error}). "
+                "Stop its consumers, wait until the group is empty (their session times out), and try again."
             )
 
 
 async def send_commit(
-    transport: Transport, coordinators: Coordinators, group: str, offsets: CommittedOffsets, deadline: Deadline
+    transport: Transport,
+    coordinators: Coordinators,
+    group: str,
+    offsets: CommittedOffsets,
+    deadline: Deadline,
+    topic_ids: TopicIds | None = None,
 ) -> WrittenOffsets:
     """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
+    newest = None if names_all([offsets.partitions()], topic_ids) else _NEWEST_BY_NAME
 
     def failed(_: str, error: ResponseError) -> WrittenOffsets:
         return WrittenOffsets(_written(offsets, piece, error) for piece in offsets.partitions())
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
-        version = await transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=_NEWEST)
-        response = await transport.send(node, offset_commit_request(group, offsets, version), attempt)
-        return {group: parse_offset_commit(offsets, response)}
+        version = await transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
+        response = await transport.send(node, offset_commit_request(group, offsets, version, topic_ids), attempt)
+        return {group: parse_offset_commit(offsets, response, topic_ids)}
 
     def passing(written: WrittenOffsets) -> ResponseError | None:
         return passing_error(GroupOffsets(group, written))

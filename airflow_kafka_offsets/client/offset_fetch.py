@@ -1,13 +1,17 @@
 """OffsetFetch (key 9): what groups have committed, asked of their coordinators.
 
-Versions: 1 is the first that reads Kafka's own commits (0 reads ZooKeeper), 2 can ask for everything a group committed,
-5 knows leader epochs (KIP-320), 7 RequireStable (KIP-447), 8 several groups (KIP-709). Version 10 replaces topic names
-by topic ids, which say nothing of a topic that was deleted since: this client stops at 9, and names it (E25).
+Versions: 1 is the first that reads Kafka's own commits (0 reads ZooKeeper: :mod:`.zookeeper_offsets`), 2 can ask for
+everything a group committed, 3 tells throttle times, 5 leader epochs (KIP-320), 7 RequireStable (KIP-447), 8 takes
+several groups (KIP-709), 9 the fields of a KIP-848 member, which an administrator leaves empty. Version 10 replaces
+topic names by topic ids: it is spoken when the caller knows the ids, and then refuses the commits of another topic that
+has the same name now. Without ids this client stops at 9, which names a topic that was deleted since (E25).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,61 +20,72 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.offset_fetch_decoder import decode_offset_fetch
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION, response_error
+from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, response_error
 from airflow_kafka_offsets.client.transport import NodeId, Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
-Wanted = Mapping[str, Iterable[TopicPartition] | None]
+Wanted = Mapping[str, Collection[TopicPartition] | None]
 """Partitions by group; None for everything that the group has committed."""
+TopicIds = Mapping[str, str]
+"""Topic ids by topic name."""
 
-_NEWEST = 9
+_NEWEST_BY_NAME = 9
+_ALL_TOPICS = 2
 _BATCHED = 8
+_SETTLED = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
+"""A missing topic isn't the coordinator's to find, however often it is asked."""
 
 
-def offset_fetch_requests(wanted: Wanted, version: int) -> list[Any]:
+def offset_fetch_requests(wanted: Wanted, version: int, topic_ids: TopicIds | None = None) -> list[Any]:
     """One request for all groups, or one for each where the broker is too old."""
-    if version >= _BATCHED:
-        group_class = OffsetFetchRequest.OffsetFetchRequestGroup
-        topic_class = group_class.OffsetFetchRequestTopics
-        groups = [group_class(group_id=each, topics=_topics(wanted[each], topic_class)) for each in wanted]
-        return [OffsetFetchRequest[version](groups=groups, require_stable=True)]
-    topic_class = OffsetFetchRequest.OffsetFetchRequestTopic
-    return [
-        OffsetFetchRequest[version](group_id=group, topics=_topics(partitions, topic_class), require_stable=True)
-        for group, partitions in wanted.items()
-    ]
+    if version < _BATCHED:
+        topic_class = OffsetFetchRequest.OffsetFetchRequestTopic
+        return [
+            OffsetFetchRequest[version](group_id=group, topics=_topics(partitions, topic_class), require_stable=True)
+            for group, partitions in wanted.items()
+        ]
+    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+    # A thousand groups are often asked for the same partitions: their topics are made once.
+    made: dict[int, Any] = {}
+    for partitions in wanted.values():
+        if id(partitions) not in made:
+            made[id(partitions)] = _topics(partitions, group_class.OffsetFetchRequestTopics, topic_ids)
+    groups = [group_class(group_id=group, topics=made[id(partitions)]) for group, partitions in wanted.items()]
+    return [OffsetFetchRequest[version](groups=groups, require_stable=True)]
 
 
-def _topics(partitions: Iterable[TopicPartition] | None, topic_class: Any) -> list[Any] | None:
+def _topics(
+    partitions: Iterable[TopicPartition] | None, topic_class: Any, topic_ids: TopicIds | None = None
+) -> list[Any] | None:
     if partitions is None:
         return None
     return [
-        topic_class(name=topic, partition_indexes=[each.partition for each in pieces])
+        topic_class(
+            name=topic,
+            partition_indexes=[each.partition for each in pieces],
+            **({} if topic_ids is None else {"topic_id": uuid.UUID(topic_ids[topic])}),
+        )
         for topic, pieces in by_topic(partitions).items()
     ]
 
 
-def parse_offset_fetch(groups: Iterable[str], responses: Iterable[Any]) -> dict[str, GroupOffsets]:
-    """The commits of each group, whatever the version.
-
-    :param groups: the groups in the order of the requests, which before version 8 is all that tells them apart.
-    """
-    answers: dict[str, GroupOffsets] = {}
-    for group, response in zip(groups, responses, strict=False):
-        if response.API_VERSION >= _BATCHED:
-            return {each.group_id: _group(each.group_id, each) for each in response.groups}
-        answers[group] = _group(group, response)
-    return answers
+def names_all(wanted: Iterable[Iterable[TopicPartition] | None], topic_ids: TopicIds | None) -> bool:
+    """Whether every topic that is asked for can be asked for by its id."""
+    return topic_ids is not None and all(
+        partitions is not None and all(each.topic in topic_ids for each in partitions) for partitions in wanted
+    )
 
 
-def _group(group: str, answer: Any) -> GroupOffsets:
-    error = response_error(answer.error_code or 0)
+def parse_offset_fetch(group: str, response: Any) -> GroupOffsets:
+    """The commits of one group, before version 8."""
+    error = response_error(response.error_code or 0)
     if error is not None:
         return GroupOffsets(group, error=error)
-    commits = (_commit(topic.name, each) for topic in answer.topics for each in topic.partitions)
+    commits = (_commit(topic.name, each) for topic in response.topics for each in topic.partitions)
     return GroupOffsets(group, CommittedOffsets(commits))
 
 
@@ -90,26 +105,78 @@ def _commit(topic: str, answer: Any) -> CommittedOffset:
 
 def passing_error(offsets: GroupOffsets) -> ResponseError | None:
     """What is worth asking the group's coordinator again for: the group's own error, or a partition's that may pass,
-    such as UNSTABLE_OFFSET_COMMIT while a transaction commits (E31). A missing topic isn't the coordinator's to find.
+    such as UNSTABLE_OFFSET_COMMIT while a transaction commits (E31).
     """
     if offsets.error is not None:
         return offsets.error
     errors = (each.error for each in offsets.offsets if each.error is not None)
-    return next((each for each in errors if each.retriable and each.code != UNKNOWN_TOPIC_OR_PARTITION), None)
+    return next((each for each in errors if _may_pass(each)), None)
+
+
+def _may_pass(error: ResponseError) -> bool:
+    return error.retriable and error.code not in _SETTLED
+
+
+class _Fetch:
+    """One call: what is still to be asked of each group, and what is known of it."""
+
+    def __init__(self, transport: Transport, wanted: Wanted, topic_ids: TopicIds | None) -> None:
+        self._transport = transport
+        self._wanted = dict(wanted)
+        self._topic_ids = topic_ids
+        self._known: dict[str, GroupOffsets] = {}
+
+    async def ask(self, node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupOffsets]:
+        wanted = {group: self._wanted[group] for group in groups}
+        answers = await self._ask(node, wanted, attempt)
+        return {group: self._add(answers[group]) for group in groups if group in answers}
+
+    async def _ask(self, node: NodeId, wanted: Wanted, attempt: Deadline) -> Mapping[str, GroupOffsets]:
+        floor = _ALL_TOPICS if None in wanted.values() else 1
+        newest = None if names_all(wanted.values(), self._topic_ids) else _NEWEST_BY_NAME
+        version = await self._transport.version(node, OffsetFetchRequest, attempt, at_least=floor, at_most=newest)
+        requests = offset_fetch_requests(wanted, version, self._topic_ids)
+        if version < _BATCHED:
+            send = [partial(self._transport.send, node, request, attempt) for request in requests]
+            answers = await self._transport.gather(send)
+            return {group: parse_offset_fetch(group, each) for group, each in zip(wanted, answers, strict=True)}
+        names = {topic_id: topic for topic, topic_id in (self._topic_ids or {}).items()}
+        read = partial(decode_offset_fetch, version=version, topics=names)
+        fetched = await self._transport.send(node, requests[0], attempt, read)
+        groups: Mapping[str, GroupOffsets] = fetched.groups
+        return groups
+
+    def _add(self, answer: GroupOffsets) -> GroupOffsets:
+        """What is known of a group by now. Only its partitions that may still answer are asked for again."""
+        if answer.error is not None:
+            return self.failed(answer.group, answer.error)
+        known = self._known.get(answer.group)
+        if known is not None:
+            answer = replace(answer, offsets=CommittedOffsets([*known.offsets, *answer.offsets]))
+        unstable = [each for each in answer.offsets if each.error is not None and _may_pass(each.error)]
+        if unstable:
+            self._known[answer.group] = answer
+            self._wanted[answer.group] = [TopicPartition(each.topic, each.partition) for each in unstable]
+        return answer
+
+    def failed(self, group: str, error: ResponseError) -> GroupOffsets:
+        """A group for which there is only an error this time: what was answered before stays."""
+        known = self._known.get(group)
+        if known is None:
+            return GroupOffsets(group, error=error)
+        lost = [CommittedOffset(each.topic, each.partition, error=error) for each in self._wanted[group] or ()]
+        return replace(known, offsets=CommittedOffsets([*known.offsets, *lost]))
 
 
 async def fetch_offsets(
-    transport: Transport, coordinators: Coordinators, wanted: Wanted, deadline: Deadline
+    transport: Transport,
+    coordinators: Coordinators,
+    wanted: Wanted,
+    deadline: Deadline,
+    topic_ids: TopicIds | None = None,
 ) -> GroupsOffsets:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
-
-    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupOffsets]:
-        floor = 2 if any(wanted[group] is None for group in groups) else 1
-        version = await transport.version(node, OffsetFetchRequest, attempt, at_least=floor, at_most=_NEWEST)
-        requests = offset_fetch_requests({group: wanted[group] for group in groups}, version)
-        send = [partial(transport.send, node, request, attempt) for request in requests]
-        return parse_offset_fetch(groups, await transport.gather(send))
-
-    question = Question(ask, passing_error, lambda group, error: GroupOffsets(group, error=error))
+    fetch = _Fetch(transport, wanted, topic_ids)
+    question = Question(fetch.ask, passing_error, fetch.failed)
     results = await FanOut(transport, coordinators, question, deadline).run(wanted)
     return GroupsOffsets(results.values())

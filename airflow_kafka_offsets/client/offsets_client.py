@@ -7,33 +7,45 @@ data on their elements; what is raised is said at each method, and beside that a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.group_lags import GroupLagRounds, partitions_of
+from airflow_kafka_offsets.client.delete_records import send_delete_records
+from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
+from airflow_kafka_offsets.client.group_lags import GroupLagRounds
 from airflow_kafka_offsets.client.groups import fetch_groups
+from airflow_kafka_offsets.client.instants import look_up
 from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import fetch_extents
-from airflow_kafka_offsets.client.metadata import TopicsMetadata
+from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.offset_commit import refuse_active_group, send_commit
+from airflow_kafka_offsets.client.offset_delete import send_delete
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
+from airflow_kafka_offsets.client.producers import fetch_producers
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION
+from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets
 from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.client.surveys import Survey, cluster_id_of, survey
 from airflow_kafka_offsets.client.topic_configs import fetch_topic_configs, topic_facts
 from airflow_kafka_offsets.client.transport import Transport
-from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, OffsetsError
-from airflow_kafka_offsets.offsets.committed import CommittedOffsets, GroupsOffsets
+from airflow_kafka_offsets.client.zookeeper_offsets import fetch_zookeeper_offsets
+from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError
+from airflow_kafka_offsets.offsets.committed import CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.lag import GroupLags
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.producers import Producers
+from airflow_kafka_offsets.offsets.segments import SegmentsOffsets
 from airflow_kafka_offsets.offsets.snapshots import TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class _Session:
@@ -60,6 +72,8 @@ class OffsetsClient:
         self._settings = settings
         self._timeout_s = timeout_s
         self._session: _Session | None = None
+        self.throttle_time_ms = 0
+        """The longest that a broker throttled the last call by (quotas, KIP-124), in milliseconds; 0 when none did."""
 
     def __enter__(self) -> Self:
         return self
@@ -77,17 +91,20 @@ class OffsetsClient:
         if self._session is None:
             self._session = _Session(self._settings, self._timeout_s)
         session, deadline = self._session, Deadline.after(self._timeout_s)
-        return session.transport.run(lambda: work(session, deadline), deadline)
+        session.transport.throttle_time_ms = 0
+        try:
+            return session.transport.run(lambda: work(session, deadline), deadline)
+        finally:
+            self.throttle_time_ms = session.transport.throttle_time_ms
+            if self.throttle_time_ms:
+                log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
 
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
 
         :raises ClusterError: when the brokers are too old to have one (before 0.10.1).
         """
-        cluster_id = self._ask(lambda session, deadline: session.leaders.describe([], deadline)).cluster_id
-        if cluster_id is None:
-            raise ClusterError("The cluster has no id: its brokers are older than Kafka 0.10.1.")
-        return cluster_id
+        return cluster_id_of(self._ask(lambda session, deadline: session.leaders.describe([], deadline)).cluster_id)
 
     def topics(self, names: Iterable[str] | None = None) -> TopicsMetadata:
         """Topics with their id, partitions and leaders (Metadata, key 3), or each topic's own error.
@@ -135,16 +152,34 @@ class OffsetsClient:
     ) -> ListedOffsets:
         """The offset that satisfies a spec, per partition (ListOffsets, key 2; versions in :mod:`.list_offsets`).
 
-        An element for every partition. "No such record" is an outcome; an unknown topic or partition, a missing leader
-        or permission, and a spec that a broker is too old for are errors of their partitions alone.
+        An element for every partition. An unknown topic or partition, a missing leader or permission, and a spec that
+        a broker is too old for are errors of their partitions alone. "No record at or after the instant" is an outcome,
+        and says which of its meanings holds (E1), for which those partitions are asked once more.
 
         :param isolation_level: which records are visible (KIP-98): latest is the last stable offset under
             ``read_committed`` and the high watermark under ``read_uncommitted``.
         """
         wanted = list(partitions)
         return self._ask(
-            lambda session, deadline: fetch_list_offsets(
+            lambda session, deadline: look_up(
                 session.transport, session.leaders, wanted, spec, isolation_level, deadline
+            )
+        )
+
+    def segment_offsets(
+        self, partitions: Iterable[TopicPartition], before: OffsetSpec = OffsetSpec.LATEST, *, max_offsets: int = 1000
+    ) -> SegmentsOffsets:
+        """Where log segments start, newest first (ListOffsets, version 0, which Kafka 4.0 dropped).
+
+        An element for every partition; UNSUPPORTED_VERSION from newer brokers.
+
+        :param before: segments written before this instant; ``latest`` for all, with the log's end before them.
+        :param max_offsets: at most so many a partition.
+        """
+        wanted = list(partitions)
+        return self._ask(
+            lambda session, deadline: fetch_segment_offsets(
+                session.transport, session.leaders, wanted, before, max_offsets, deadline
             )
         )
 
@@ -156,17 +191,78 @@ class OffsetsClient:
         wanted = list(partitions)
         return self._ask(lambda session, deadline: fetch_extents(session.transport, session.leaders, wanted, deadline))
 
-    def committed_offsets(self, groups: Mapping[str, Iterable[TopicPartition] | None]) -> GroupsOffsets:
+    def survey(
+        self,
+        topics: Iterable[str],
+        timestamp_ms: int | None = None,
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Survey:
+        """Everything that a snapshot of some topics is made from: id, facts, extents, and offsets at an instant.
+
+        Two rounds; four at most with an instant. An element for every partition of the topics.
+
+        :param timestamp_ms: look this instant up too, Unix milliseconds.
+        :raises OffsetsError: naming every topic that is unknown or may not be described.
+        :raises ClusterError: when the brokers are too old to have a cluster id.
+        """
+        names = list(topics)
+        return self._ask(
+            lambda session, deadline: survey(
+                session.transport, session.leaders, names, timestamp_ms, isolation_level, deadline
+            )
+        )
+
+    def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
+        """Who writes to each partition, and whose transaction is open there (DescribeProducers, key 61, KIP-664).
+
+        An element for every partition; UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the topic.
+        """
+        wanted = list(partitions)
+        return self._ask(
+            lambda session, deadline: fetch_producers(session.transport, session.leaders, wanted, deadline)
+        )
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> LogExtents:
+        """Delete all records before some offsets, for good (DeleteRecords, key 21, KIP-107). Needs the ACL Delete.
+
+        An element for every partition: its new log start, or Kafka's error.
+        """
+        wanted = dict(offsets)
+        return self._ask(
+            lambda session, deadline: send_delete_records(session.transport, session.leaders, wanted, deadline)
+        )
+
+    def committed_offsets(
+        self,
+        groups: Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        topic_ids: Mapping[str, str] | None = None,
+    ) -> GroupsOffsets:
         """What groups have committed (FindCoordinator, key 10; OffsetFetch, key 9, KIP-709 and KIP-447).
 
         An element for every group. Kafka leaves topics that may not be described out of "everything that the group has
-        committed" without a word (E32); name the partitions to get an error instead.
+        committed" without a word (E32); name the partitions to get an error instead. Commits of a transaction that is
+        still open are waited for (E31).
 
         :param groups: partitions by group id; None for everything that the group has committed.
+        :param topic_ids: ids by topic name, of the topics that are meant. Where another topic has the name now, brokers
+            from 4.1 on say UNKNOWN_TOPIC_ID; older ones can't tell.
         """
         wanted = {group: None if each is None else list(each) for group, each in groups.items()}
         return self._ask(
-            lambda session, deadline: fetch_offsets(session.transport, session.coordinators, wanted, deadline)
+            lambda session, deadline: fetch_offsets(
+                session.transport, session.coordinators, wanted, deadline, topic_ids
+            )
+        )
+
+    def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
+        """What a group has committed to ZooKeeper (OffsetFetch, version 0, which Kafka 4.0 dropped)."""
+        wanted = list(partitions)
+        return self._ask(
+            lambda session, deadline: fetch_zookeeper_offsets(
+                session.transport, session.leaders, group, wanted, deadline
+            )
         )
 
     def group_lags(
@@ -175,24 +271,57 @@ class OffsetsClient:
         *,
         topics: Iterable[str] | None = None,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        both_ends: bool = False,
     ) -> GroupLags:
         """How far groups are behind, in offsets per partition, in three rounds for any number of groups.
 
         Covers all partitions of the topics in question, committed or not (E18). A partition that no longer exists is an
         error of its own (E25). A group that doesn't exist is ``unknown`` (E19); one that exists and has committed
-        nothing counts from the log starts of ``topics``, and is in error (``NO_COMMIT``) when no topics are named.
+        nothing counts from the log starts of ``topics``, or of the topics that its members read, and is in error
+        (``NO_COMMIT``) when there are neither.
 
-        :param topics: measure on these topics alone; None for every topic that the group has commits on.
+        :param topics: measure on these topics alone; None for every topic that the group has commits on or reads.
         :param isolation_level: which end counts (E13).
+        :param both_ends: tell high watermark and last stable offset, whichever of them counts: with it this call is
+            what "committed offset and high watermark in one request" asked of the protocol.
         :raises OffsetsError: naming those of ``topics`` that are unknown or may not be described.
         """
         wanted, named = list(dict.fromkeys(groups)), None if topics is None else list(topics)
-        if named is None:
-            return self._ask(
-                lambda session, deadline: session.lag_rounds.on_committed(wanted, isolation_level, deadline)
-            )
+
+        async def work(session: _Session, deadline: Deadline) -> GroupLags:
+            rounds = session.lag_rounds
+            if named is None:
+                return await rounds.on_committed(wanted, isolation_level, both_ends, deadline)
+            return await rounds.on_topics(wanted, named, isolation_level, both_ends, deadline)
+
+        return self._ask(work)
+
+    def lags_to_target(
+        self,
+        groups: Iterable[str],
+        target: LogExtents,
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> GroupLags:
+        """How far groups are from a target: log ends that were asked before, which new records don't move (E16).
+
+        Covers the target's partitions. A group that has gone past the target has no lag.
+
+        :param isolation_level: which end of the target counts.
+        """
+        wanted = list(dict.fromkeys(groups))
         return self._ask(
-            lambda session, deadline: session.lag_rounds.on_topics(wanted, named, isolation_level, deadline)
+            lambda session, deadline: session.lag_rounds.to_target(wanted, target, isolation_level, deadline)
+        )
+
+    def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
+        """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).
+
+        An element for every group, also for one that doesn't exist.
+        """
+        wanted = list(dict.fromkeys(groups))
+        return self._ask(
+            lambda session, deadline: fetch_descriptions(session.transport, session.coordinators, wanted, deadline)
         )
 
     def all_groups(self) -> list[str]:
@@ -211,18 +340,37 @@ class OffsetsClient:
 
         return self._ask(work)
 
-    def commit_offsets(self, group: str, offsets: CommittedOffsets) -> CommittedOffsets:
+    def commit_offsets(
+        self, group: str, offsets: CommittedOffsets, *, topic_ids: Mapping[str, str] | None = None
+    ) -> CommittedOffsets:
         """Write a group's offsets (OffsetCommit, key 8); creates the group when it doesn't exist.
 
         An element for every partition: the offset as written, or Kafka's error.
 
+        :param topic_ids: as for :meth:`committed_offsets`.
         :raises CommitRefusedError: when the group has active members.
         :raises ConfigurationError: when an element has no offset.
         """
         if not len(offsets):
             return offsets
         written = self._ask(
-            lambda session, deadline: send_commit(session.transport, session.coordinators, group, offsets, deadline)
+            lambda session, deadline: send_commit(
+                session.transport, session.coordinators, group, offsets, deadline, topic_ids
+            )
         )
         refuse_active_group(group, written)
         return written
+
+    def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
+        """Forget a group's commits on some partitions (OffsetDelete, key 47, KIP-496).
+
+        An element for every partition, without an offset, or Kafka's error.
+
+        :raises CommitRefusedError: when active members of the group read the topics.
+        """
+        wanted = list(partitions)
+        deleted = self._ask(
+            lambda session, deadline: send_delete(session.transport, session.coordinators, group, wanted, deadline)
+        )
+        refuse_active_group(group, deleted)
+        return deleted

@@ -14,6 +14,7 @@ import random
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.quiet_logs import IO_LOOP, quiet_kafka_logs
-from airflow_kafka_offsets.client.response_errors import client_error
+from airflow_kafka_offsets.client.response_errors import THROTTLING_QUOTA_EXCEEDED, client_error, named_error
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.client.tls import tls_context
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ResponseError
@@ -36,6 +37,10 @@ T = TypeVar("T")
 NodeId = int | str
 """A broker's id; for one that is only known from ``bootstrap.servers``, kafka-python's ``bootstrap-0``."""
 
+Read = Callable[[bytes], Any]
+"""From the body of a response to an answer; raises ValueError for what isn't one."""
+
+_PAUSE_S = 0.01
 _GRACE_S = 2.0
 """How long the caller waits past the deadline for the I/O thread, which only a blocking name look-up can hold up."""
 _REFUSED_CREDENTIALS = (
@@ -73,6 +78,8 @@ class Transport:
         self._net = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
         self._brokers = _Connections(self._net, **_manager_config(settings, context))
         self._failures: dict[NodeId, ResponseError] = {}
+        self.throttle_time_ms = 0
+        """The longest that any broker throttled us by, since somebody set it to 0."""
         self._net.start()
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline) -> T:
@@ -99,17 +106,33 @@ class Transport:
         self._net.stop(timeout_ms=_GRACE_S * 1000)
         self._net.close()
 
-    async def send(self, node: NodeId, request: Any, deadline: Deadline) -> Any:
-        """Ask one broker and return its answer, a response class of kafka-python.
+    async def send(self, node: NodeId, request: Any, deadline: Deadline, read: Read | None = None) -> Any:
+        """Ask one broker and return its answer.
 
+        :param read: reads the answer; None for kafka-python's decoder, which gives a response class.
         :raises RequestFailedError: when none came by the deadline.
         :raises AuthenticationError: when the broker refused the credentials.
         """
         connection = await self._connect(node, deadline)
+        await self._wait_while_paused(node, connection, deadline)
         try:
-            return await connection.send_request(request, request_timeout_ms=deadline.remaining_ms())
+            framed = request if read is None else _ReadByUs(request, read)
+            answer = await connection.send_request(framed, request_timeout_ms=deadline.remaining_ms())
         except Exception as error:
             raise self._translate(node, error) from None
+        self.throttle_time_ms = max(self.throttle_time_ms, getattr(answer, "throttle_time_ms", 0) or 0)
+        return answer
+
+    async def _wait_while_paused(self, node: NodeId, connection: Any, deadline: Deadline) -> None:
+        """Wait as long as the broker throttles us, or hasn't taken what was sent before. kafka-python would refuse."""
+        while connection.paused and connection.connected:
+            pause_s = max(_PAUSE_S, connection._throttle_time - time.monotonic())
+            if not deadline.allows(pause_s):
+                why = (
+                    f"{self.address(node)} takes no request for another {pause_s:.1f} s: a quota throttles this client"
+                )
+                raise RequestFailedError(named_error(THROTTLING_QUOTA_EXCEEDED, why))
+            await self.sleep(pause_s)
 
     async def version(
         self, node: NodeId, request_class: Any, deadline: Deadline, *, at_least: int = 0, at_most: int | None = None
@@ -220,6 +243,37 @@ class Transport:
         timer = self._net.call_later(timeout_s, wake)
         await woken
         self._net.cancel(timer)
+
+
+class _ReadByUs:
+    """A request whose answer is read by a function of ours: where decoding is what costs.
+
+    To kafka-python it is the request, whose header's response class decodes the answer.
+    """
+
+    def __init__(self, request: Any, read: Read) -> None:
+        self._request = request
+        self.decode: Callable[[Any], Any] = lambda buffer: read(buffer.read())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._request, name)
+
+    def __str__(self) -> str:
+        return str(self._request)
+
+    @property
+    def header(self) -> Any:
+        return self
+
+    @property
+    def correlation_id(self) -> int:
+        return int(self._request.header.correlation_id)
+
+    def get_response_class(self) -> Any:
+        return self
+
+    def parse_header(self, buffer: Any) -> Any:
+        return self._request.header.get_response_class().parse_header(buffer)
 
 
 class _KeepsLastWords:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.containers import ByGroup
 from airflow_kafka_offsets.offsets.partitions import PartitionMap
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """What a group has committed on one partition.
 
     :param topic: topic name.
@@ -43,7 +42,7 @@ class GroupOffsets:
 
     :param group: group id.
     :param offsets: commits by partition. Empty for a group that is unknown or never committed: OffsetFetch can't tell
-        which (E19); the client's group listing can.
+        which (E19); a description of the group can.
     :param error: Kafka's error for the group as a whole; ``offsets`` is then empty.
     """
 
@@ -51,41 +50,24 @@ class GroupOffsets:
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
     error: ResponseError | None = None
 
+    @property
+    def has_commits(self) -> bool:
+        """Whether the group has committed anywhere, or can't say."""
+        return self.error is not None or any(each.offset is not None or each.error for each in self.offsets)
 
-class GroupsOffsets:
-    """The commits of several groups; iterates by group id."""
 
-    __slots__ = ("_groups",)
+class GroupsOffsets(ByGroup[GroupOffsets]):
+    """The commits of several groups."""
 
-    def __init__(self, groups: Iterable[GroupOffsets] = ()) -> None:
-        self._groups = {each.group: each for each in groups}
-
-    def __iter__(self) -> Iterator[GroupOffsets]:
-        return (self._groups[name] for name in sorted(self._groups))
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def lookup(self, group: str) -> GroupOffsets | None:
-        """One group's commits; None when it wasn't asked for."""
-        return self._groups.get(group)
-
-    def ok(self) -> Self:
-        """The groups that answered."""
-        return type(self)(each for each in self if each.error is None)
-
-    def errors(self) -> Self:
-        """The groups in error as a whole."""
-        return type(self)(each for each in self if each.error is not None)
+    asked = "Fetching committed offsets"
+    __slots__ = ()
 
     def raise_for_errors(self) -> Self:
         """Return self when every group and every partition is good.
 
-        :raises OffsetsError: naming the groups and partitions in error.
+        :raises OffsetsError: naming the groups, or else the partitions, in error.
         """
-        failures = [(f"group {each.group}", each.error) for each in self if each.error is not None]
-        if failures:
-            raise OffsetsError("Fetching committed offsets", failures)
+        super().raise_for_errors()
         for each in self:
             each.offsets.raise_for_errors()
         return self

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionMap
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 
-@dataclass(frozen=True, slots=True)
-class LogExtent:
-    """The readable extent of one partition's log.
+class LogExtent(NamedTuple):
+    """The readable extent of one partition's log. Without an error, log start and the ends that were asked for are set.
 
     :param topic: topic name.
     :param partition: partition number.
-    :param log_start_offset: first offset that still exists; None when in error.
-    :param high_watermark: one past the last replicated record; None when in error.
-    :param last_stable_offset: one past the last record with no open transaction before it; None when in error.
+    :param log_start_offset: first offset that still exists.
+    :param high_watermark: one past the last replicated record.
+    :param last_stable_offset: one past the last record with no open transaction before it.
     :param leader_epoch: epoch of the leader that answered; None from old brokers.
-    :param error: Kafka's error for this partition alone.
+    :param error: Kafka's error for this partition alone; there are no offsets then.
     """
 
     topic: str
@@ -35,6 +34,11 @@ class LogExtent:
         if isolation_level is IsolationLevel.READ_COMMITTED:
             return self.last_stable_offset
         return self.high_watermark
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log is known to hold nothing, neither visible nor undecided."""
+        return self.log_start_offset is not None and self.log_start_offset == self.high_watermark
 
 
 class LogExtents(PartitionMap[LogExtent]):

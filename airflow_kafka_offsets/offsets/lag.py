@@ -6,13 +6,15 @@ a total is no number while one of its parts is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, GroupOffsets
+from airflow_kafka_offsets.offsets.containers import ByGroup
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups import GroupDescription
 from airflow_kafka_offsets.offsets.partitions import PartitionMap
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
@@ -34,9 +36,8 @@ class LagStatus(StrEnum):
     """Kafka answered with an error; lag is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
-    """The lag of one group on one partition.
+class PartitionLag(NamedTuple):
+    """The lag of one group on one partition, with everything that it was measured from.
 
     :param topic: topic name.
     :param partition: partition number.
@@ -44,9 +45,11 @@ class PartitionLag:
     :param lag: offsets between commit and log end; an upper bound on records where transactions or compaction leave
         gaps (E11). None when unknown, never 0 for "don't know".
     :param committed_offset: next offset the group will read; None without a commit.
+    :param leader_epoch: epoch that was committed with it (KIP-320); None when there is none.
+    :param metadata: the committer's own words; may be empty.
     :param log_start_offset: first offset that still exists; None when unknown.
-    :param high_watermark: end of the log under read_uncommitted; None when unknown.
-    :param last_stable_offset: end of the log under read_committed; None when unknown.
+    :param high_watermark: end of the log under read_uncommitted; None when unknown or not asked for.
+    :param last_stable_offset: end of the log under read_committed; None when unknown or not asked for.
     :param error: Kafka's error for this partition.
     """
 
@@ -55,6 +58,8 @@ class PartitionLag:
     status: LagStatus
     lag: int | None = None
     committed_offset: int | None = None
+    leader_epoch: int | None = None
+    metadata: str = ""
     log_start_offset: int | None = None
     high_watermark: int | None = None
     last_stable_offset: int | None = None
@@ -82,14 +87,20 @@ class GroupLag:
 
     :param group: group id.
     :param partitions: lag by partition.
-    :param unknown: there is no such group on the cluster.
     :param error: Kafka's error for the group as a whole; its partitions' lag is then unknown.
+    :param description: kind, state and members of the group; None when nobody asked, which is when its topics were
+        named and it has commits on them.
     """
 
     group: str
     partitions: PartitionLags = field(default_factory=PartitionLags)
-    unknown: bool = False
     error: ResponseError | None = None
+    description: GroupDescription | None = None
+
+    @property
+    def unknown(self) -> bool:
+        """There is no such group on the cluster (E19)."""
+        return self.error is None and self.description is not None and self.description.is_unknown
 
     @property
     def never_committed(self) -> bool:
@@ -115,94 +126,107 @@ class GroupLag:
         return [each for each in self.partitions if each.status in statuses]
 
 
-class GroupLags:
-    """The lag of several groups; iterates by group id."""
+class GroupLags(ByGroup[GroupLag]):
+    """The lag of several groups."""
 
-    __slots__ = ("_groups",)
+    asked = "Measuring lag"
+    __slots__ = ()
 
-    def __init__(self, groups: Iterable[GroupLag] = ()) -> None:
-        self._groups = {each.group: each for each in groups}
 
-    def __iter__(self) -> Iterator[GroupLag]:
-        return (self._groups[name] for name in sorted(self._groups))
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def lookup(self, group: str) -> GroupLag | None:
-        """One group's lag; None when it wasn't asked for."""
-        return self._groups.get(group)
+_NOTHING = CommittedOffset("", -1)
 
 
 def partition_lag(
-    commit: CommittedOffset | None, extent: LogExtent, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+    commit: CommittedOffset | None,
+    extent: LogExtent,
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    *,
+    pinned: bool = False,
 ) -> PartitionLag:
     """The lag of one partition from its commit and its extent.
 
     :param commit: what the group committed; None or an offset of None means never.
     :param extent: the log's extent, asked *after* the commit, so that an ordinary race can't make lag negative (E16).
     :param isolation_level: which end counts: high watermark or last stable offset (E13).
+    :param pinned: the extent is a target, asked *before* the commit: a commit past its end has reached it, and isn't
+        ahead of the log.
     """
-    error = (commit.error if commit else None) or extent.error
-    committed_offset = commit.offset if commit else None
-    status, lag = (
-        (LagStatus.ERROR, None) if error else _measure(committed_offset, extent, extent.end_offset(isolation_level))
-    )
+    commit = commit or _NOTHING
+    error = commit.error or extent.error
+    status, lag = (LagStatus.ERROR, None) if error else _measure(commit.offset, extent, isolation_level, pinned)
     return PartitionLag(
-        topic=extent.topic,
-        partition=extent.partition,
-        status=status,
-        lag=lag,
-        committed_offset=committed_offset,
-        log_start_offset=extent.log_start_offset,
-        high_watermark=extent.high_watermark,
-        last_stable_offset=extent.last_stable_offset,
-        error=error,
+        extent.topic,
+        extent.partition,
+        status,
+        lag,
+        commit.offset,
+        commit.leader_epoch,
+        commit.metadata,
+        extent.log_start_offset,
+        extent.high_watermark,
+        extent.last_stable_offset,
+        error,
     )
 
 
-def _measure(committed: int | None, extent: LogExtent, end: int | None) -> tuple[LagStatus, int | None]:
-    start, high_watermark = extent.log_start_offset, extent.high_watermark
-    assert start is not None and end is not None and high_watermark is not None, "an extent without error is complete"
+def _measure(
+    committed: int | None, extent: LogExtent, isolation_level: IsolationLevel, pinned: bool
+) -> tuple[LagStatus, int | None]:
+    start, end = extent.log_start_offset, extent.end_offset(isolation_level)
+    assert start is not None and end is not None, "an extent without error has its start and the end that counts"
     if committed is None:
         return LagStatus.NO_COMMIT, end - start
-    if committed > high_watermark:
+    if committed > end and not pinned and is_ahead(committed, extent):
         return LagStatus.AHEAD_OF_LOG, None
-    if committed < start:
-        return LagStatus.BELOW_LOG_START, max(0, end - committed)
-    return LagStatus.OK, max(0, end - committed)
+    return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)
+
+
+def is_ahead(committed: int, extent: LogExtent) -> bool:
+    """Whether a commit lies past everything in the log: above the last stable offset alone is a reader's that doesn't
+    wait for transactions.
+    """
+    assert extent.high_watermark is not None, "a commit past the end that counts is held against the high watermark"
+    return committed > extent.high_watermark
 
 
 def group_lag(
     commits: GroupOffsets,
     extents: LogExtents,
     *,
-    unknown: bool = False,
+    description: GroupDescription | None = None,
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    pinned: bool = False,
 ) -> GroupLag:
     """The lag of one group over every partition in ``extents``.
 
-    :param commits: the group's commits, asked before the extents.
+    :param commits: the group's commits, asked before the extents, or after them when they are ``pinned``.
     :param extents: all partitions to judge: every partition of every topic that the group touches, and any it committed
         on that no longer exists (in error, E25).
-    :param unknown: the cluster knows no such group.
+    :param description: the group, if it was asked for: one that is unknown has no lag anywhere, whatever the logs hold.
     """
-    if unknown or commits.error is not None:
-        status = LagStatus.UNKNOWN_GROUP if unknown else LagStatus.ERROR
-        lags = (_without_commits(extent, status, commits.error) for extent in extents)
+    measured = GroupLag(commits.group, error=commits.error, description=description)
+    if measured.unknown or measured.error is not None:
+        status = LagStatus.UNKNOWN_GROUP if measured.unknown else LagStatus.ERROR
+        lags = PartitionLags(_without_commits(extent, status, commits.error) for extent in extents)
     else:
-        lags = (
-            partition_lag(commits.offsets.lookup(extent.topic, extent.partition), extent, isolation_level)
-            for extent in extents
+        committed = commits.offsets.by_topic
+        lags = PartitionLags.of(
+            {
+                topic: {
+                    number: partition_lag(committed.get(topic, {}).get(number), extent, isolation_level, pinned=pinned)
+                    for number, extent in each.items()
+                }
+                for topic, each in extents.by_topic.items()
+            }
         )
-    return GroupLag(commits.group, PartitionLags(lags), unknown=unknown, error=commits.error)
+    return replace(measured, partitions=lags)
 
 
 def _without_commits(extent: LogExtent, status: LagStatus, error: ResponseError | None) -> PartitionLag:
     return PartitionLag(
-        topic=extent.topic,
-        partition=extent.partition,
-        status=status,
+        extent.topic,
+        extent.partition,
+        status,
         log_start_offset=extent.log_start_offset,
         high_watermark=extent.high_watermark,
         last_stable_offset=extent.last_stable_offset,

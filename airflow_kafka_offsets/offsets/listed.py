@@ -1,31 +1,37 @@
-"""Listed offsets: what leaders answered to ListOffsets (key 2)."""
+"""Listed offsets: what leaders answered to ListOffsets (key 2), and what "no such record" means (E1)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.partitions import PartitionMap
+from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 
 
 class ListOutcome(StrEnum):
-    """What an answer without an error means."""
+    """What an answer means."""
 
     FOUND = "found"
     """An offset satisfies the spec."""
+    EMPTY_LOG = "empty_log"
+    """No record satisfies it: the log holds none at all (E1)."""
+    ALL_OLDER = "all_older"
+    """No record satisfies it: all of them are older than the instant (E1)."""
+    NOT_VISIBLE = "not_visible"
+    """A record satisfies it, or may, and isn't visible yet: it lies at or above the high watermark, or above the last
+    stable offset under ``read_committed`` (E1)."""
     NO_RECORD = "no_record"
-    """No visible record satisfies it: empty log, all records older, or the match isn't visible yet (E1)."""
+    """No record satisfies it. Of a timestamp: from a broker too old (before 3.0) to say which of the three it is."""
     OLDER_THAN_ASKED = "older_than_asked"
     """The broker matched a record before the instant: not Apache Kafka's answer; don't trust it (E37)."""
     ERROR = "error"
-    """Kafka answered with an error."""
+    """Kafka answered with an error; a partition without a leader is one (E26)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOffset:
+class ListedOffset(NamedTuple):
     """What a leader answered for one partition and one spec.
 
     :param topic: topic name.
@@ -54,15 +60,44 @@ class ListedOffsets(PartitionMap[ListedOffset]):
     asked = "Listing offsets"
     __slots__ = ()
 
+    def unmatched(self) -> list[TopicPartition]:
+        """The partitions where no record satisfies the spec, for whatever reason."""
+        return [TopicPartition(each.topic, each.partition) for each in self if each.outcome is ListOutcome.NO_RECORD]
+
     def refuse_older_answers(self) -> Self:
         """Return self when no broker matched a record older than asked (E37).
 
         :raises OffsetsError: naming the partitions.
         """
         error = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
-        older = [
-            (f"{each.topic}-{each.partition}", error) for each in self if each.outcome is ListOutcome.OLDER_THAN_ASKED
-        ]
+        older = [(self.label(each), error) for each in self if each.outcome is ListOutcome.OLDER_THAN_ASKED]
         if older:
             raise OffsetsError("Looking up the instant", older)
         return self
+
+
+def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets) -> ListedOffsets:
+    """Tell the meanings of "no record at or after the instant" apart (E1).
+
+    :param listed: answers to a timestamp.
+    :param extents: where the logs of the unmatched partitions start and end, high watermark included.
+    :param newest: answers to ``max-timestamp`` under ``read_uncommitted`` for the same partitions.
+    """
+    return ListedOffsets(
+        each._replace(outcome=_why(each, extents, newest)) if each.outcome is ListOutcome.NO_RECORD else each
+        for each in listed
+    )
+
+
+def _why(listed: ListedOffset, extents: LogExtents, newest: ListedOffsets) -> ListOutcome:
+    extent = extents.lookup(listed.topic, listed.partition)
+    newest_record = newest.lookup(listed.topic, listed.partition)
+    assert listed.spec.timestamp_ms is not None, "only timestamps are looked into"
+    if extent is not None and extent.is_empty:
+        return ListOutcome.EMPTY_LOG
+    if newest_record is None or newest_record.error is not None:
+        return ListOutcome.NO_RECORD
+    timestamp_ms = newest_record.timestamp_ms
+    # A log that isn't empty has a newest record. A leader that can't name one has it above its high watermark.
+    visible_and_older = timestamp_ms is not None and timestamp_ms < listed.spec.timestamp_ms
+    return ListOutcome.ALL_OLDER if visible_and_older else ListOutcome.NOT_VISIBLE

@@ -1,15 +1,11 @@
-"""Partitions, and the container in which everything that is known per partition comes.
-
-Each noun of this package has an element (one partition) and a container (many). All containers offer the same few
-helpers, so that a partial failure is data until somebody asks for it to be raised.
-"""
+"""Partitions, and the container in which everything that is known per partition comes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol, Self, TypeVar
 
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.containers import Container, Element
 
 
 class TopicPartition(NamedTuple):
@@ -22,8 +18,8 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class PartitionElement(Protocol):
-    """What a container holds: something about one partition, or the error that came instead."""
+class PartitionElement(Element, Protocol):
+    """An element about one partition."""
 
     @property
     def topic(self) -> str: ...
@@ -31,67 +27,68 @@ class PartitionElement(Protocol):
     @property
     def partition(self) -> int: ...
 
-    @property
-    def error(self) -> ResponseError | None: ...
-
 
 E = TypeVar("E", bound=PartitionElement)
 
 
-class PartitionMap(Generic[E]):
-    """Elements by partition; iterates in order of topic and partition."""
+class PartitionMap(Container[E]):
+    """Elements by partition; iterates in order of topic and partition.
 
-    asked: ClassVar[str] = "The request"
-    """What was asked, in words, for the message of ``raise_for_errors``."""
+    Elements are named tuples and lie in a dictionary per topic: a lag poll makes some hundred thousand of them.
+    """
 
-    __slots__ = ("_elements",)
+    __slots__ = ("_topics",)
 
     def __init__(self, elements: Iterable[E] = ()) -> None:
-        self._elements = {TopicPartition(each.topic, each.partition): each for each in elements}
+        self._topics: dict[str, dict[int, E]] = {}
+        for each in elements:
+            topic = self._topics.get(each.topic)
+            if topic is None:
+                topic = self._topics[each.topic] = {}
+            topic[each.partition] = each
+
+    @classmethod
+    def of(cls, topics: dict[str, dict[int, E]]) -> Self:
+        """Elements that lie by topic and number already."""
+        made = cls()
+        made._topics = topics
+        return made
+
+    @property
+    def by_topic(self) -> Mapping[str, Mapping[int, E]]:
+        """Elements by topic and number, for going through very many of them; in no order."""
+        return self._topics
 
     def __iter__(self) -> Iterator[E]:
-        return (self._elements[key] for key in sorted(self._elements))
+        for topic in sorted(self._topics):
+            elements = self._topics[topic]
+            for partition in sorted(elements):
+                yield elements[partition]
 
     def __len__(self) -> int:
-        return len(self._elements)
+        return sum(map(len, self._topics.values()))
+
+    @staticmethod
+    def label(element: E) -> str:
+        """``topic-partition``."""
+        return f"{element.topic}-{element.partition}"
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._elements
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._elements == self._elements
-
-    __hash__ = None  # type: ignore[assignment]  # containers are compared in tests, never used as keys
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self)!r})"
+        return self.lookup(*partition) is not None
 
     def lookup(self, topic: str, partition: int) -> E | None:
         """The element of one partition; None when it isn't part of the answer."""
-        return self._elements.get(TopicPartition(topic, partition))
+        elements = self._topics.get(topic)
+        return None if elements is None else elements.get(partition)
+
+    def of_topics(self, topics: Iterable[str]) -> Self:
+        """The elements of these topics alone."""
+        return self.of({topic: self._topics[topic] for topic in topics if topic in self._topics})
 
     def partitions(self) -> list[TopicPartition]:
         """All partitions, in order."""
-        return sorted(self._elements)
+        return [TopicPartition(topic, number) for topic in self.topics() for number in sorted(self._topics[topic])]
 
     def topics(self) -> list[str]:
         """All topics, in order."""
-        return sorted({key.topic for key in self._elements})
-
-    def ok(self) -> Self:
-        """The elements that came without an error."""
-        return type(self)(each for each in self if each.error is None)
-
-    def errors(self) -> Self:
-        """The elements that came with an error."""
-        return type(self)(each for each in self if each.error is not None)
-
-    def raise_for_errors(self) -> Self:
-        """Return self when every element is good.
-
-        :raises OffsetsError: naming the partitions in error and what Kafka said of each.
-        """
-        failures = [(f"{each.topic}-{each.partition}", each.error) for each in self if each.error is not None]
-        if failures:
-            raise OffsetsError(self.asked, failures)
-        return self
+        return sorted(self._topics)

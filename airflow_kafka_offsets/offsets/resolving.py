@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.committed import CommittedOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -52,7 +52,7 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
     def resolve(extent: LogExtent) -> Boundary:
         answer = listed.lookup(extent.topic, extent.partition)
         assert answer is not None, "every partition with an extent was looked up"
-        if answer.outcome is ListOutcome.NO_RECORD:
+        if answer.offset is None:
             return _boundary(extent, _end(extent, isolation_level), Evidence.LOG_END)
         return _matched(extent, answer)
 

@@ -60,9 +60,9 @@ class TestList:
         _, out, _ = run("list", messy, "--at", "2026-11-20T06:00:30Z", "-o", "json")
         rows = json.loads(out)
         assert [(row["partition"], row["offset"], row["outcome"]) for row in rows] == [
-            (0, None, "no_record"),
+            (0, None, "all_older"),
             (1, 0, "found"),
-            (2, None, "no_record"),
+            (2, None, "empty_log"),
         ]
         assert rows[1]["timestamp_ms"] == T0_MS + 60_000
         assert list(rows[0]) == ["topic", "partition", "offset", "timestamp_ms", "leader_epoch", "outcome", "error"]

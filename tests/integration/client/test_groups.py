@@ -56,7 +56,7 @@ def commit(client: OffsetsClient, group: str, offsets: dict[TopicPartition, int]
 
 
 def lag_of(client: OffsetsClient, group: str, topics: list[str] | None = None) -> GroupLag:
-    lag = client.group_lags([group], topics=topics).lookup(group)
+    lag = client.group_lags([group], topics=topics, both_ends=True).lookup(group)
     assert lag is not None
     return lag
 
@@ -179,13 +179,13 @@ class TestGroupsWithoutCommits:
         assert [each.status for each in lag.partitions] == [LagStatus.NO_COMMIT] * 2
         assert (lag.unknown, lag.total) == (False, 20)
 
-    def test_a_group_that_never_committed_is_no_zero_without_named_topics(
+    def test_a_group_that_never_committed_counts_what_its_members_read(
         self, client: OffsetsClient, flights: str, group: str, member: KafkaConsumer
     ) -> None:
+        """E18: partitions are those with commits, those assigned, and all others of their topics."""
         lag = lag_of(client, group)
-        assert (lag.unknown, lag.total) == (False, None)
-        assert lag.error is not None
-        assert lag.error.name == "NO_COMMIT"
+        assert [each.status for each in lag.partitions] == [LagStatus.NO_COMMIT] * 2
+        assert (lag.unknown, lag.total) == (False, 20)
 
     def test_named_topics_that_do_not_exist_are_refused(self, client: OffsetsClient) -> None:
         with pytest.raises(OffsetsError, match="topic no-such-topic: UNKNOWN_TOPIC_OR_PARTITION"):

@@ -67,8 +67,8 @@ class TestSpecs:
         listed = client.list_offsets(client.partitions_of([flights]), OffsetSpec.at(T0 + 3500))
         assert [(each.outcome, each.offset) for each in listed] == [
             (ListOutcome.FOUND, 4),
-            (ListOutcome.NO_RECORD, None),
-            (ListOutcome.NO_RECORD, None),
+            (ListOutcome.ALL_OLDER, None),
+            (ListOutcome.EMPTY_LOG, None),
         ]
         assert [each.timestamp_ms for each in listed] == [T0 + 4000, None, None]
 

@@ -294,7 +294,7 @@ class TestRounds:
             assert [each.total for each in lags] == [1] * 50
             assert len(cluster.requests(FindCoordinatorRequest)) == 1
             assert len(cluster.requests(OffsetFetchRequest)) == 1
-            assert len(cluster.requests(ListOffsetsRequest)) == 2 * 3
+            assert len(cluster.requests(ListOffsetsRequest)) == 2 * 2, "ends and log starts"
             assert len(cluster.requests(MetadataRequest)) == 1
 
     def test_a_second_look_asks_metadata_alongside_and_no_coordinator(self, client_of: Ask) -> None:
@@ -307,7 +307,7 @@ class TestRounds:
             assert [each.total for each in client.group_lags(["g"])] == [1]
             assert len(cluster.requests(FindCoordinatorRequest)) == 0
             assert len(cluster.requests(MetadataRequest)) == 1
-            assert len(cluster.asked) == 5
+            assert len(cluster.asked) == 4
 
     def test_partitions_are_never_sent_twice(self, client_of: Ask) -> None:
         """E40"""

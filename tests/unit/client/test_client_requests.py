@@ -31,6 +31,7 @@ from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, Li
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
+READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
@@ -98,14 +99,19 @@ class TestLogExtents:
         error = named_error(29, "")
         starts = ListedOffsets([found(A0, 1), found(A1, 1)])
         stable = ListedOffsets([found(A0, 5), failed_listing(A1, OffsetSpec.LATEST, error)])
-        good, bad = join_extents(starts, ListedOffsets([found(A0, 7), found(A1, 7)]), stable)
+        ends = {READ_UNCOMMITTED: ListedOffsets([found(A0, 7), found(A1, 7)]), READ_COMMITTED: stable}
+        good, bad = join_extents(starts, ends)
         assert (good.log_start_offset, good.high_watermark, good.last_stable_offset) == (1, 7, 5)
         assert (bad.error, bad.high_watermark) == (error, None)
 
     def test_an_end_without_an_offset_is_an_error_and_never_none_alone(self) -> None:
         nothing = ListedOffsets([ListedOffset("a", 0, OffsetSpec.LATEST, ListOutcome.NO_RECORD)])
-        (extent,) = join_extents(ListedOffsets([found(A0, 1)]), nothing, nothing)
+        (extent,) = join_extents(ListedOffsets([found(A0, 1)]), {READ_COMMITTED: nothing})
         assert extent.error is not None
+
+    def test_an_end_that_nobody_asked_for_is_none(self) -> None:
+        (extent,) = join_extents(ListedOffsets([found(A0, 1)]), {READ_COMMITTED: ListedOffsets([found(A0, 5)])})
+        assert (extent.last_stable_offset, extent.high_watermark, extent.error) == (5, None, None)
 
 
 def found(key: TopicPartition, offset: int) -> ListedOffset:
@@ -169,7 +175,7 @@ class TestOffsetFetch:
             partition_index=0, committed_offset=-1, metadata="", error_code=0
         )
         response = over_the_wire(OffsetFetchResponse(topics=[topic_class(name="a", partitions=[partition])]), 5)
-        commit = parse_offset_fetch(["g"], [response])["g"].offsets.lookup("a", 0)
+        commit = parse_offset_fetch("g", response).offsets.lookup("a", 0)
         assert commit == CommittedOffset("a", 0)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent
+from airflow_kafka_offsets.offsets.groups import GroupDescription
 from airflow_kafka_offsets.offsets.lag import LagStatus, group_lag, partition_lag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.unit.offsets.builders import extent, extents
@@ -78,7 +79,7 @@ class TestGroupLag:
 
     def test_an_unknown_group_has_no_lag(self) -> None:
         """E19: a misspelt group is never zero behind."""
-        lag = group_lag(GroupOffsets("g"), extents(extent(0)), unknown=True)
+        lag = group_lag(GroupOffsets("g"), extents(extent(0)), description=GroupDescription("g"))
         assert lag.total is None
         assert [each.status for each in lag.partitions] == [LagStatus.UNKNOWN_GROUP]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
@@ -78,7 +76,7 @@ class TestCompleteness:
 
     def test_a_match_older_than_asked_is_no_idleness(self) -> None:
         """E37."""
-        older = replace(found(0, 1, T0 - 1), outcome=ListOutcome.OLDER_THAN_ASKED)
+        older = found(0, 1, T0 - 1)._replace(outcome=ListOutcome.OLDER_THAN_ASKED)
         with pytest.raises(OffsetsError, match="older than asked"):
             judge_completeness(listed(older), elapsed_ms=10**9, idle_after_ms=1)
 

@@ -66,7 +66,7 @@ class TestAtInstant:
 
     def test_a_match_older_than_asked_is_refused(self) -> None:
         """E37: not Apache Kafka's answer."""
-        older = replace(found(0, 40, T0 - 1), outcome=ListOutcome.OLDER_THAN_ASKED)
+        older = found(0, 40, T0 - 1)._replace(outcome=ListOutcome.OLDER_THAN_ASKED)
         with pytest.raises(OffsetsError, match="older than asked"):
             resolving.at_instant(extents(extent()), listed(older), COMMITTED)
 

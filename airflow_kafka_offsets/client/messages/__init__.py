@@ -1,0 +1,18 @@
+"""Messages that kafka-python 3.0 doesn't know, in its own schema language: ConsumerGroupDescribe (key 69, KIP-848)."""
+
+from __future__ import annotations
+
+from kafka.protocol.api_message import ApiMessage
+
+_HERE = __name__
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_HERE):
+    """Describe groups whose members are assigned by the coordinator."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_HERE):
+    """Such groups and their members."""
+
+
+__all__ = ["ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse"]

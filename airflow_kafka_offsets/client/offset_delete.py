@@ -1,0 +1,74 @@
+"""OffsetDelete (key 47, KIP-496): forget a group's commits on some partitions, asked of its coordinator.
+
+Kafka refuses it for topics that an active member subscribes to. Forgetting what isn't there is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka.protocol.consumer import OffsetDeleteRequest
+
+from airflow_kafka_offsets.client.coordinators import Coordinators
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.offset_commit import WrittenOffsets
+from airflow_kafka_offsets.client.offset_fetch import passing_error
+from airflow_kafka_offsets.client.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, GroupOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+
+def offset_delete_request(group: str, partitions: Collection[TopicPartition], version: int) -> Any:
+    """A request for one group."""
+    topic_class = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    partition_class = topic_class.OffsetDeleteRequestPartition
+    return OffsetDeleteRequest[version](
+        group_id=group,
+        topics=[
+            topic_class(name=topic, partitions=[partition_class(partition_index=each.partition) for each in pieces])
+            for topic, pieces in by_topic(partitions).items()
+        ],
+    )
+
+
+def parse_offset_delete(partitions: Collection[TopicPartition], response: Any) -> WrittenOffsets:
+    """What became of each partition: no offset and no error, or the error. One of the group is each partition's."""
+    error = response_error(response.error_code)
+    if error is not None:
+        return _failed(partitions, error)
+    return WrittenOffsets(
+        CommittedOffset(topic.name, each.partition_index, error=response_error(each.error_code))
+        for topic in response.topics
+        for each in topic.partitions
+    )
+
+
+def _failed(partitions: Collection[TopicPartition], error: ResponseError) -> WrittenOffsets:
+    return WrittenOffsets(CommittedOffset(*each, error=error) for each in partitions)
+
+
+async def send_delete(
+    transport: Transport,
+    coordinators: Coordinators,
+    group: str,
+    partitions: Collection[TopicPartition],
+    deadline: Deadline,
+) -> WrittenOffsets:
+    """Ask the group's coordinator. Asking twice does no harm."""
+
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
+        version = await transport.version(node, OffsetDeleteRequest, attempt)
+        response = await transport.send(node, offset_delete_request(group, partitions, version), attempt)
+        return {group: parse_offset_delete(partitions, response)}
+
+    def passing(written: WrittenOffsets) -> ResponseError | None:
+        return passing_error(GroupOffsets(group, written))
+
+    question = Question(ask, passing, lambda _, error: _failed(partitions, error))
+    results = await FanOut(transport, coordinators, question, deadline).run([group])
+    return results[group]

@@ -1,0 +1,69 @@
+"""ListOffsets version 0: the start offset of each log segment and the log's end, newest first, asked of the leaders.
+
+The first version of the request answers another question than all later ones: not which record, but which segments
+were written before a moment, at most ``max_num_offsets`` of them. Brokers speak it until Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.leaders import Leaders
+from airflow_kafka_offsets.client.list_offsets import wire_timestamp
+from airflow_kafka_offsets.client.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.client.transport import Transport
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.segments import SegmentOffsets, SegmentsOffsets
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
+
+
+def segment_offsets_request(partitions: Iterable[TopicPartition], before: OffsetSpec, max_offsets: int) -> Any:
+    """A request for one leader."""
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    partition_class = topic_class.ListOffsetsPartition
+    asked = {"timestamp": wire_timestamp(before), "max_num_offsets": max_offsets}
+    return ListOffsetsRequest[0](
+        topics=[
+            topic_class(
+                name=topic,
+                partitions=[partition_class(partition_index=each.partition, **asked) for each in pieces],
+            )
+            for topic, pieces in by_topic(partitions).items()
+        ]
+    )
+
+
+def parse_segment_offsets(response: Any) -> dict[TopicPartition, SegmentOffsets]:
+    """The answers of one leader."""
+    return {
+        TopicPartition(topic.name, each.partition_index): SegmentOffsets(
+            topic.name, each.partition_index, tuple(each.old_style_offsets), response_error(each.error_code)
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+async def fetch_segment_offsets(
+    transport: Transport,
+    leaders: Leaders,
+    partitions: Iterable[TopicPartition],
+    before: OffsetSpec,
+    max_offsets: int,
+    deadline: Deadline,
+) -> SegmentsOffsets:
+    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+    request = LeaderRequest(
+        ListOffsetsRequest,
+        build=lambda pieces, _, __: segment_offsets_request(pieces, before, max_offsets),
+        parse=parse_segment_offsets,
+        failed=lambda piece, error: SegmentOffsets(*piece, error=error),
+        at_most=0,
+    )
+    return SegmentsOffsets(await ask_leaders(transport, leaders, request, partitions, deadline))

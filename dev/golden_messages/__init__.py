@@ -1,0 +1,15 @@
+"""The messages of the golden frames (:mod:`dev.golden_frames`): what each says, in the words of Kafka's schemas.
+
+A message is written once, with its fields of all versions; each version takes the fields that it knows. Where two
+ranges of versions need different messages (one group or several, names or ids), both are here with their range.
+"""
+
+from __future__ import annotations
+
+from dev.golden_messages.groups import GROUP_MESSAGES
+from dev.golden_messages.message import Fields, Message
+from dev.golden_messages.topics import TOPIC_MESSAGES
+
+MESSAGES: tuple[Message, ...] = (*TOPIC_MESSAGES, *GROUP_MESSAGES)
+
+__all__ = ["MESSAGES", "Fields", "Message"]

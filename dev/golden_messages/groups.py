@@ -1,0 +1,353 @@
+"""Messages about groups: their offsets, their coordinators, their members, and which there are."""
+
+from __future__ import annotations
+
+from dev.golden_messages.message import FLIGHTS_ID, NO_OPERATIONS, NOON_MS, WEATHER_ID, WORDS, Fields, request, response
+
+SUBSCRIPTION = "AAEAAAACAAdmbGlnaHRzAAd3ZWF0aGVy/////wAAAAA="
+"""What a classic consumer of flights and weather says of itself (ConsumerProtocolSubscription v1, base64)."""
+ASSIGNMENT = "AAEAAAABAAdmbGlnaHRzAAAAAgAAAAAAAAAC/////w=="
+"""Partitions 0 and 2 of flights (ConsumerProtocolAssignment v1, base64)."""
+
+
+def _fetch_group(group: str, topics: list[Fields] | None, member: str | None = None, epoch: int = -1) -> Fields:
+    return {"groupId": group, "memberId": member, "memberEpoch": epoch, "topics": topics}
+
+
+FETCHED_TOPICS: list[Fields] = [
+    {"name": "flights", "topicId": FLIGHTS_ID, "partitionIndexes": [0, 2]},
+    {"name": "weather", "topicId": WEATHER_ID, "partitionIndexes": [1]},
+]
+
+
+def _fetched(index: int, offset: int, epoch: int, metadata: str | None, error: int) -> Fields:
+    return {
+        "partitionIndex": index,
+        "committedOffset": offset,
+        "committedLeaderEpoch": epoch,
+        "metadata": metadata,
+        "errorCode": error,
+    }
+
+
+FETCHED: list[Fields] = [
+    {
+        "name": "flights",
+        "topicId": FLIGHTS_ID,
+        "partitions": [_fetched(0, 42, 7, WORDS, 0), _fetched(1, 0, -1, None, 0), _fetched(2, -1, -1, "", 0)],
+    },
+    {"name": "weather", "topicId": WEATHER_ID, "partitions": [_fetched(1, -1, -1, "", 3)]},
+]
+UNSTABLE: list[Fields] = [{"name": "flights", "topicId": FLIGHTS_ID, "partitions": [_fetched(0, -1, -1, "", 88)]}]
+
+OFFSET_FETCH = (
+    request(
+        "OffsetFetch",
+        "some partitions of one group",
+        {"groupId": "g", "topics": FETCHED_TOPICS, "requireStable": True},
+        until=7,
+    ),
+    request(
+        "OffsetFetch",
+        "all that one group committed",
+        {"groupId": "g", "topics": None, "requireStable": True},
+        since=2,
+        until=7,
+    ),
+    request(
+        "OffsetFetch",
+        "some of one group, all of another",
+        {"groups": [_fetch_group("g", FETCHED_TOPICS), _fetch_group("h", None)], "requireStable": True},
+        since=8,
+    ),
+    request(
+        "OffsetFetch",
+        "a member, unstable offsets too",
+        {"groups": [_fetch_group("g", FETCHED_TOPICS, "member-1", 5)], "requireStable": False},
+        since=9,
+    ),
+    response(
+        "OffsetFetch",
+        "commits, none, and an error",
+        {"throttleTimeMs": 100, "topics": FETCHED, "errorCode": 0},
+        until=7,
+    ),
+    response("OffsetFetch", "a group in error", {"throttleTimeMs": 0, "topics": [], "errorCode": 16}, since=2, until=7),
+    response(
+        "OffsetFetch", "an unstable offset", {"throttleTimeMs": 0, "topics": UNSTABLE, "errorCode": 0}, since=7, until=7
+    ),
+    response(
+        "OffsetFetch",
+        "groups with commits, in error, unstable, without commits",
+        {
+            "throttleTimeMs": 100,
+            "groups": [
+                {"groupId": "g", "topics": FETCHED, "errorCode": 0},
+                {"groupId": "h", "topics": [], "errorCode": 16},
+                {"groupId": "i", "topics": UNSTABLE, "errorCode": 0},
+                {"groupId": "j", "topics": [], "errorCode": 0},
+            ],
+        },
+        since=8,
+    ),
+)
+
+
+def _commit(index: int, offset: int, epoch: int, metadata: str | None, timestamp: int = -1) -> Fields:
+    return {
+        "partitionIndex": index,
+        "committedOffset": offset,
+        "committedLeaderEpoch": epoch,
+        "commitTimestamp": timestamp,
+        "committedMetadata": metadata,
+    }
+
+
+OFFSET_COMMIT = (
+    request(
+        "OffsetCommit",
+        "an administrator",
+        {
+            "groupId": "g",
+            "generationIdOrMemberEpoch": -1,
+            "memberId": "",
+            "groupInstanceId": None,
+            "retentionTimeMs": -1,
+            "topics": [
+                {
+                    "name": "flights",
+                    "topicId": FLIGHTS_ID,
+                    "partitions": [_commit(0, 42, 7, WORDS), _commit(2, 0, -1, "")],
+                },
+                {"name": "weather", "topicId": WEATHER_ID, "partitions": [_commit(1, 2**40, -1, "")]},
+            ],
+        },
+    ),
+    request(
+        "OffsetCommit",
+        "a static member, without metadata",
+        {
+            "groupId": "g",
+            "generationIdOrMemberEpoch": 5,
+            "memberId": "member-1",
+            "groupInstanceId": "instance-1",
+            "retentionTimeMs": 86400000,
+            "topics": [{"name": "flights", "topicId": FLIGHTS_ID, "partitions": [_commit(0, 42, 7, None, NOON_MS)]}],
+        },
+    ),
+    response(
+        "OffsetCommit",
+        "written, and errors",
+        {
+            "throttleTimeMs": 100,
+            "topics": [
+                {
+                    "name": "flights",
+                    "topicId": FLIGHTS_ID,
+                    "partitions": [{"partitionIndex": 0, "errorCode": 0}, {"partitionIndex": 2, "errorCode": 25}],
+                },
+                {"name": "weather", "topicId": WEATHER_ID, "partitions": [{"partitionIndex": 1, "errorCode": 29}]},
+            ],
+        },
+    ),
+)
+
+OFFSET_DELETE = (
+    request(
+        "OffsetDelete",
+        "some partitions",
+        {
+            "groupId": "g",
+            "topics": [
+                {"name": "flights", "partitions": [{"partitionIndex": 0}, {"partitionIndex": 2}]},
+                {"name": "weather", "partitions": [{"partitionIndex": 1}]},
+            ],
+        },
+    ),
+    response(
+        "OffsetDelete",
+        "deleted, and errors",
+        {
+            "errorCode": 0,
+            "throttleTimeMs": 100,
+            "topics": [
+                {
+                    "name": "flights",
+                    "partitions": [{"partitionIndex": 0, "errorCode": 0}, {"partitionIndex": 2, "errorCode": 86}],
+                },
+                {"name": "weather", "partitions": [{"partitionIndex": 1, "errorCode": 3}]},
+            ],
+        },
+    ),
+    response("OffsetDelete", "a group in error", {"errorCode": 68, "throttleTimeMs": 0, "topics": []}),
+)
+
+
+def _coordinator(key: str, node: int, host: str, port: int, error: int, message: str | None) -> Fields:
+    """A coordinator of one key; before version 4 the answer is one, and says no key."""
+    return {"key": key, "nodeId": node, "host": host, "port": port, "errorCode": error, "errorMessage": message}
+
+
+COORDINATOR = _coordinator("g", 3, "kafka-3.example", 9092, 0, None)
+NO_COORDINATOR = _coordinator("h", -1, "", -1, 15, "The coordinator is not available.")
+
+FIND_COORDINATOR = (
+    request("FindCoordinator", "of a group", {"key": "g", "keyType": 0}, until=3),
+    request("FindCoordinator", "of a transaction", {"key": "t", "keyType": 1}, since=1, until=3),
+    request("FindCoordinator", "of two groups", {"keyType": 0, "coordinatorKeys": ["g", "h"]}, since=4),
+    response("FindCoordinator", "found", {"throttleTimeMs": 100, **COORDINATOR}, until=3),
+    response("FindCoordinator", "not available", {"throttleTimeMs": 0, **NO_COORDINATOR}, until=3),
+    response(
+        "FindCoordinator",
+        "found, and not available",
+        {"throttleTimeMs": 100, "coordinators": [COORDINATOR, NO_COORDINATOR]},
+        since=4,
+    ),
+)
+
+
+def _described_group(group: str, state: str, members: list[Fields], error: int = 0, why: str | None = None) -> Fields:
+    return {
+        "errorCode": error,
+        "errorMessage": why,
+        "groupId": group,
+        "groupState": state,
+        "protocolType": "consumer" if members else "",
+        "protocolData": "range" if members else "",
+        "members": members,
+        "authorizedOperations": NO_OPERATIONS if error else 0b1_0100_1000,
+    }
+
+
+def _classic_member(number: int, instance: str | None, metadata: str, assignment: str) -> Fields:
+    return {
+        "memberId": f"member-{number}",
+        "groupInstanceId": instance,
+        "clientId": "reader-ü",
+        "clientHost": f"/192.0.2.{number}",
+        "memberMetadata": metadata,
+        "memberAssignment": assignment,
+    }
+
+
+DESCRIBE_GROUPS = (
+    request("DescribeGroups", "two groups", {"groups": ["g", "h"], "includeAuthorizedOperations": True}),
+    response(
+        "DescribeGroups",
+        "a group with members, an empty one, one in error",
+        {
+            "throttleTimeMs": 100,
+            "groups": [
+                _described_group(
+                    "g",
+                    "Stable",
+                    [
+                        _classic_member(1, "instance-1", SUBSCRIPTION, ASSIGNMENT),
+                        _classic_member(2, None, SUBSCRIPTION, ""),
+                    ],
+                ),
+                _described_group("h", "Empty", []),
+                _described_group("i", "Dead", [], 69, "Group i not found."),
+            ],
+        },
+    ),
+)
+
+
+def _consumer_member(number: int, regex: str | None, assigned: list[Fields], target: list[Fields]) -> Fields:
+    static = number == 1
+    return {
+        "memberId": f"member-{number}",
+        "instanceId": "instance-1" if static else None,
+        "rackId": "rack-1" if static else None,
+        "memberEpoch": 5,
+        "clientId": "reader-ü",
+        "clientHost": f"/192.0.2.{number}",
+        "subscribedTopicNames": [] if regex else ["flights", "weather"],
+        "subscribedTopicRegex": regex,
+        "assignment": {"topicPartitions": assigned},
+        "targetAssignment": {"topicPartitions": target},
+        "memberType": 1,
+    }
+
+
+ASSIGNED_FLIGHTS = {"topicId": FLIGHTS_ID, "topicName": "flights", "partitions": [0, 2]}
+ASSIGNED_WEATHER = {"topicId": WEATHER_ID, "topicName": "weather", "partitions": [1]}
+
+
+def _consumer_group(group: str, state: str, members: list[Fields], error: int = 0, why: str | None = None) -> Fields:
+    return {
+        "errorCode": error,
+        "errorMessage": why,
+        "groupId": group,
+        "groupState": state,
+        "groupEpoch": 6 if members else 0,
+        "assignmentEpoch": 5 if members else 0,
+        "assignorName": "uniform" if members else "",
+        "members": members,
+        "authorizedOperations": NO_OPERATIONS,
+    }
+
+
+CONSUMER_GROUP_DESCRIBE = (
+    request("ConsumerGroupDescribe", "two groups", {"groupIds": ["g", "h"], "includeAuthorizedOperations": False}),
+    response(
+        "ConsumerGroupDescribe",
+        "a reconciling group, and an unknown one",
+        {
+            "throttleTimeMs": 100,
+            "groups": [
+                _consumer_group(
+                    "g",
+                    "Reconciling",
+                    [
+                        _consumer_member(1, None, [ASSIGNED_FLIGHTS, ASSIGNED_WEATHER], [ASSIGNED_FLIGHTS]),
+                        _consumer_member(2, "wea.*", [], [ASSIGNED_WEATHER]),
+                    ],
+                ),
+                _consumer_group("h", "Dead", [], 69, "Group h not found."),
+            ],
+        },
+    ),
+)
+
+
+def _listed_group(group: str, protocol: str, state: str, kind: str) -> Fields:
+    return {"groupId": group, "protocolType": protocol, "groupState": state, "groupType": kind}
+
+
+LIST_GROUPS = (
+    request("ListGroups", "all groups", {"statesFilter": [], "typesFilter": []}),
+    request(
+        "ListGroups",
+        "some states and types",
+        {"statesFilter": ["Stable", "Empty"], "typesFilter": ["classic", "consumer"]},
+        since=4,
+    ),
+    response(
+        "ListGroups",
+        "groups of all kinds",
+        {
+            "throttleTimeMs": 100,
+            "errorCode": 0,
+            "groups": [
+                _listed_group("g", "consumer", "Stable", "classic"),
+                _listed_group("gruppe-ü", "consumer", "Reconciling", "consumer"),
+                _listed_group("commits-only", "", "Empty", "classic"),
+                _listed_group("connect-cluster", "connect", "Stable", "classic"),
+                _listed_group("s", "share", "Stable", "share"),
+            ],
+        },
+    ),
+    response("ListGroups", "a coordinator that still loads", {"throttleTimeMs": 0, "errorCode": 14, "groups": []}),
+)
+
+GROUP_MESSAGES = (
+    *OFFSET_FETCH,
+    *OFFSET_COMMIT,
+    *OFFSET_DELETE,
+    *FIND_COORDINATOR,
+    *DESCRIBE_GROUPS,
+    *CONSUMER_GROUP_DESCRIBE,
+    *LIST_GROUPS,
+)
