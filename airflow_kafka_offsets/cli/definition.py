@@ -28,13 +28,16 @@ def partition_numbers(text: str) -> list[int]:
     return sorted(numbers)
 
 
+_PARTITIONS = Arg(("--partitions",), help="Only these, for example 0,2-5", type=partition_numbers)
+
+
 def get_cli_commands() -> list[CLICommand]:
     """What Airflow adds to its commands."""
     return [
         GroupCommand(
             name="kafka-offsets",
-            help="List Kafka offsets and lag, and look into ledgers",
-            subcommands=(_LIST, _LAG, _LEDGER_GROUP),
+            help="List Kafka offsets and lag, reset groups, and look into ledgers",
+            subcommands=(_LIST, _LAG, _RESET, _LEDGER_GROUP),
         )
     ]
 
@@ -51,7 +54,7 @@ _LIST = ActionCommand(
             "with a zone: the first record at or after it",
             default="latest",
         ),
-        Arg(("--partitions",), help="Only these, for example 0,2-5", type=partition_numbers),
+        _PARTITIONS,
         _ISOLATION,
         _CONN_ID,
         ARG_OUTPUT,
@@ -65,6 +68,27 @@ _LAG = ActionCommand(
         Arg(("groups",), help="Group ids", nargs="*", metavar="GROUP"),
         Arg(("--all-groups",), help="Every group of the cluster", action="store_true"),
         Arg(("--topics",), help="Judge these topics alone", nargs="+", metavar="TOPIC"),
+        _ISOLATION,
+        _CONN_ID,
+        ARG_OUTPUT,
+    ),
+)
+_RESET = ActionCommand(
+    name="reset",
+    help="Show where a group's commits would go, and write them with --execute",
+    func=lazy_load_command("airflow_kafka_offsets.cli.reset.reset"),
+    args=(
+        Arg(("group",), help="Group id"),
+        Arg(("--topics",), help="These topics; default: all that the group has commits on", nargs="+", metavar="TOPIC"),
+        _PARTITIONS,
+        Arg(("--to",), help="earliest, latest, or an instant in ISO-8601 with a zone: the first record at or after it"),
+        Arg(("--to-offset",), help="This offset on every partition", type=int, metavar="OFFSET"),
+        Arg(("--shift-by",), help="So many offsets on; negative goes back", type=int, metavar="COUNT"),
+        Arg(("--to-snapshot",), help="A snapshot of a pipeline's ledger, by its number", metavar="PIPELINE:NUMBER"),
+        Arg(("--forget",), help="Forget the commits", action="store_true"),
+        Arg(("--execute",), help="Write it; without this nothing is changed", action="store_true"),
+        Arg(("--new-group",), help="Create the group when there is none of that name", action="store_true"),
+        _LEDGER,
         _ISOLATION,
         _CONN_ID,
         ARG_OUTPUT,

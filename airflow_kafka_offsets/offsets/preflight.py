@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.snapshots import TopicFacts
+from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 
@@ -44,26 +44,27 @@ class LostRange:
         )
 
 
-def check_topics(manifest: Manifest, cluster_id: str, topics: Mapping[str, TopicFacts]) -> None:
-    """Refuse a window whose topics aren't the ones that were pinned.
+def check_topics(pinned: Manifest | OffsetSnapshot, cluster_id: str, topics: Mapping[str, TopicFacts]) -> None:
+    """Refuse a window or snapshot whose topics aren't the ones that were pinned.
 
     :param cluster_id: the cluster that the connection reaches now.
     :param topics: what it says of the topics now; a missing topic is absent.
     :raises TopicChangedError: another cluster, a topic that is missing, or one that was re-created (S16).
     """
-    if cluster_id != manifest.cluster_id:
+    what = f"window {pinned.window}" if isinstance(pinned, Manifest) else f"the snapshot at {pinned.as_of}"
+    if cluster_id != pinned.cluster_id:
         raise TopicChangedError(
-            f"Window {manifest.window} was resolved on cluster {manifest.cluster_id}, but the connection reaches "
-            f"{cluster_id}. Nothing was read."
+            f"{what[0].upper()}{what[1:]} was resolved on cluster {pinned.cluster_id}, but the connection reaches "
+            f"{cluster_id}. Nothing was done."
         )
-    for topic, pinned in sorted(manifest.topics.items()):
+    for topic, facts in sorted(pinned.topics.items()):
         current = topics.get(topic)
         if current is None:
-            raise TopicChangedError(f"Topic {topic} of window {manifest.window} no longer exists. Nothing was read.")
-        if None not in (pinned.topic_id, current.topic_id) and pinned.topic_id != current.topic_id:
+            raise TopicChangedError(f"Topic {topic} of {what} no longer exists. Nothing was done.")
+        if None not in (facts.topic_id, current.topic_id) and facts.topic_id != current.topic_id:
             raise TopicChangedError(
-                f"Topic {topic} was re-created since window {manifest.window} was resolved (id {pinned.topic_id}, now "
-                f"{current.topic_id}): the same offsets hold other records. Nothing was read."
+                f"Topic {topic} was re-created since {what} was resolved (id {facts.topic_id}, now "
+                f"{current.topic_id}): the same offsets hold other records. Nothing was done."
             )
 
 

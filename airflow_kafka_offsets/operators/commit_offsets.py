@@ -64,7 +64,9 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
             ahead = self._ahead(client, manifest)
-            client.commit_offsets(self.group, CommittedOffsets(ahead)).raise_for_errors()
+            # Brokers that know topic ids make sure themselves that the topics are still the ones that were loaded.
+            topic_ids = {topic: each.topic_id for topic, each in manifest.topics.items() if each.topic_id is not None}
+            client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
         kept = len(manifest.ranges) - len(ahead)
         self.log.info("Group %s: committed %s partitions, %s stood further already", self.group, len(ahead), kept)
         return {"group": self.group, "committed": len(ahead), "kept": kept}

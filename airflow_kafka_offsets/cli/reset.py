@@ -1,0 +1,82 @@
+"""``airflow kafka-offsets reset``: where a group's commits would go, and with ``--execute``, where they went."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from airflow_kafka_offsets.cli.printing import Row, command, print_rows
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.offsets.resets import ResetPlan, ResetStep
+from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.resetter import Destination, Resetter
+
+
+@command
+def reset(args: Any) -> int:
+    """A row a partition, and a line on stderr that says what was done."""
+    destination = Destination(
+        spec=None if args.to is None else OffsetSpec.parse(args.to),
+        shift_by=args.shift_by,
+        offset=args.to_offset,
+        snapshot=None if args.to_snapshot is None else _snapshot(args.ledger, args.to_snapshot),
+        nothing=args.forget,
+    )
+    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
+        resetter = Resetter(
+            client,
+            args.group,
+            topics=args.topics,
+            numbers=args.partitions,
+            isolation_level=IsolationLevel.of(args.isolation),
+        )
+        plan = resetter.plan(destination)
+        print_rows([_row(each) for each in plan], args.output)
+        if args.execute:
+            resetter.execute(plan, new_group=args.new_group)
+            _say(f"Group {args.group}: {len(plan)} partitions written.")
+        else:
+            _say(_dry_run(resetter, plan))
+    return 1 if len(plan.errors()) else 0
+
+
+def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
+    described = resetter.describe()
+    if described.members:
+        return f"Nothing was changed. The group has {len(described.members)} active members now: stop them first."
+    if len(plan.errors()):
+        return "Nothing was changed, nor would it be: some partitions are in error."
+    if described.is_unknown:
+        return "Nothing was changed. There is no such group: --execute --new-group would create it."
+    return "Nothing was changed: add --execute to write this."
+
+
+def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
+    pipeline, colon, number = name.rpartition(":")
+    if not colon or not number.isdecimal():
+        raise ConfigurationError(f"--to-snapshot is PIPELINE:NUMBER, not {name!r}.")
+    ledger = open_ledger(ledger_root, pipeline)
+    if not ledger.exists():
+        raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
+    return ledger.snapshots.read(int(number))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _row(step: ResetStep) -> Row:
+    moved = None if None in (step.committed_offset, step.new_offset) else step.new_offset - step.committed_offset  # type: ignore[operator]
+    return {
+        "topic": step.topic,
+        "partition": step.partition,
+        "committed_offset": step.committed_offset,
+        "new_offset": step.new_offset,
+        "moves_by": moved,
+        "leader_epoch": step.leader_epoch,
+        "remark": step.remark or None,
+        "error": None if step.error is None else str(step.error),
+    }

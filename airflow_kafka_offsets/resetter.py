@@ -1,0 +1,149 @@
+"""The resetter: plans where a group's commits are to go, and writes them when asked to. Below the Airflow classes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, OffsetsError, ResponseError, shorten
+from airflow_kafka_offsets.offsets.groups import GroupDescription
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.preflight import check_topics
+from airflow_kafka_offsets.offsets.resets import (
+    Aim,
+    ByShift,
+    ResetPlan,
+    ToListed,
+    ToNothing,
+    ToOffsets,
+    ToSnapshot,
+    plan_reset,
+)
+from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where to: just one of these.
+
+    :param spec: earliest, latest, or the first record at or after an instant.
+    :param shift_by: so many offsets on from the commit; negative goes back.
+    :param offset: this offset on every partition.
+    :param snapshot: a stored snapshot.
+    :param nothing: forget the commits.
+    """
+
+    spec: OffsetSpec | None = None
+    shift_by: int | None = None
+    offset: int | None = None
+    snapshot: OffsetSnapshot | None = None
+    nothing: bool = False
+
+    def __post_init__(self) -> None:
+        given = [each for each in (self.spec, self.shift_by, self.offset, self.snapshot) if each is not None]
+        if len(given) + self.nothing != 1:
+            raise ConfigurationError("Say where the group is to go: just one of the ways to say it.")
+
+
+class Resetter:
+    """Resets one group.
+
+    :param client: the cluster to ask.
+    :param group: group id.
+    :param topics: which topics; None for those of the snapshot, or else all that the group has commits on.
+    :param numbers: which partitions of them; None for all.
+    :param isolation_level: which end ``latest`` is.
+    """
+
+    def __init__(
+        self,
+        client: OffsetsClient,
+        group: str,
+        *,
+        topics: Sequence[str] | None = None,
+        numbers: Collection[int] | None = None,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._topics = topics
+        self._numbers = numbers
+        self._isolation_level = isolation_level
+
+    def plan(self, destination: Destination) -> ResetPlan:
+        """What would be done; nothing is.
+
+        :raises OffsetsError: when a topic or the group's commits can't be asked for.
+        :raises TopicChangedError: when a snapshot is of another cluster or topic.
+        :raises ConfigurationError: when there is no partition to reset.
+        """
+        partitions = self._partitions(destination.snapshot)
+        commits = self._client.committed_offsets({self._group: partitions}).lookup(self._group)
+        assert commits is not None, "every group has an element"
+        if commits.error is not None:
+            raise OffsetsError("Fetching committed offsets", [(f"group {self._group}", commits.error)])
+        extents = self._client.log_extents(partitions)
+        return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions))
+
+    def _partitions(self, snapshot: OffsetSnapshot | None) -> list[TopicPartition]:
+        if self._topics is not None or snapshot is not None:
+            partitions = self._client.partitions_of(self._topics or sorted(snapshot.topics if snapshot else ()))
+        else:
+            found = self._client.committed_offsets({self._group: None}).raise_for_errors().lookup(self._group)
+            partitions = [] if found is None else found.offsets.partitions()
+        chosen = [each for each in partitions if self._numbers is None or each.partition in self._numbers]
+        if not chosen:
+            raise ConfigurationError(f"There is nothing to reset for group {self._group}: name topics that exist.")
+        return chosen
+
+    def _aim(self, destination: Destination, partitions: list[TopicPartition]) -> Aim:
+        if destination.spec is not None:
+            listed = self._client.list_offsets(partitions, destination.spec, isolation_level=self._isolation_level)
+            return ToListed(listed, self._isolation_level)
+        if destination.shift_by is not None:
+            return ByShift(destination.shift_by)
+        if destination.offset is not None:
+            return ToOffsets(dict.fromkeys(partitions, destination.offset))
+        if destination.snapshot is not None:
+            return self._to_snapshot(destination.snapshot)
+        return ToNothing()
+
+    def _to_snapshot(self, snapshot: OffsetSnapshot) -> ToSnapshot:
+        check_topics(snapshot, self._client.cluster_id(), self._client.topic_facts(sorted(snapshot.topics)))
+        return ToSnapshot({key: each.offset for key, each in snapshot.boundaries.items()})
+
+    def execute(self, plan: ResetPlan, *, new_group: bool = False) -> None:
+        """Write a plan.
+
+        :param new_group: create the group when there is none of that name.
+        :raises OffsetsError: when the plan has an error (nothing is written then), or Kafka refuses a partition.
+        :raises CommitRefusedError: when the group has active members, with their names.
+        """
+        plan.raise_for_errors()
+        self._refuse(new_group)
+        commits, forgotten = plan.commits(), plan.forgotten()
+        if len(commits):
+            self._client.commit_offsets(self._group, commits).raise_for_errors()
+        if forgotten:
+            self._client.delete_offsets(self._group, forgotten).raise_for_errors()
+
+    def describe(self) -> GroupDescription:
+        """The group as it is now.
+
+        :raises OffsetsError: when it can't be described.
+        """
+        (described,) = self._client.describe_groups([self._group]).raise_for_errors()
+        return described
+
+    def _refuse(self, new_group: bool) -> None:
+        described = self.describe()
+        if described.members:
+            raise CommitRefusedError(
+                f"Group {self._group} has {len(described.members)} active members, who own its commits: "
+                f"{shorten(map(str, described.members))}. Stop them, wait until the group is empty, and try again."
+            )
+        if described.is_unknown and not new_group:
+            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group: misspelt, or new (--new-group)?")
+            raise OffsetsError("Resetting offsets", [(f"group {self._group}", error)])

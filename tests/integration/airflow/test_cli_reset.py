@@ -1,0 +1,190 @@
+"""``airflow kafka-offsets reset``: a plan first, and the group moved only when told to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Resolve, Run, at, recreate
+from tests.integration.conftest import MakeTopic, Produce
+
+T0_MS = 1_795_154_400_000
+"""2026-11-20T06:00:00Z."""
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[OffsetsClient]:
+    with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as connected:
+        yield connected
+
+
+@pytest.fixture
+def flights(topic: MakeTopic, produce: Produce, client: OffsetsClient) -> str:
+    """Two partitions: ten records a second apart with the first two deleted, and one record."""
+    name = topic(partitions=2)
+    produce(name, 0, [(T0_MS + n * 1000, None, b"x") for n in range(10)])
+    produce(name, 1, [(T0_MS, None, b"x")])
+    client.delete_records({TopicPartition(name, 0): 2}).raise_for_errors()
+    return name
+
+
+@pytest.fixture
+def group(client: OffsetsClient, flights: str) -> str:
+    """A group without members that has read five records of partition 0, and none of partition 1."""
+    name = f"group-of-{flights}"
+    client.commit_offsets(name, CommittedOffsets([CommittedOffset(flights, 0, 5, 0)])).raise_for_errors()
+    return name
+
+
+@pytest.fixture
+def member(broker: Broker, flights: str, group: str) -> Iterator[KafkaConsumer]:
+    """A consumer that is an active member of the group."""
+    with closing(
+        KafkaConsumer(
+            flights,
+            group_id=group,
+            client_id="the-loader",
+            bootstrap_servers=broker.bootstrap_servers,
+            enable_auto_commit=False,
+        )
+    ) as consumer:
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=200, max_records=1)
+        yield consumer
+
+
+def stands_at(client: OffsetsClient, group: str) -> dict[int, int | None]:
+    """Where a group stands, by partition."""
+    (found,) = client.committed_offsets({group: None}).raise_for_errors()
+    return {each.partition: each.offset for each in found.offsets}
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    parsed: list[dict[str, Any]] = json.loads(out)
+    return parsed
+
+
+class TestDryRun:
+    def test_it_shows_where_each_partition_would_go_and_changes_nothing(
+        self, run: Run, client: OffsetsClient, flights: str, group: str
+    ) -> None:
+        code, out, err = run("reset", group, "--topics", flights, "--to", "earliest", "-o", "json")
+        assert code == 0
+        assert [(each["committed_offset"], each["new_offset"], each["moves_by"]) for each in rows(out)] == [
+            (5, 2, -3),
+            (None, 0, None),
+        ]
+        assert "Nothing was changed: add --execute" in err
+        assert stands_at(client, group) == {0: 5}
+
+    @pytest.mark.parametrize(
+        ("where", "offsets"),
+        [
+            (["--to", "latest"], [10, 1]),
+            (["--to", "2026-11-20T06:00:07Z"], [7, 1]),
+            (["--to-offset", "3", "--partitions", "0"], [3]),
+            (["--shift-by=-1", "--partitions", "0"], [4]),
+            (["--shift-by=-100", "--partitions", "0"], [2]),
+        ],
+        ids=["latest", "an instant", "an offset", "back", "back past the log start"],
+    )
+    def test_every_way_to_say_where(
+        self, run: Run, flights: str, group: str, where: list[str], offsets: list[int]
+    ) -> None:
+        _, out, _ = run("reset", group, "--topics", flights, *where, "-o", "json")
+        assert [each["new_offset"] for each in rows(out)] == offsets
+
+    def test_a_partition_that_cannot_go_there_is_in_error(self, run: Run, flights: str, group: str) -> None:
+        """E18: a partition without a commit has nothing to shift."""
+        code, out, err = run("reset", group, "--topics", flights, "--shift-by", "1", "-o", "json")
+        assert code == 1
+        assert [each["error"] is None for each in rows(out)] == [True, False]
+        assert "some partitions are in error" in err
+
+    @pytest.mark.parametrize("where", [[], ["--to", "latest", "--forget"]], ids=["nowhere", "two places"])
+    def test_where_is_said_just_once(self, run: Run, group: str, where: list[str]) -> None:
+        code, _, err = run("reset", group, *where)
+        assert code == 2
+        assert "just one of the ways" in err
+
+    def test_an_unknown_group_is_named_as_such(self, run: Run, flights: str) -> None:
+        """E19"""
+        _, _, err = run("reset", "misspelt", "--topics", flights, "--to", "latest")
+        assert "There is no such group" in err
+
+
+class TestExecute:
+    def test_it_moves_the_group_and_sends_the_epoch_of_the_new_offset(
+        self, run: Run, client: OffsetsClient, flights: str, group: str
+    ) -> None:
+        """E34"""
+        code, _, err = run("reset", group, "--topics", flights, "--to", "2026-11-20T06:00:07Z", "--execute")
+        assert code == 0
+        assert "2 partitions written" in err
+        assert stands_at(client, group) == {0: 7, 1: 1}
+        (found,) = client.committed_offsets({group: None})
+        assert [each.metadata for each in found.offsets] == ["reset", "reset"]
+
+    def test_all_topics_of_the_group_are_the_default(self, run: Run, client: OffsetsClient, group: str) -> None:
+        run("reset", group, "--to", "earliest", "--execute")
+        assert stands_at(client, group) == {0: 2}
+
+    def test_commits_are_forgotten(self, run: Run, client: OffsetsClient, group: str) -> None:
+        code, _, _ = run("reset", group, "--forget", "--execute")
+        assert code == 0
+        assert stands_at(client, group) == {}
+
+    def test_a_snapshot_of_a_ledger_is_gone_back_to(
+        self, run: Run, client: OffsetsClient, resolve: Resolve, flights: str, group: str
+    ) -> None:
+        resolve(flights, at(3), at(7))
+        code, _, err = run("reset", group, "--to-snapshot", "loads:2", "--execute")
+        assert (code, stands_at(client, group)) == (0, {0: 7, 1: 1}), err
+
+    def test_an_active_group_is_refused_with_its_members_named(
+        self, run: Run, client: OffsetsClient, flights: str, group: str, member: KafkaConsumer
+    ) -> None:
+        _, _, err = run("reset", group, "--to", "earliest")
+        assert "1 active members now" in err
+        code, _, err = run("reset", group, "--to", "earliest", "--execute")
+        assert code == 1
+        assert f"the-loader at 127.0.0.1 reading {flights}-0, {flights}-1" in err
+        assert stands_at(client, group) == {0: 5}
+
+    def test_an_unknown_group_is_made_only_on_request(self, run: Run, client: OffsetsClient, flights: str) -> None:
+        """E19"""
+        name = f"new-{flights}"
+        arguments = ("reset", name, "--topics", flights, "--to", "latest", "--execute")
+        code, _, err = run(*arguments)
+        assert code == 1
+        assert "no such group" in err
+        code, _, _ = run(*arguments, "--new-group")
+        assert (code, stands_at(client, name)) == (0, {0: 10, 1: 1})
+
+    def test_a_plan_with_an_error_is_not_carried_out_at_all(
+        self, run: Run, client: OffsetsClient, flights: str, group: str
+    ) -> None:
+        code, _, err = run("reset", group, "--topics", flights, "--to-offset", "5", "--execute")
+        assert code == 1
+        assert "OFFSET_OUT_OF_RANGE" in err
+        assert stands_at(client, group) == {0: 5}
+
+    def test_a_snapshot_of_a_topic_that_was_re_created_since_is_refused(
+        self, run: Run, resolve: Resolve, admin: KafkaAdminClient, ten: str
+    ) -> None:
+        """E24"""
+        resolve(ten, at(0), at(5))
+        recreate(admin, ten)
+        code, _, err = run("reset", "any", "--to-snapshot", "loads:2")
+        assert code == 1
+        assert f"Topic {ten} was re-created since the snapshot at 2026-11-20T06:00:05" in err
