@@ -6,40 +6,30 @@ ends with this one, however this one ends: on leaving the ``with`` block, at exi
     with Broker() as broker:
         KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-What the server is told is in :mod:`dev.kafka_properties`; waiting and running is here.
+What the server is told is in :mod:`dev.kafka_properties`; several that form one cluster are in :mod:`dev.cluster`.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
-import re
+import dataclasses
 import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from dev import LOCAL, kafka_program, raw_client
+from dev.certificates import Certificates, make_certificates
+from dev.fault_proxy import FaultProxy
+from dev.java_server import JavaServer
+from dev.kafka_program import ToolError
+from dev.kafka_properties import Node, Ports, Security, format_arguments, new_cluster, server_properties
+from dev.ports import HOST, free_ports
 
-from dev import LOCAL, jars
-from dev.java import java_command
-from dev.kafka_properties import HOST, Ports, format_arguments, server_properties
+__all__ = ["KAFKA_VERSION", "Broker", "BrokerSettings", "ToolError"]
 
 KAFKA_VERSION = "4.3.0"
-START_DEADLINE_S = 60.0
-STOP_DEADLINE_S = 30.0
-
-# The first compiler tier alone and a serial collector: a short-lived broker is up sooner and stays smaller.
-JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
-
-
-class ToolError(RuntimeError):
-    """One of Kafka's own tools failed; the message holds what it wrote to stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +40,11 @@ class BrokerSettings:
     :param properties: server properties, on top of and in place of ours.
     :param users: password by user name. When any are given there is a second listener, SASL_PLAINTEXT with
         SCRAM-SHA-512 and PLAIN, and ACLs are enforced: ``admin`` and whoever comes by the first listener may do
-        everything, and a resource that no ACL names is open to all.
+        everything.
+    :param tls: have a listener SSL, to which clients show a certificate, and with users SASL_SSL too. ACLs are
+        enforced; the name in :attr:`Broker.certificates` is ``User:client``.
+    :param allow_everyone_if_no_acl_found: where ACLs are enforced, a resource that none names is open to all.
+    :param proxied: have a listener that is reached through a :class:`dev.fault_proxy.FaultProxy`.
     :param heap_mb: heap of the Java process, MiB.
     :param keep_data: leave the data folder in place after the end.
     """
@@ -58,6 +52,9 @@ class BrokerSettings:
     name: str = "broker"
     properties: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict)
+    tls: bool = False
+    allow_everyone_if_no_acl_found: bool = True
+    proxied: bool = False
     heap_mb: int = 512
     keep_data: bool = False
 
@@ -67,20 +64,32 @@ class Broker:
 
     Ports are chosen when the object is made, and hold for its life. On Linux the process is bound to the thread that
     called :meth:`start`: start it from a thread that lives as long as the broker is needed.
+
+    :param node: its place in a cluster; None for a cluster of its own.
     """
 
-    def __init__(self, settings: BrokerSettings | None = None) -> None:
+    def __init__(self, settings: BrokerSettings | None = None, node: Node | None = None) -> None:
         self.settings = settings or BrokerSettings()
-        self._ports = Ports(*_free_ports(3))
-        place = LOCAL / "kafka" / f"{self.settings.name}-{self._ports.client}"
+        self.node = node or new_cluster([unused_ports()])[0]
+        place = LOCAL / "kafka" / f"{self.settings.name}-{self.node.ports.client}"
         self.data_folder = place
         self.log_file = place.with_name(f"{place.name}.log")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._server = JavaServer("Kafka", self.log_file)
+        self._proxy = FaultProxy(self.node.ports.proxy, self.node.ports.proxied)
+
+    @property
+    def node_id(self) -> int:
+        return self.node.node_id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, which may be paused or not ready yet."""
+        return self._server.is_running
 
     @property
     def bootstrap_servers(self) -> str:
         """Address of the plain listener."""
-        return f"{HOST}:{self._ports.client}"
+        return f"{HOST}:{self.node.ports.client}"
 
     @property
     def sasl_bootstrap_servers(self) -> str:
@@ -88,9 +97,54 @@ class Broker:
 
         :raises LookupError: the broker was made without users, so there is none.
         """
-        if not self.settings.users:
-            raise LookupError("this broker has no SASL listener: give BrokerSettings some users")
-        return f"{HOST}:{self._ports.sasl}"
+        self._require_users("SASL")
+        return f"{HOST}:{self.node.ports.sasl}"
+
+    @property
+    def sasl_ssl_bootstrap_servers(self) -> str:
+        """Address of the SASL_SSL listener.
+
+        :raises LookupError: the broker was made without users or without TLS, so there is none.
+        """
+        self._require_users("SASL_SSL")
+        self._require_tls("SASL_SSL listener")
+        return f"{HOST}:{self.node.ports.sasl_ssl}"
+
+    @property
+    def ssl_bootstrap_servers(self) -> str:
+        """Address of the SSL listener, which wants a client certificate.
+
+        :raises LookupError: the broker was made without TLS, so there is none.
+        """
+        self._require_tls("SSL listener")
+        return f"{HOST}:{self.node.ports.ssl}"
+
+    @property
+    def proxied_bootstrap_servers(self) -> str:
+        """Address of :attr:`proxy`, by which clients who start there reach this broker for good.
+
+        :raises LookupError: the broker was made without a proxy.
+        """
+        return self.proxy.address
+
+    @property
+    def proxy(self) -> FaultProxy:
+        """The proxy before the broker; it runs from :meth:`start` to :meth:`close`, also while the broker is down.
+
+        :raises LookupError: the broker was made without a proxy.
+        """
+        if not self.settings.proxied:
+            raise LookupError("this broker has no proxy: give BrokerSettings proxied=True")
+        return self._proxy
+
+    @property
+    def certificates(self) -> Certificates:
+        """Whom clients are to trust, and what they may show; the files exist from :meth:`start` to :meth:`close`.
+
+        :raises LookupError: the broker was made without TLS, so there are none.
+        """
+        self._require_tls("certificates")
+        return Certificates.in_folder(self.data_folder / "certificates")
 
     def __enter__(self) -> Self:
         self.start()
@@ -100,31 +154,67 @@ class Broker:
         self.close()
 
     def start(self) -> None:
-        """Start and wait until the broker answers a metadata request. Data of an earlier start of this object is kept.
+        """Start and wait until the broker serves clients. Data of an earlier start of this object is kept.
 
         :raises RuntimeError: it ended or did not answer in time; the message holds the last lines of its log.
         """
-        atexit.register(self.close)
         try:
-            if not self._properties_file.exists():
-                self._format()
-            self._process = self._launch()
-            self._wait_until_ready()
+            self.format()
+            self.launch()
+            self.wait_until_ready()
         except BaseException:
             self.close()
             raise
 
+    def format(self) -> None:
+        """Make the data folder and write the cluster's first metadata into it, unless an earlier start did."""
+        if self._properties_file.exists():
+            return
+        shutil.rmtree(self.data_folder, ignore_errors=True)
+        self.data_folder.mkdir(parents=True)
+        self.log_file.unlink(missing_ok=True)
+        try:
+            self._write_properties()
+            arguments = format_arguments(self._properties_file, self.node.cluster_id, self.settings.users)
+            kafka_program.run_tool(KAFKA_VERSION, "kafka.tools.StorageTool", *arguments)
+        except BaseException:
+            self._properties_file.unlink(missing_ok=True)
+            raise
+
+    def launch(self) -> None:
+        """Start the process on a formatted folder and return at once."""
+        atexit.register(self.close)
+        if self.settings.proxied:
+            self._proxy.start()
+        properties, heap_mb = str(self._properties_file), self.settings.heap_mb
+        self._server.launch(kafka_program.server_command(KAFKA_VERSION, "kafka.Kafka", properties, heap_mb=heap_mb))
+
+    def wait_until_ready(self, cluster_size: int = 1) -> None:
+        """Wait until this broker says that it and so many brokers in all serve clients.
+
+        :raises RuntimeError: it ended or did not answer in time; the message holds the last lines of its log.
+        """
+        self._server.wait_until(lambda: self.node_id in (live := self.live_brokers()) and len(live) >= cluster_size)
+
+    def live_brokers(self) -> set[int]:
+        """Node ids of the brokers that are up, as this one knows; empty while it answers no metadata request."""
+        return raw_client.live_brokers(self.bootstrap_servers)
+
     def stop(self) -> None:
         """Stop in an orderly way, and by force when that takes too long. The data stays for the next start."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+        self._server.stop()
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL), as a crash does. The data stays for the next start."""
+        self._server.kill()
+
+    def pause(self) -> None:
+        """Hang the broker (SIGSTOP): it takes connections and answers nothing."""
+        self._server.pause()
+
+    def resume(self) -> None:
+        """Let a paused broker go on."""
+        self._server.resume()
 
     def restart(self) -> None:
         """Stop and start on the same ports and the same data."""
@@ -132,11 +222,14 @@ class Broker:
         self.start()
 
     def close(self) -> None:
-        """Stop and remove the data folder, unless it is to be kept. The log file stays."""
-        self.stop()
-        atexit.unregister(self.close)
-        if not self.settings.keep_data:
+        """End the process and remove the data folder, unless it is to be kept. The log file stays."""
+        if self.settings.keep_data:
+            self.stop()
+        else:
+            self.kill()
             shutil.rmtree(self.data_folder, ignore_errors=True)
+        self._proxy.close()
+        atexit.unregister(self.close)
 
     def run_tool(self, class_name: str, *arguments: str) -> str:
         """What one of Kafka's own tools answers about this broker, asked on the plain listener.
@@ -146,90 +239,30 @@ class Broker:
         :returns: its stdout.
         :raises ToolError: it ended with an error.
         """
-        return _run_java(class_name, "--bootstrap-server", self.bootstrap_servers, *arguments)
+        address = ("--bootstrap-server", self.bootstrap_servers)
+        return kafka_program.run_tool(KAFKA_VERSION, class_name, *address, *arguments)
 
     @property
     def _properties_file(self) -> Path:
         return self.data_folder / "server.properties"
 
-    def _format(self) -> None:
-        """Make the data folder anew and write the cluster's first metadata into it."""
-        shutil.rmtree(self.data_folder, ignore_errors=True)
-        self.data_folder.mkdir(parents=True)
-        self.log_file.unlink(missing_ok=True)
-        properties = server_properties(self._ports, self.data_folder / "log", self.settings.users)
-        properties |= self.settings.properties
-        try:
-            self._properties_file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-            _run_java("kafka.tools.StorageTool", *format_arguments(self._properties_file, self.settings.users))
-        except BaseException:
-            self._properties_file.unlink(missing_ok=True)
-            raise
+    def _write_properties(self) -> None:
+        settings = self.settings
+        certificates = make_certificates(self.data_folder / "certificates") if settings.tls else None
+        security = Security(settings.users, certificates, settings.allow_everyone_if_no_acl_found)
+        properties = server_properties(self.node, self.data_folder / "log", security, proxied=settings.proxied)
+        properties |= settings.properties
+        self._properties_file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
-    def _launch(self) -> subprocess.Popen[bytes]:
-        heap = f"-Xmx{self.settings.heap_mb}m"
-        command = [*_java(heap, log_level="info"), "kafka.Kafka", str(self._properties_file)]
-        with self.log_file.open("ab") as log:
-            # A process group of its own: Ctrl-C reaches us alone, so that what still uses the broker ends before it.
-            return subprocess.Popen([*_ends_with_parent(), *command], stdout=log, stderr=log, process_group=0)
+    def _require_users(self, listener: str) -> None:
+        if not self.settings.users:
+            raise LookupError(f"this broker has no {listener} listener: give BrokerSettings some users")
 
-    def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_DEADLINE_S
-        while not self._answers():
-            if self._process is None or self._process.poll() is not None:
-                raise RuntimeError(f"Kafka ended while starting.\n{self._last_log_lines()}")
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"Kafka did not answer within {START_DEADLINE_S:.0f} s.\n{self._last_log_lines()}")
-            time.sleep(0.1)
-
-    def _answers(self) -> bool:
-        """Whether a metadata request names this broker. Connects first: kafka-python would log every refusal."""
-        with contextlib.suppress(OSError):
-            socket.create_connection((HOST, self._ports.client), timeout=1).close()
-            with contextlib.suppress(KafkaError):
-                admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers, bootstrap_timeout_ms=5_000)
-                with contextlib.closing(admin):
-                    return len(admin.describe_cluster()["brokers"]) == 1
-        return False
-
-    def _last_log_lines(self, count: int = 25) -> str:
-        lines = self.log_file.read_text(errors="replace").splitlines()[-count:]
-        return "\n".join([f"The end of {self.log_file}:", *lines])
+    def _require_tls(self, missing: str) -> None:
+        if not self.settings.tls:
+            raise LookupError(f"this broker has no {missing}: give BrokerSettings tls=True")
 
 
-def _java(*flags: str, log_level: str) -> list[str]:
-    """The command that runs a class of Kafka's, up to the class name. Kafka's log goes to stderr.
-
-    Kafka Connect and its web server are left out: half of the jars, and no tool that we run needs them.
-    """
-    folder = jars.retrieve(
-        f"kafka-{KAFKA_VERSION}",
-        f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
-        f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
-        "org.slf4j:slf4j-simple:1.7.36",
-        without="org[.]apache[.]kafka:connect-.*",
-    )
-    logging = (f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}", "-Dorg.slf4j.simpleLogger.showDateTime=true")
-    return [java_command(), *JVM_FLAGS, *flags, *logging, "-cp", jars.classpath(folder)]
-
-
-def _run_java(class_name: str, *arguments: str) -> str:
-    command = [*_java("-Xmx256m", log_level="warn"), class_name, *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    if answer.returncode != 0:
-        shown = re.sub(r"password=[^],]*", "password=***", " ".join(arguments))
-        raise ToolError(f"{class_name} {shown} failed:\n{answer.stderr or answer.stdout}")
-    return answer.stdout
-
-
-def _ends_with_parent() -> list[str]:
-    """A prefix that makes the kernel end the command when our thread ends; empty where there is no setpriv (Linux)."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
+def unused_ports() -> Ports:
+    """Ports for one broker."""
+    return Ports(*free_ports(len(dataclasses.fields(Ports))))

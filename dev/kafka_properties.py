@@ -1,6 +1,7 @@
-"""The server properties of a local broker: listeners, security, and sizes that suit one small machine.
+"""The server properties of local brokers: listeners, security, replication, and sizes that suit one small machine.
 
-Pure: from ports, a folder and users to properties and to the arguments of Kafka's storage tool (KIP-631, KIP-900).
+Pure: from a node's place in its cluster, a folder, users and certificates to properties and to the arguments of
+Kafka's storage tool (KIP-631, KIP-900).
 """
 
 from __future__ import annotations
@@ -8,73 +9,196 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-HOST = "127.0.0.1"
+from dev.certificates import Certificates
+from dev.ports import HOST
+
 MECHANISMS = ("SCRAM-SHA-512", "PLAIN")
+MODULES = "org.apache.kafka.common.security"
+
+PROTOCOLS = {
+    "PLAIN": "PLAINTEXT",
+    "CONTROLLER": "PLAINTEXT",
+    "PROXIED": "PLAINTEXT",
+    "SASL": "SASL_PLAINTEXT",
+    "SASL_SSL": "SASL_SSL",
+    "SSL": "SSL",
+}
+"""Security protocol by listener."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where one broker listens: for clients, for its own controller, and for clients that log in."""
+    """The ports that belong to one broker, each for a listener that it may have.
+
+    :param client: for clients, without encryption or login.
+    :param controller: for the controllers of its cluster.
+    :param sasl: for clients that log in.
+    :param sasl_ssl: for clients that log in over TLS.
+    :param ssl: for clients that show a certificate.
+    :param proxied: for the fault proxy alone.
+    :param proxy: where the fault proxy listens for clients.
+    """
 
     client: int
     controller: int
     sasl: int
+    sasl_ssl: int
+    ssl: int
+    proxied: int
+    proxy: int
 
 
-def server_properties(ports: Ports, log_folder: Path, users: Mapping[str, str]) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One broker, which is a controller too, in its cluster.
+
+    :param node_id: counts from 1.
+    :param ports: its own.
+    :param controllers: controller port of each node of the cluster, this one's too, by node id.
+    :param cluster_id: a UUID as Kafka writes them.
+    """
+
+    node_id: int
+    ports: Ports
+    controllers: Mapping[int, int]
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Who may do what, and by which listeners.
+
+    :param users: password by user name; any bring the listeners for login.
+    :param certificates: bring the listeners for TLS.
+    :param allow_everyone_if_no_acl_found: whether a resource that no ACL names is open to all.
+    """
+
+    users: Mapping[str, str] = field(default_factory=dict)
+    certificates: Certificates | None = None
+    allow_everyone_if_no_acl_found: bool = True
+
+
+def new_cluster(ports: list[Ports]) -> list[Node]:
+    """The nodes of a new cluster, one for each element of ``ports``."""
+    controllers = {node_id: each.controller for node_id, each in enumerate(ports, start=1)}
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return [Node(node_id, each, controllers, cluster_id) for node_id, each in enumerate(ports, start=1)]
+
+
+def server_properties(node: Node, log_folder: Path, security: Security, *, proxied: bool) -> dict[str, str]:
     """Everything that the server is told.
 
     Records stay for ever unless a topic says otherwise: tests write records of long ago, which Kafka's default
     retention would delete a few minutes later.
     """
-    listeners = {"PLAIN": ports.client, "CONTROLLER": ports.controller} | ({"SASL": ports.sasl} if users else {})
     return {
         "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@{HOST}:{ports.controller}",
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAIN",
-        "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items()),
-        "listener.security.protocol.map": "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(f"{each}@{HOST}:{port}" for each, port in node.controllers.items()),
         "log.dirs": str(log_folder),
         "log.retention.ms": "-1",
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
-        "offsets.topic.num.partitions": "4",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.num.partitions": "4",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.num.partitions": "4",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-    } | (_security(users) if users else {})
-
-
-def _security(users: Mapping[str, str]) -> dict[str, str]:
-    passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
-    modules = "org.apache.kafka.common.security"
-    return {
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "listener.name.sasl.plain.sasl.jaas.config": f"{modules}.plain.PlainLoginModule required {passwords};",
-        "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS;User:admin",
-        "allow.everyone.if.no.acl.found": "true",
+        **_listeners(node.ports, security, proxied=proxied),
+        **_replication(len(node.controllers)),
+        **(_logins(security.users) if security.users else {}),
+        **(_tls(security.certificates) if security.certificates else {}),
+        **(_acls(security) if security.users or security.certificates else {}),
     }
 
 
-def format_arguments(properties_file: Path, users: Mapping[str, str]) -> list[str]:
-    """Arguments of ``kafka.tools.StorageTool`` that make a new cluster with these SCRAM users."""
-    arguments = ["format", "--config", str(properties_file), f"--cluster-id={_cluster_id()}"]
+def _listeners(ports: Ports, security: Security, *, proxied: bool) -> dict[str, str]:
+    """Where the broker listens, and where it tells clients to come: the fault proxy stands before one listener."""
+    bound = {"PLAIN": ports.client}
+    bound |= {"PROXIED": ports.proxied} if proxied else {}
+    bound |= {"SASL": ports.sasl} if security.users else {}
+    bound |= {"SASL_SSL": ports.sasl_ssl} if security.users and security.certificates else {}
+    bound |= {"SSL": ports.ssl} if security.certificates else {}
+    advertised = bound | ({"PROXIED": ports.proxy} if proxied else {})
+    return {
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAIN",
+        "listeners": _addresses(bound | {"CONTROLLER": ports.controller}),
+        "advertised.listeners": _addresses(advertised),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in PROTOCOLS.items()),
+    }
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
+
+
+def _replication(nodes: int) -> dict[str, str]:
+    """As many replicas as there are nodes, of which one may be missing."""
+    in_sync = max(nodes - 1, 1)
+    internal_topics = {
+        "offsets.topic.num.partitions": "4",
+        "offsets.topic.replication.factor": str(nodes),
+        "transaction.state.log.num.partitions": "4",
+        "transaction.state.log.replication.factor": str(nodes),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": str(nodes),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+    }
+    topics = {"default.replication.factor": str(nodes), "min.insync.replicas": str(in_sync)}
+    return internal_topics | topics | (_failover() if nodes > 1 else {})
+
+
+def _failover() -> dict[str, str]:
+    """Notice a dead broker within 2 seconds and a dead controller within 5, where Kafka's defaults take 9 and 12.
+
+    The controllers' own timeouts stay Kafka's: on a busy machine shorter ones make elections that nobody wins.
+    """
+    return {
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "250",
+        "controller.quorum.election.backoff.max.ms": "250",
+        "replica.lag.time.max.ms": "2000",
+        "replica.fetch.backoff.ms": "100",
+    }
+
+
+def _logins(users: Mapping[str, str]) -> dict[str, str]:
+    """Logins by SCRAM, whose passwords lie in the cluster's metadata, and by PLAIN, whose passwords are named here."""
+    passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    by_mechanism = {
+        "plain": f"{MODULES}.plain.PlainLoginModule required {passwords};",
+        "scram-sha-512": f"{MODULES}.scram.ScramLoginModule required;",
+    }
+    return {"sasl.enabled.mechanisms": ",".join(MECHANISMS)} | {
+        f"listener.name.{listener}.{mechanism}.sasl.jaas.config": login
+        for listener in ("sasl", "sasl_ssl")
+        for mechanism, login in by_mechanism.items()
+    }
+
+
+def _tls(certificates: Certificates) -> dict[str, str]:
+    """Certificates in PEM (KIP-651). Of a client's name only the common name is kept: ``CN=client`` is User:client."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.broker),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.ca),
+        "listener.name.ssl.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/",
+    }
+
+
+def _acls(security: Security) -> dict[str, str]:
+    return {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:admin",
+        "allow.everyone.if.no.acl.found": str(security.allow_everyone_if_no_acl_found).lower(),
+    }
+
+
+def format_arguments(properties_file: Path, cluster_id: str, users: Mapping[str, str]) -> list[str]:
+    """Arguments of ``kafka.tools.StorageTool`` that make a node's folder, with these SCRAM users."""
+    arguments = ["format", "--config", str(properties_file), f"--cluster-id={cluster_id}"]
     for name, password in users.items():
         arguments += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
     return arguments
-
-
-def _cluster_id() -> str:
-    """A random UUID as Kafka writes them: base64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

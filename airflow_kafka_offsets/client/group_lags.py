@@ -161,11 +161,13 @@ class GroupLagRounds:
 
 
 def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:
-    for each in commits.offsets:
-        extent = extents.lookup(each.topic, each.partition)
-        end = None if extent is None else extent.last_stable_offset
-        if each.offset is not None and end is not None and each.offset > end:
-            yield TopicPartition(each.topic, each.partition)
+    for topic, committed in commits.offsets.by_topic.items():
+        logs = extents.by_topic.get(topic, {})
+        for number, each in committed.items():
+            extent = logs.get(number)
+            end = None if extent is None else extent.last_stable_offset
+            if each.offset is not None and end is not None and each.offset > end:
+                yield TopicPartition(topic, number)
 
 
 def _lag(

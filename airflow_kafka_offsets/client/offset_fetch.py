@@ -109,12 +109,11 @@ def passing_error(offsets: GroupOffsets) -> ResponseError | None:
     """
     if offsets.error is not None:
         return offsets.error
-    errors = (each.error for each in offsets.offsets if each.error is not None)
-    return next((each for each in errors if _may_pass(each)), None)
+    return next((each.error for each in offsets.offsets.unordered() if _may_pass(each.error)), None)
 
 
-def _may_pass(error: ResponseError) -> bool:
-    return error.retriable and error.code not in _SETTLED
+def _may_pass(error: ResponseError | None) -> bool:
+    return error is not None and error.retriable and error.code not in _SETTLED
 
 
 class _Fetch:
@@ -153,7 +152,7 @@ class _Fetch:
         known = self._known.get(answer.group)
         if known is not None:
             answer = replace(answer, offsets=CommittedOffsets([*known.offsets, *answer.offsets]))
-        unstable = [each for each in answer.offsets if each.error is not None and _may_pass(each.error)]
+        unstable = [each for each in answer.offsets.unordered() if _may_pass(each.error)]
         if unstable:
             self._known[answer.group] = answer
             self._wanted[answer.group] = [TopicPartition(each.topic, each.partition) for each in unstable]

@@ -53,7 +53,7 @@ class GroupOffsets:
     @property
     def has_commits(self) -> bool:
         """Whether the group has committed anywhere, or can't say."""
-        return self.error is not None or any(each.offset is not None or each.error for each in self.offsets)
+        return self.error is not None or any(each.offset is not None or each.error for each in self.offsets.unordered())
 
 
 class GroupsOffsets(ByGroup[GroupOffsets]):

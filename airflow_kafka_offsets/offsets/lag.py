@@ -112,9 +112,8 @@ class GroupLag:
         """Sum over the partitions; None while the group or any partition is unknown or in error, or there is none."""
         if self.unknown or self.error is not None or not len(self.partitions):
             return None
-        lags = [each.lag for each in self.partitions]
-        known = [lag for lag in lags if lag is not None]
-        return sum(known) if len(known) == len(lags) else None
+        lags = [each.lag for each in self.partitions.unordered()]
+        return None if None in lags else sum(lags)  # type: ignore[arg-type]  # that is what was just looked at
 
     def worst(self, count: int = 3) -> list[PartitionLag]:
         """The partitions furthest behind, unknown ones first."""
@@ -134,6 +133,7 @@ class GroupLags(ByGroup[GroupLag]):
 
 
 _NOTHING = CommittedOffset("", -1)
+_READ_COMMITTED = IsolationLevel.READ_COMMITTED
 
 
 def partition_lag(
@@ -172,7 +172,8 @@ def partition_lag(
 def _measure(
     committed: int | None, extent: LogExtent, isolation_level: IsolationLevel, pinned: bool
 ) -> tuple[LagStatus, int | None]:
-    start, end = extent.log_start_offset, extent.end_offset(isolation_level)
+    start = extent.log_start_offset
+    end = extent.last_stable_offset if isolation_level is _READ_COMMITTED else extent.high_watermark
     assert start is not None and end is not None, "an extent without error has its start and the end that counts"
     if committed is None:
         return LagStatus.NO_COMMIT, end - start

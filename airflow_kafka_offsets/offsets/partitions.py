@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, Self, TypeVar
 
@@ -56,8 +57,12 @@ class PartitionMap(Container[E]):
 
     @property
     def by_topic(self) -> Mapping[str, Mapping[int, E]]:
-        """Elements by topic and number, for going through very many of them; in no order."""
+        """Elements by topic and number, in no order: for going through very many of them."""
         return self._topics
+
+    def unordered(self) -> Iterator[E]:
+        """All elements, without the time that sorting takes."""
+        return itertools.chain.from_iterable(each.values() for each in self._topics.values())
 
     def __iter__(self) -> Iterator[E]:
         for topic in sorted(self._topics):

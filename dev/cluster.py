@@ -1,0 +1,153 @@
+"""A Kafka cluster on this machine: brokers that replicate to each other, and that tests can kill, hang and revive.
+
+Every broker is a controller too, so that any one of three may go: the other two have the majority that KRaft needs,
+and the minimum of in-sync replicas that producers with acks=all and the internal topics need.
+
+    with KafkaCluster() as cluster:
+        cluster.leader("flights", 0).kill()
+        KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+from dev import kafka_program, raw_client
+from dev.fault_proxy import FaultProxy
+from dev.kafka import KAFKA_VERSION, Broker, BrokerSettings, unused_ports
+from dev.kafka_properties import new_cluster
+
+SIZE = 3
+
+
+class KafkaCluster:
+    """Three brokers, started and ended together: a context manager.
+
+    A dead broker's partitions and groups have moved within some seconds (``_failover`` in
+    :mod:`dev.kafka_properties`). No partition goes to a replica that was out of sync, unless its topic has
+    ``unclean.leader.election.enable=true``.
+
+    :param name: starts the names of data folders and log files.
+    :param properties: server properties, on top of and in place of ours.
+    :param proxied: have a fault proxy before each broker.
+    :param heap_mb: heap of each Java process, MiB.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "cluster",
+        properties: Mapping[str, str] | None = None,
+        proxied: bool = False,
+        heap_mb: int = 384,
+    ) -> None:
+        settings = BrokerSettings(name=name, properties=properties or {}, proxied=proxied, heap_mb=heap_mb)
+        nodes = new_cluster([unused_ports() for _ in range(SIZE)])
+        self.brokers = [Broker(settings, node) for node in nodes]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers."""
+        return ",".join(each.bootstrap_servers for each in self.brokers)
+
+    @property
+    def proxied_bootstrap_servers(self) -> str:
+        """Addresses of all proxies, by which clients who start there reach the brokers for good.
+
+        :raises LookupError: the cluster was made without proxies.
+        """
+        return ",".join(each.proxied_bootstrap_servers for each in self.brokers)
+
+    @property
+    def proxies(self) -> list[FaultProxy]:
+        """The proxy before each of :attr:`brokers`, in the same order.
+
+        :raises LookupError: the cluster was made without proxies.
+        """
+        return [each.proxy for each in self.brokers]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start all brokers and wait until each knows all others.
+
+        :raises RuntimeError: one ended or did not answer in time; the message holds the last lines of its log.
+        """
+        try:
+            with ThreadPoolExecutor(SIZE) as threads:
+                list(threads.map(Broker.format, self.brokers))
+            for each in self.brokers:
+                each.launch()
+            self._wait_until_whole()
+        except BaseException:
+            self.close()
+            raise
+
+    def heal(self) -> None:
+        """Start dead brokers, resume paused ones, heal all proxies, and wait until each broker knows all others.
+
+        :raises RuntimeError: one ended or did not answer in time; the message holds the last lines of its log.
+        """
+        for each in self.brokers:
+            if each.is_running:
+                each.resume()
+            else:
+                each.launch()
+            if each.settings.proxied:
+                each.proxy.heal()
+        self._wait_until_whole()
+
+    def close(self) -> None:
+        """End all processes and remove their data. The log files stay."""
+        for each in self.brokers:
+            each.close()
+
+    def leader(self, topic: str, partition: int) -> Broker:
+        """The broker that leads a partition now.
+
+        :raises LookupError: none does, the topic or partition does not exist, or no broker answers.
+        """
+        leader_id = self._describe(topic, partition).leader_id
+        for each in self.brokers:
+            if each.node_id == leader_id:
+                return each
+        raise LookupError(f"no broker leads {topic}:{partition}")
+
+    def in_sync(self, topic: str, partition: int) -> set[int]:
+        """Node ids of a partition's replicas that are in sync now.
+
+        :raises LookupError: the topic or partition does not exist, or no broker answers.
+        """
+        return set(self._describe(topic, partition).isr_nodes)
+
+    def run_tool(self, class_name: str, *arguments: str) -> str:
+        """What one of Kafka's own tools answers about this cluster; see :meth:`dev.kafka.Broker.run_tool`."""
+        address = ("--bootstrap-server", self.bootstrap_servers)
+        return kafka_program.run_tool(KAFKA_VERSION, class_name, *address, *arguments)
+
+    def _wait_until_whole(self) -> None:
+        for each in self.brokers:
+            each.wait_until_ready(cluster_size=SIZE)
+
+    def _describe(self, topic: str, partition: int) -> Any:
+        """A partition's metadata, from the first broker that answers: not from one that is dead or hangs."""
+        for each in self.brokers:
+            with contextlib.suppress(OSError, EOFError):
+                (found,) = raw_client.metadata(each.bootstrap_servers, [topic]).topics
+                return _partition(found, partition)
+        raise LookupError("no broker of the cluster answers")
+
+
+def _partition(topic: Any, number: int) -> Any:
+    for each in topic.partitions:
+        if each.partition_index == number:
+            return each
+    raise LookupError(f"there is no partition {topic.name}:{number}")

@@ -1,0 +1,57 @@
+"""Kafka's programs at one version: the command lines that run its Java classes, and the short-lived ones run.
+
+Kafka Connect and its web server are left out: half of the jars, and nothing that we run needs them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from dev import jars
+from dev.java import java_command
+
+# The first compiler tier alone and a serial collector: a short-lived broker is up sooner and stays smaller.
+JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+TOOL_HEAP_MB = 256
+
+# Connect; and the logging of Kafka 3, which would compete with ours.
+UNWANTED_JARS = "org[.](apache[.]kafka|slf4j):(connect-.*|slf4j-reload4j)"
+
+
+class ToolError(RuntimeError):
+    """One of Kafka's own tools failed; the message holds what it wrote to stderr."""
+
+
+def server_command(version: str, class_name: str, *arguments: str, heap_mb: int) -> list[str]:
+    """The command of a server, which logs to stderr what an operator would want to read."""
+    return _command(version, class_name, *arguments, heap_mb=heap_mb, log_level="info")
+
+
+def run_tool(version: str, class_name: str, *arguments: str) -> str:
+    """What one of Kafka's own tools answers.
+
+    :param version: of Kafka.
+    :param class_name: the tool's Java class, such as ``org.apache.kafka.tools.GetOffsetShell``.
+    :returns: its stdout.
+    :raises ToolError: it ended with an error.
+    """
+    command = _command(version, class_name, *arguments, heap_mb=TOOL_HEAP_MB, log_level="warn")
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode != 0:
+        shown = re.sub(r"password=[^],]*", "password=***", " ".join(arguments))
+        raise ToolError(f"{class_name} {shown} failed:\n{answer.stderr or answer.stdout}")
+    return answer.stdout
+
+
+def _command(version: str, class_name: str, *arguments: str, heap_mb: int, log_level: str) -> list[str]:
+    folder = jars.retrieve(
+        f"kafka-{version}",
+        f"org.apache.kafka:kafka_2.13:{version}",
+        f"org.apache.kafka:kafka-tools:{version}",
+        "org.slf4j:slf4j-simple:1.7.36",
+        without=UNWANTED_JARS,
+    )
+    logging = (f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+    flags = (*JVM_FLAGS, f"-Xmx{heap_mb}m", *logging)
+    return [java_command(), *flags, "-cp", jars.classpath(folder), class_name, *arguments]

@@ -1,0 +1,256 @@
+"""The proxy before a broker: what a client sees of each fault, byte by byte."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
+
+from dev.fault_proxy import FaultProxy
+from dev.kafka import Broker, BrokerSettings
+from dev.ports import HOST, free_ports
+from dev.raw_client import TIMEOUT_S, api_versions, connected, metadata, receive, receive_exactly, send
+
+API_VERSIONS: int = ApiVersionsRequest.API_KEY
+METADATA: int = MetadataRequest.API_KEY
+PATIENCE_S = 0.3
+"""How long a test waits to see that nothing comes."""
+
+ENDED = (EOFError, ConnectionError)
+
+
+@pytest.fixture(scope="module")
+def proxied_broker() -> Iterator[Broker]:
+    with Broker(BrokerSettings(name="proxied", proxied=True)) as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(proxied_broker: Broker) -> Iterator[FaultProxy]:
+    """The broker's proxy, without faults and counts."""
+    proxied_broker.proxy.reset_counts()
+    yield proxied_broker.proxy
+    proxied_broker.proxy.heal()
+
+
+class TestWithoutFaults:
+    def test_the_broker_sends_clients_back_to_the_proxy(self, proxy: FaultProxy) -> None:
+        (broker,) = metadata(proxy.address).brokers
+        assert (broker.host, broker.port) == (HOST, proxy.port)
+
+    def test_a_broker_without_proxy_says_how_to_have_one(self) -> None:
+        with pytest.raises(LookupError, match="proxied=True"):
+            _ = Broker().proxied_bootstrap_servers
+
+    def test_ten_megabytes_pass_at_once(self) -> None:
+        with _before_scripted(10_000_000) as (proxy, _), connected(proxy.address) as connection:
+            send(connection, ApiVersionsRequest(), 0)
+            begin = time.monotonic()
+            receive_exactly(connection, 10_000_000)
+            assert time.monotonic() - begin < 0.5
+
+
+class TestRequests:
+    def test_are_counted_by_key_and_version(self, proxy: FaultProxy) -> None:
+        with connected(proxy.address) as connection:
+            api_versions(connection)
+            api_versions(connection)
+        metadata(proxy.address)
+        assert proxy.requests == {API_VERSIONS: 2, METADATA: 1}
+        assert proxy.requests_by_version == {(API_VERSIONS, 0): 2, (METADATA, 12): 1}
+
+    def test_are_counted_anew_after_a_reset(self, proxy: FaultProxy) -> None:
+        metadata(proxy.address)
+        proxy.reset_counts()
+        assert proxy.requests == {}
+
+    def test_are_counted_when_they_come_in_small_pieces(self, proxy: FaultProxy) -> None:
+        request = ApiVersionsRequest()
+        request.API_VERSION = 0
+        request.with_header(correlation_id=1, client_id="slow")
+        with connected(proxy.address) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for byte in request.encode(header=True, framed=True):
+                connection.sendall(bytes([byte]))
+                time.sleep(0.001)
+            receive(connection, ApiVersionsResponse, 0)
+        assert proxy.requests == {API_VERSIONS: 1}
+
+
+class TestLatency:
+    def test_is_added_each_way(self, proxy: FaultProxy) -> None:
+        proxy.latency(50)
+        with connected(proxy.address) as connection:
+            assert 0.1 <= _seconds(connection, requests=1) < 0.16
+
+    def test_delays_requests_that_are_on_their_way_together_but_once(self, proxy: FaultProxy) -> None:
+        proxy.latency(50)
+        with connected(proxy.address) as connection:
+            assert 0.1 <= _seconds(connection, requests=50) < 0.25
+
+    def test_ends_when_healed(self, proxy: FaultProxy) -> None:
+        proxy.latency(10_000)
+        with connected(proxy.address) as connection:
+            send(connection, ApiVersionsRequest(), 0)
+            proxy.heal()
+            assert receive(connection, ApiVersionsResponse, 0).error_code == 0
+
+
+class TestThrottle:
+    def test_lets_so_many_bytes_through_in_a_second(self, proxy: FaultProxy) -> None:
+        with connected(proxy.address) as connection:
+            size = _response_size(connection)
+            proxy.throttle(size * 5)
+            assert 0.18 <= _seconds(connection, requests=1) < 0.4
+
+
+class TestCut:
+    def test_ends_open_connections_and_takes_new_ones(self, proxy: FaultProxy) -> None:
+        with connected(proxy.address) as connection:
+            api_versions(connection)
+            proxy.cut()
+            with pytest.raises(ENDED):
+                api_versions(connection)
+        assert metadata(proxy.address).brokers
+
+
+class TestRefuse:
+    def test_ends_new_connections_and_keeps_open_ones(self, proxy: FaultProxy) -> None:
+        with connected(proxy.address) as connection:
+            api_versions(connection)
+            proxy.refuse()
+            with pytest.raises(ENDED):
+                metadata(proxy.address)
+            assert api_versions(connection).error_code == 0
+
+
+class TestBlackHole:
+    def test_swallows_what_old_and_new_connections_send(self, proxy: FaultProxy) -> None:
+        with _impatient(proxy) as old:
+            api_versions(old)
+            proxy.black_hole()
+            with _impatient(proxy) as new:
+                for each in (old, new):
+                    with pytest.raises(TimeoutError):
+                        api_versions(each)
+
+    def test_ends_the_connections_that_lost_something_when_healed(self, proxy: FaultProxy) -> None:
+        with _impatient(proxy) as robbed, _impatient(proxy) as idle:
+            api_versions(idle)
+            proxy.black_hole()
+            with pytest.raises(TimeoutError):
+                api_versions(robbed)
+            proxy.heal()
+            with pytest.raises(ENDED):
+                api_versions(robbed)
+            assert api_versions(idle).error_code == 0
+
+    def test_hides_that_there_is_no_broker(self) -> None:
+        port, unused = free_ports(2)
+        with FaultProxy(port, unused) as proxy, _impatient(proxy) as before:
+            with pytest.raises(ENDED):
+                api_versions(before)
+            proxy.black_hole()
+            with _impatient(proxy) as connection, pytest.raises(TimeoutError):
+                api_versions(connection)
+
+    def test_hides_that_the_broker_ended_a_connection(self) -> None:
+        with _before_scripted(10) as (proxy, end_connection), _impatient(proxy) as connection:
+            send(connection, ApiVersionsRequest(), 0)
+            receive_exactly(connection, 10)
+            proxy.black_hole()
+            end_connection()
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+
+
+class TestHalfFrame:
+    def test_lets_the_first_bytes_through_and_then_nothing(self, proxy: FaultProxy) -> None:
+        with _impatient(proxy) as connection:
+            proxy.half_frame(20)
+            send(connection, ApiVersionsRequest(), 0)
+            receive_exactly(connection, 20)
+            send(connection, ApiVersionsRequest(), 0)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+
+    def test_happens_to_one_connection_only(self, proxy: FaultProxy) -> None:
+        with _impatient(proxy) as connection:
+            proxy.half_frame()
+            with pytest.raises(TimeoutError):
+                api_versions(connection)
+        assert metadata(proxy.address).brokers
+
+    def test_waits_for_the_api_it_is_meant_for(self, proxy: FaultProxy) -> None:
+        proxy.half_frame(api_key=METADATA)
+        with _impatient(proxy) as connection:
+            api_versions(connection)
+        with pytest.raises(TimeoutError):
+            metadata(proxy.address)
+
+
+class TestGarbage:
+    def test_takes_the_place_of_all_bytes(self, proxy: FaultProxy) -> None:
+        with connected(proxy.address) as connection:
+            size = _response_size(connection)
+            proxy.garbage()
+            send(connection, ApiVersionsRequest(), 0)
+            junk = receive_exactly(connection, size)
+        assert int.from_bytes(junk[:4], "big") != size - 4
+
+    def test_keeps_size_and_correlation_id_when_framed(self, proxy: FaultProxy) -> None:
+        with connected(proxy.address) as connection:
+            size = _response_size(connection)
+            proxy.garbage(framed=True)
+            send(connection, ApiVersionsRequest(), 0)
+            junk = receive_exactly(connection, size)
+            assert int.from_bytes(junk[:4], "big") == size - 4
+            assert api_versions(connection).error_code == 0
+
+
+@contextmanager
+def _before_scripted(size: int) -> Iterator[tuple[FaultProxy, Callable[[], None]]]:
+    """A proxy before a server that answers one request by a frame of so many bytes, and what ends its connection."""
+    with (
+        socket.create_server((HOST, 0)) as server,
+        ThreadPoolExecutor(1) as threads,
+        FaultProxy(*free_ports(1), server.getsockname()[1]) as proxy,
+    ):
+        answered = threads.submit(_answer_once, server, size)
+        yield proxy, lambda: answered.result().close()
+        answered.result().close()
+
+
+def _answer_once(server: socket.socket, size: int) -> socket.socket:
+    server.settimeout(TIMEOUT_S)
+    connection, _ = server.accept()
+    connection.recv(1_000)
+    connection.sendall((size - 4).to_bytes(4, "big") + bytes(size - 4))
+    return connection
+
+
+def _impatient(proxy: FaultProxy) -> AbstractContextManager[socket.socket]:
+    return connected(proxy.address, timeout_s=PATIENCE_S)
+
+
+def _response_size(connection: socket.socket) -> int:
+    """Bytes of the response to ApiVersions, its size prefix included."""
+    send(connection, ApiVersionsRequest(), 0)
+    size = int.from_bytes(receive_exactly(connection, 4), "big")
+    receive_exactly(connection, size)
+    return 4 + size
+
+
+def _seconds(connection: socket.socket, *, requests: int) -> float:
+    """From the first of some requests, sent together, to the last response."""
+    begin = time.monotonic()
+    for _ in range(requests):
+        send(connection, ApiVersionsRequest(), 0)
+    for _ in range(requests):
+        receive(connection, ApiVersionsResponse, 0)
+    return time.monotonic() - begin
