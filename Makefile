@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test clean
+.PHONY: help setup demo lint check test docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ check: lint ## lint and the unit tests
 
 test: lint ## lint and every test, on real services too
 	@$(BIN)/python -m pytest -q tests
+
+docs: setup ## write the reference of the public API to .local/docs
+	@$(BIN)/python docs/reference.py .local/docs
+	@echo "written to .local/docs/index.html"
 
 clean: ## remove .local and .venv
 	@rm -rf .local $(VENV)

@@ -98,7 +98,8 @@ def parse_consumer_group_describe(response: Any) -> dict[str, GroupDescription]:
 
 
 def _consumer(answer: Any) -> GroupDescription:
-    if answer.error_code == GROUP_ID_NOT_FOUND:
+    # A broker in ZooKeeper mode knows the request, and answers that it has no such groups.
+    if answer.error_code in (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION):
         return GroupDescription(answer.group_id)
     error = response_error(answer.error_code, answer.error_message)
     if error is not None:

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.list_offsets import fetch_list_offsets
+from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import BOTH_ENDS, fetch_extents
 from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
@@ -85,6 +85,7 @@ class GroupLagRounds:
     ) -> GroupLags:
         """Lag on all partitions of every topic that each group has commits on, or that its members read."""
         expected = set().union(*(self._touched.get(group, set()) for group in groups))
+        await self._coordinators.locate(groups, deadline)  # once, not by each of the next two
         commits, described, metadata = await self._beside(
             partial(self._commits, dict.fromkeys(groups), deadline),
             partial(self._describe_groups, groups, deadline),

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.list_offsets import fetch_list_offsets
+from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.extents import LogExtents

@@ -13,14 +13,10 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.client.transport import Transport
+from airflow_kafka_offsets.client.response_errors import named_error
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
 
@@ -31,7 +27,7 @@ _WIRE_TIMESTAMPS = {
     SpecKind.EARLIEST_LOCAL: -4,
     SpecKind.LATEST_TIERED: -5,
 }
-_FLOORS = {
+FLOORS = {
     # Version 0 answers a timestamp with the start of a log segment, which is another question's answer.
     SpecKind.TIMESTAMP: 1,
     SpecKind.MAX_TIMESTAMP: 7,
@@ -89,21 +85,27 @@ def parse_list_offsets(response: Any, spec: OffsetSpec) -> dict[TopicPartition, 
 
 
 def _listed(topic: str, answer: Any, spec: OffsetSpec) -> ListedOffset:
-    error = response_error(answer.error_code)
-    if error is not None:
-        return failed_listing(TopicPartition(topic, answer.partition_index), spec, error)
-    old_style = answer.old_style_offsets
-    offset = _or_none(old_style[0] if old_style else answer.offset)
-    timestamp_ms = _or_none(answer.timestamp)
-    return ListedOffset(
-        topic,
-        answer.partition_index,
-        spec,
-        _outcome(spec, offset, timestamp_ms),
-        offset,
-        timestamp_ms,
-        _or_none(answer.leader_epoch),
+    offset = answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
+    return listed_offset(
+        topic, answer.partition_index, spec, answer.error_code, offset, answer.timestamp, answer.leader_epoch
     )
+
+
+def listed_offset(
+    topic: str,
+    partition: int,
+    spec: OffsetSpec,
+    code: int,
+    offset: int | None,
+    timestamp: int | None,
+    leader_epoch: int | None,
+) -> ListedOffset:
+    """One partition's answer. None or -1 stands for what there is none of."""
+    if code:
+        return failed_listing(TopicPartition(topic, partition), spec, named_error(code, ""))
+    offset, timestamp_ms = _or_none(offset), _or_none(timestamp)
+    outcome = _outcome(spec, offset, timestamp_ms)
+    return ListedOffset(topic, partition, spec, outcome, offset, timestamp_ms, _or_none(leader_epoch))
 
 
 def _outcome(spec: OffsetSpec, offset: int | None, timestamp_ms: int | None) -> ListOutcome:
@@ -121,28 +123,3 @@ def _or_none(number: int | None) -> int | None:
 def failed_listing(piece: TopicPartition, spec: OffsetSpec, error: ResponseError) -> ListedOffset:
     """The element of a partition for which there is only an error."""
     return ListedOffset(piece.topic, piece.partition, spec, ListOutcome.ERROR, error=error)
-
-
-async def fetch_list_offsets(
-    transport: Transport,
-    leaders: Leaders,
-    partitions: Iterable[TopicPartition],
-    spec: OffsetSpec,
-    isolation_level: IsolationLevel,
-    deadline: Deadline,
-) -> ListedOffsets:
-    """Ask all leaders at the same time; an element for every partition, by the deadline."""
-
-    def build(pieces: list[TopicPartition], version: int, timeout_ms: int) -> Any:
-        return list_offsets_request(
-            pieces, spec, isolation_level, epochs=leaders.epoch, timeout_ms=timeout_ms, version=version
-        )
-
-    request = LeaderRequest(
-        ListOffsetsRequest,
-        build=build,
-        parse=lambda response: parse_list_offsets(response, spec),
-        failed=lambda piece, error: failed_listing(piece, spec, error),
-        at_least=_FLOORS.get(spec.kind, 0),
-    )
-    return ListedOffsets(await ask_leaders(transport, leaders, request, partitions, deadline))

@@ -7,7 +7,7 @@ from functools import partial
 
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.list_offsets import fetch_list_offsets
+from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_SERVER_ERROR, named_error
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.offset_fetch_decoder import decode_offset_fetch
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, response_error
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import BulkRequest, NodeId, Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -141,7 +141,7 @@ class _Fetch:
             return {group: parse_offset_fetch(group, each) for group, each in zip(wanted, answers, strict=True)}
         names = {topic_id: topic for topic, topic_id in (self._topic_ids or {}).items()}
         read = partial(decode_offset_fetch, version=version, topics=names)
-        fetched = await self._transport.send(node, requests[0], attempt, read)
+        fetched = await self._transport.send(node, BulkRequest(requests[0], read), attempt)
         groups: Mapping[str, GroupOffsets] = fetched.groups
         return groups
 

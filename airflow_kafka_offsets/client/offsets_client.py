@@ -273,7 +273,8 @@ class OffsetsClient:
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         both_ends: bool = False,
     ) -> GroupLags:
-        """How far groups are behind, in offsets per partition, in three rounds for any number of groups.
+        """How far groups are behind, in offsets per partition, in three rounds for any number of groups; in four at the
+        first look at a group whose topics nobody named.
 
         Covers all partitions of the topics in question, committed or not (E18). A partition that no longer exists is an
         error of its own (E25). A group that doesn't exist is ``unknown`` (E19); one that exists and has committed

@@ -13,9 +13,11 @@ from __future__ import annotations
 import random
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import kafka.errors as kafka_errors
@@ -106,18 +108,21 @@ class Transport:
         self._net.stop(timeout_ms=_GRACE_S * 1000)
         self._net.close()
 
-    async def send(self, node: NodeId, request: Any, deadline: Deadline, read: Read | None = None) -> Any:
+    async def send(self, node: NodeId, request: Any, deadline: Deadline) -> Any:
         """Ask one broker and return its answer.
 
-        :param read: reads the answer; None for kafka-python's decoder, which gives a response class.
+        :param request: a request class of kafka-python, which is answered by a response class; or a bulk request, which
+            is answered by what it reads.
         :raises RequestFailedError: when none came by the deadline.
         :raises AuthenticationError: when the broker refused the credentials.
         """
         connection = await self._connect(node, deadline)
         await self._wait_while_paused(node, connection, deadline)
         try:
-            framed = request if read is None else _ReadByUs(request, read)
-            answer = await connection.send_request(framed, request_timeout_ms=deadline.remaining_ms())
+            answer = await connection.send_request(_Framed(request), request_timeout_ms=deadline.remaining_ms())
+            if isinstance(answer, _Unreadable):
+                connection.close(answer.error)  # nobody knows what else it says wrong
+                raise answer.error
         except Exception as error:
             raise self._translate(node, error) from None
         self.throttle_time_ms = max(self.throttle_time_ms, getattr(answer, "throttle_time_ms", 0) or 0)
@@ -245,21 +250,45 @@ class Transport:
         self._net.cancel(timer)
 
 
-class _ReadByUs:
-    """A request whose answer is read by a function of ours: where decoding is what costs.
+@dataclass(frozen=True, slots=True)
+class BulkRequest:
+    """A request whose answer, and maybe whose body, go past kafka-python's codecs: where those are what costs.
 
-    To kafka-python it is the request, whose header's response class decodes the answer.
+    :param message: a request class of kafka-python, of a flexible version.
+    :param read: reads the body of the answer.
+    :param body: the request's body; None to have kafka-python encode the message.
     """
 
-    def __init__(self, request: Any, read: Read) -> None:
-        self._request = request
-        self.decode: Callable[[Any], Any] = lambda buffer: read(buffer.read())
+    message: Any
+    read: Read
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """A frame that isn't the answer it should be. kafka-python 3.0.12 would lose it, and wait for the deadline."""
+
+    error: kafka_errors.KafkaProtocolError
+
+
+class _Framed:
+    """To kafka-python: a request, its header, and the class that decodes its answer."""
+
+    def __init__(self, request: Any) -> None:
+        self._bulk = request if isinstance(request, BulkRequest) else None
+        self._message = self._bulk.message if self._bulk else request
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._request, name)
+        return getattr(self._message, name)
 
     def __str__(self) -> str:
-        return str(self._request)
+        return str(self._message)
+
+    def encode(self, *, framed: bool, header: bool) -> Any:
+        if self._bulk is None or self._bulk.body is None:
+            return self._message.encode(framed=framed, header=header)
+        frame = self._message.encode_header(flexible=True) + self._bulk.body
+        return len(frame).to_bytes(4, "big") + frame
 
     @property
     def header(self) -> Any:
@@ -267,13 +296,25 @@ class _ReadByUs:
 
     @property
     def correlation_id(self) -> int:
-        return int(self._request.header.correlation_id)
+        return int(self._message.header.correlation_id)
+
+    @property
+    def api_version(self) -> int:
+        return int(self._message.API_VERSION)
 
     def get_response_class(self) -> Any:
         return self
 
     def parse_header(self, buffer: Any) -> Any:
-        return self._request.header.get_response_class().parse_header(buffer)
+        return self._message.header.get_response_class().parse_header(buffer)
+
+    def decode(self, buffer: Any) -> Any:
+        try:
+            if self._bulk is not None:
+                return self._bulk.read(buffer.read())
+            return self._message.header.get_response_class().decode(buffer)
+        except (ValueError, IndexError, TypeError, struct.error) as error:
+            return _Unreadable(kafka_errors.KafkaProtocolError(f"{self._message.name}: {error}"))
 
 
 class _KeepsLastWords:

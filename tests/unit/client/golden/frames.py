@@ -41,9 +41,12 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+
 FOLDER = Path(__file__).parent
 
 CLASSES = {
+    "consumer_group_describe": (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
     "delete_records": (DeleteRecordsRequest, DeleteRecordsResponse),
     "describe_configs": (DescribeConfigsRequest, DescribeConfigsResponse),
     "describe_groups": (DescribeGroupsRequest, DescribeGroupsResponse),
@@ -56,9 +59,7 @@ CLASSES = {
     "offset_delete": (OffsetDeleteRequest, OffsetDeleteResponse),
     "offset_fetch": (OffsetFetchRequest, OffsetFetchResponse),
 }
-"""Request and response class of each API."""
-WITHOUT_CLASSES = {"consumer_group_describe"}
-"""APIs that kafka-python doesn't speak: their frames are here for whoever does."""
+"""Request and response class of each API: kafka-python's, or ours where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Frame:
         return CLASSES[self.api][self.kind == "response"]
 
     def decode(self) -> Any:
-        """The message as kafka-python reads it."""
+        """The message as its class reads it."""
         return self.message_class.decode(self.bytes, version=self.version, header=True)
 
 

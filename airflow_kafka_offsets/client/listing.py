@@ -1,0 +1,58 @@
+"""Listing: ListOffsets asked of all leaders at the same time, in bulk where a leader speaks version 6 or later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.leaders import Leaders
+from airflow_kafka_offsets.client.list_offsets import (
+    FLOORS,
+    failed_listing,
+    list_offsets_request,
+    parse_list_offsets,
+)
+from airflow_kafka_offsets.client.list_offsets_codec import (
+    FIRST_VERSION,
+    Listing,
+    decode_list_offsets,
+    encode_list_offsets,
+)
+from airflow_kafka_offsets.client.transport import BulkRequest, Transport
+from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+
+async def fetch_list_offsets(
+    transport: Transport,
+    leaders: Leaders,
+    partitions: Iterable[TopicPartition],
+    spec: OffsetSpec,
+    isolation_level: IsolationLevel,
+    deadline: Deadline,
+) -> ListedOffsets:
+    """An element for every partition, by the deadline."""
+
+    def build(pieces: list[TopicPartition], version: int, timeout_ms: int) -> Any:
+        write = list_offsets_request if version < FIRST_VERSION else encode_list_offsets
+        written = write(pieces, spec, isolation_level, epochs=leaders.epoch, timeout_ms=timeout_ms, version=version)
+        if version < FIRST_VERSION:
+            return written
+        return BulkRequest(ListOffsetsRequest[version](), lambda body: decode_list_offsets(body, spec), written)
+
+    def parse(answer: Any) -> Any:
+        return answer.listed if isinstance(answer, Listing) else parse_list_offsets(answer, spec)
+
+    request: LeaderRequest[ListedOffset] = LeaderRequest(
+        ListOffsetsRequest,
+        build=build,
+        parse=parse,
+        failed=lambda piece, error: failed_listing(piece, spec, error),
+        at_least=FLOORS.get(spec.kind, 0),
+    )
+    return ListedOffsets(await ask_leaders(transport, leaders, request, partitions, deadline))

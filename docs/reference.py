@@ -1,0 +1,57 @@
+"""The reference of the public API as HTML, made from docstrings by pdoc: ``make docs`` writes it to ``.local/docs``.
+
+A warning of pdoc's is an error. What is done for that here: the fields of a named tuple are annotated with names that
+only its own module knows, so that they are looked up for pdoc; and what Airflow's base classes leave unannotated is
+theirs to document.
+"""
+
+from __future__ import annotations
+
+import sys
+import typing
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pdoc
+from pdoc import doc, render
+
+import airflow_kafka_offsets
+
+AIRFLOWS_OWN = (
+    r"Cannot determine where .*_BaseOperator__",
+    r"(Failed to run TYPE_CHECKING code|Error parsing type annotation).*KafkaWaitTrigger\.task",
+)
+"""Beginnings of warnings about members that our classes inherit from Airflow's."""
+
+
+def modules(module: doc.Module) -> Iterator[doc.Module]:
+    """A module and all that are in it."""
+    yield module
+    for each in module.submodules:
+        yield from modules(each)
+
+
+def resolve_named_tuples(module: doc.Module) -> None:
+    """Replace the annotations that a named tuple's constructor has as text."""
+    for each in vars(module.obj).values():
+        if isinstance(each, type) and issubclass(each, tuple) and hasattr(each, "_fields"):
+            each.__new__.__annotations__ = typing.get_type_hints(each)
+
+
+def write(folder: Path) -> None:
+    """Write the pages.
+
+    :raises UserWarning: when pdoc doesn't understand something of ours.
+    """
+    warnings.filterwarnings("error", module="pdoc")
+    for each in AIRFLOWS_OWN:
+        warnings.filterwarnings("ignore", each)
+    for module in modules(doc.Module(airflow_kafka_offsets)):
+        resolve_named_tuples(module)
+    render.configure(docformat="restructuredtext", show_source=False)
+    pdoc.pdoc("airflow_kafka_offsets", output_directory=folder)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,159 @@
+"""The documentation: its links lead somewhere, its calls exist, and its errors are Kafka's."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.response_errors import is_stale, named_error
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.listed import ListOutcome
+from dev import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+REQUESTS = sorted((DOCS / "requests").glob("*.md"))
+ASKED_OF_ANY_BROKER = ("find_coordinator.md", "metadata.md")
+"""There is no place to look up anew."""
+FINAL = {
+    **dict.fromkeys(
+        ("offset_commit.md", "offset_delete.md", "offset_fetch.md"), ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+    ),
+    **dict.fromkeys(("describe_configs.md", "metadata.md"), ("UNKNOWN_TOPIC_OR_PARTITION",)),
+}
+"""Errors that Kafka calls retriable, and that are the answer where these requests are concerned."""
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in HEADING.findall(prose(page))
+    }
+
+
+def leads_nowhere(page: Path, link: str) -> bool:
+    file, _, anchor = link.partition("#")
+    target = (page.parent / file).resolve() if file else page
+    return not target.exists() or (bool(anchor) and anchor not in anchors(target))
+
+
+def python_blocks(page: Path) -> list[ast.Module]:
+    """What a page shows in Python. A block that doesn't compile raises."""
+    return [ast.parse(code) for kind, code in FENCE.findall(page.read_text(encoding="utf-8")) if kind == "python"]
+
+
+def calls_of_the_client(block: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(block):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and ast.unparse(node.func.value) == "client"
+        ):
+            yield node.func.attr, node
+
+
+class ErrorRow(NamedTuple):
+    """A row of a table of errors: what the page says, and what the client knows of this code."""
+
+    name: str
+    retriable: bool
+    asked_again: bool
+    how: str
+    error: ResponseError
+
+
+def error_rows(page: Path) -> Iterator[ErrorRow]:
+    in_table = False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0] == "error" or not line.startswith("|"):
+            in_table = cells[0] == "error" and cells[1] == "code"
+        elif in_table and not cells[0].startswith("---"):
+            again, _, how = cells[3].partition(", ")
+            yield ErrorRow(cells[0].strip("`"), cells[2] == "yes", again == "yes", how, named_error(int(cells[1]), ""))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+class TestPages:
+    def test_their_links_lead_somewhere(self, page: Path) -> None:
+        links = [link for link in LINK.findall(prose(page)) if "://" not in link]
+        assert [link for link in links if leads_nowhere(page, link)] == []
+
+
+class TestIndexes:
+    def test_the_documentation_names_each_of_its_pages(self) -> None:
+        linked = LINK.findall((DOCS / "README.md").read_text(encoding="utf-8"))
+        assert {name_of(page) for page in PAGES if page.parent == DOCS} - {"README.md"} <= set(linked)
+
+    def test_the_requests_name_each_of_their_pages(self) -> None:
+        index = DOCS / "requests" / "README.md"
+        linked = {link.partition("#")[0] for link in LINK.findall(index.read_text(encoding="utf-8"))}
+        assert {page.name for page in REQUESTS} - {"README.md"} <= linked
+
+    def test_the_requests_name_each_call_of_the_client(self) -> None:
+        index = (DOCS / "requests" / "README.md").read_text(encoding="utf-8")
+        named = set(re.findall(r"`(\w+)`", index))
+        calls = {name for name, _ in inspect.getmembers(OffsetsClient, inspect.isfunction) if not name.startswith("_")}
+        assert calls - {"close"} <= named
+
+
+@pytest.mark.parametrize("page", REQUESTS, ids=lambda page: page.name)
+class TestExamples:
+    def test_what_they_call_exists_with_these_arguments(self, page: Path) -> None:
+        for block in python_blocks(page):
+            for name, call in calls_of_the_client(block):
+                signature = inspect.signature(getattr(OffsetsClient, name))
+                keywords = {each.arg: None for each in call.keywords if each.arg}
+                signature.bind(None, *call.args, **keywords)
+
+    def test_what_they_import_exists(self, page: Path) -> None:
+        for block in python_blocks(page):
+            for node in ast.walk(block):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    module = importlib.import_module(node.module)
+                    assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in REQUESTS if "| error |" in page.read_text(encoding="utf-8")], ids=name_of
+)
+class TestErrorTables:
+    def test_names_and_flags_are_kafkas(self, page: Path) -> None:
+        rows = list(error_rows(page))
+        assert rows
+        assert [row for row in rows if (row.name, row.retriable) != (row.error.name, row.error.retriable)] == []
+
+    def test_what_is_asked_again_is_what_may_pass(self, page: Path) -> None:
+        final = FINAL.get(page.name, ())
+        wrong = [each for each in error_rows(page) if each.asked_again != (each.retriable and each.name not in final)]
+        assert wrong == []
+
+    def test_a_place_is_looked_up_anew_when_it_may_be_the_wrong_one(self, page: Path) -> None:
+        asked_again = [each for each in error_rows(page) if each.asked_again and page.name not in ASKED_OF_ANY_BROKER]
+        assert [each for each in asked_again if ("anew" in each.how) != is_stale(each.error)] == []
+
+
+def test_every_outcome_is_explained() -> None:
+    for page in (DOCS / "semantics.md", DOCS / "requests" / "list_offsets.md"):
+        assert [each for each in ListOutcome if f"| `{each}` |" not in page.read_text(encoding="utf-8")] == []
