@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
+from airflow_kafka_offsets.client.response_errors import MALFORMED, client_error
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
-from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError, shorten
+from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError, shorten
 
 T = TypeVar("T")
 Ask = Callable[[NodeId, Deadline], Awaitable[T]]
@@ -54,6 +55,10 @@ async def _look_around(
             answers.append(await ask(node, transport.attempt(deadline)))
         except RequestFailedError as failed:
             failures[node] = failed.error
+        except MALFORMED as error:
+            if isinstance(error, KafkaOffsetsError):
+                raise
+            failures[node] = client_error(error, transport.address(node))
 
     running: list[Any] = []
     waiting = transport.candidates()

@@ -16,13 +16,14 @@ from typing import Generic, Protocol, TypeVar
 
 from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.response_errors import (
-    UNKNOWN_SERVER_ERROR,
+    MALFORMED,
     UNKNOWN_TOPIC_OR_PARTITION,
+    client_error,
     is_stale,
-    named_error,
+    left_out,
 )
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
-from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
+from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
 
 P = TypeVar("P", bound=Hashable)
 R = TypeVar("R")
@@ -95,10 +96,14 @@ class FanOut(Generic[P, R]):
         try:
             answer = await self._question.ask(node, pieces, self._transport.attempt(self._deadline))
         except RequestFailedError as failed:
-            answer = {piece: self._question.failed(piece, failed.error) for piece in pieces}
+            answer = self._failed(pieces, failed.error)
+        except MALFORMED as malformed:
+            if isinstance(malformed, KafkaOffsetsError):
+                raise
+            answer = self._failed(pieces, client_error(malformed, f"broker {node}"))
         retry = []
         for piece in pieces:
-            result = answer[piece] if piece in answer else self._question.failed(piece, _left_out(node))
+            result = answer[piece] if piece in answer else self._question.failed(piece, left_out(f"broker {node}"))
             self._results[piece] = result
             error = self._question.error_of(result)
             if error is not None and error.retriable:
@@ -107,12 +112,11 @@ class FanOut(Generic[P, R]):
                     self._places.forget([piece])
         await self._again(retry, attempt)
 
+    def _failed(self, pieces: Iterable[P], error: ResponseError) -> dict[P, R]:
+        return {piece: self._question.failed(piece, error) for piece in pieces}
+
     async def _again(self, pieces: Collection[P], attempt: int) -> None:
         pause = backoff_s(attempt)
         if pieces and self._deadline.allows(pause):
             await self._transport.sleep(pause)
             await self._settle(pieces, attempt + 1)
-
-
-def _left_out(node: int) -> ResponseError:
-    return named_error(UNKNOWN_SERVER_ERROR, f"broker {node} left it out of its answer")

@@ -181,6 +181,8 @@ def _lag(
 ) -> GroupLag:
     if description is not None and description.error is not None and not commits.has_commits:
         commits = GroupOffsets(commits.group, error=description.error)
+    if description is not None and description.is_unknown and len(commits.offsets.ok()) and commits.has_commits:
+        description = None  # a coordinator that has just taken over may describe less than it fetches
     unknown = description is not None and description.is_unknown
     if not unknown and not len(extents) and commits.error is None:
         commits = GroupOffsets(commits.group, error=_NEVER_COMMITTED)

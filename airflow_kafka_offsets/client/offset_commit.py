@@ -19,7 +19,7 @@ from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.offset_fetch import TopicIds, names_all, passing_error
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.client.response_errors import left_out, response_error
 from airflow_kafka_offsets.client.transport import NodeId, Transport
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
@@ -75,16 +75,16 @@ def offset_commit_request(
 
 
 def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: TopicIds | None = None) -> WrittenOffsets:
-    """What became of each commit that the coordinator mentions."""
+    """What became of each commit."""
     names = {topic_id: topic for topic, topic_id in (topic_ids or {}).items()}
-    return WrittenOffsets(
-        _written(
-            offsets,
-            TopicPartition(topic.name or names[str(topic.topic_id)], each.partition_index),
-            response_error(each.error_code),
-        )
+    errors = {
+        TopicPartition(topic.name or names.get(str(topic.topic_id), ""), each.partition_index): each.error_code
         for topic in response.topics
         for each in topic.partitions
+    }
+    return WrittenOffsets(
+        _written(offsets, each, response_error(errors[each]) if each in errors else left_out("the coordinator"))
+        for each in offsets.partitions()
     )
 
 
@@ -118,14 +118,20 @@ async def send_commit(
 ) -> WrittenOffsets:
     """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
     newest = None if names_all([offsets.partitions()], topic_ids) else _NEWEST_BY_NAME
+    known = WrittenOffsets()
 
     def failed(_: str, error: ResponseError) -> WrittenOffsets:
-        return WrittenOffsets(_written(offsets, piece, error) for piece in offsets.partitions())
+        done = known.ok()
+        return WrittenOffsets(
+            _written(offsets, piece, None if piece in done else error) for piece in offsets.partitions()
+        )
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
         version = await transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
+        nonlocal known
         response = await transport.send(node, offset_commit_request(group, offsets, version, topic_ids), attempt)
-        return {group: parse_offset_commit(offsets, response, topic_ids)}
+        known = parse_offset_commit(offsets, response, topic_ids)
+        return {group: known}
 
     def passing(written: WrittenOffsets) -> ResponseError | None:
         return passing_error(GroupOffsets(group, written))

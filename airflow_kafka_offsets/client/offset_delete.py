@@ -16,7 +16,7 @@ from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.offset_commit import WrittenOffsets
 from airflow_kafka_offsets.client.offset_fetch import passing_error
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.client.response_errors import left_out, response_error
 from airflow_kafka_offsets.client.transport import NodeId, Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, GroupOffsets
@@ -41,10 +41,14 @@ def parse_offset_delete(partitions: Collection[TopicPartition], response: Any) -
     error = response_error(response.error_code)
     if error is not None:
         return _failed(partitions, error)
-    return WrittenOffsets(
-        CommittedOffset(topic.name, each.partition_index, error=response_error(each.error_code))
+    codes = {
+        TopicPartition(topic.name, each.partition_index): each.error_code
         for topic in response.topics
         for each in topic.partitions
+    }
+    return WrittenOffsets(
+        CommittedOffset(*each, error=response_error(codes[each]) if each in codes else left_out("the coordinator"))
+        for each in partitions
     )
 
 

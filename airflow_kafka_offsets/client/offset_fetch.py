@@ -22,7 +22,12 @@ from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.offset_fetch_decoder import decode_offset_fetch
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, response_error
+from airflow_kafka_offsets.client.response_errors import (
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    left_out,
+    response_error,
+)
 from airflow_kafka_offsets.client.transport import BulkRequest, NodeId, Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
@@ -38,6 +43,7 @@ _ALL_TOPICS = 2
 _BATCHED = 8
 _SETTLED = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
 """A missing topic isn't the coordinator's to find, however often it is asked."""
+_LEFT_OUT = left_out("the coordinator")
 
 
 def offset_fetch_requests(wanted: Wanted, version: int, topic_ids: TopicIds | None = None) -> list[Any]:
@@ -116,6 +122,12 @@ def _may_pass(error: ResponseError | None) -> bool:
     return error is not None and error.retriable and error.code not in _SETTLED
 
 
+def _complete(offsets: CommittedOffsets, wanted: Iterable[TopicPartition]) -> CommittedOffsets:
+    """An element for every partition: no commit is an answer too, and silence is an error."""
+    silent = [CommittedOffset(*each, error=_LEFT_OUT) for each in wanted if each not in offsets]
+    return CommittedOffsets([*offsets, *silent])
+
+
 class _Fetch:
     """One call: what is still to be asked of each group, and what is known of it."""
 
@@ -149,6 +161,9 @@ class _Fetch:
         """What is known of a group by now. Only its partitions that may still answer are asked for again."""
         if answer.error is not None:
             return self.failed(answer.group, answer.error)
+        wanted = self._wanted[answer.group]
+        if wanted is not None and len(answer.offsets) < len(wanted):
+            answer = replace(answer, offsets=_complete(answer.offsets, wanted))
         known = self._known.get(answer.group)
         if known is not None:
             answer = replace(answer, offsets=CommittedOffsets([*known.offsets, *answer.offsets]))

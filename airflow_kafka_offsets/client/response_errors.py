@@ -40,6 +40,9 @@ _STALE_BESIDES = frozenset({REQUEST_TIMED_OUT, 15, 16})
 doesn't answer may have lost its leaderships, and COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR are about coordinators,
 which kafka-python's flag doesn't cover."""
 
+MALFORMED = (TypeError, ValueError, LookupError, AttributeError)
+"""What reading an answer raises that decodes, and yet isn't one: null where there is always a list, for example."""
+
 _ERRNO = re.compile(r"(\d+) E[A-Z]+")
 
 
@@ -59,6 +62,11 @@ def named_error(code: int, message: str) -> ResponseError:
     return error
 
 
+def left_out(address: str) -> ResponseError:
+    """The error of a piece that a broker's answer doesn't mention."""
+    return named_error(UNKNOWN_SERVER_ERROR, f"{address} left it out of its answer")
+
+
 def client_error(error: BaseException, address: str) -> ResponseError:
     """What came instead of an answer, as Kafka's own client codes: 7 for a timeout, 35 for a version, 13 for the rest.
 
@@ -72,7 +80,7 @@ def client_error(error: BaseException, address: str) -> ResponseError:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, kafka_errors.KafkaProtocolError):
+    if isinstance(error, (kafka_errors.KafkaProtocolError, *MALFORMED)):
         return f"what came back is not Kafka's protocol ({error}; does security.protocol fit this port?)"
     if isinstance(error, OSError):
         return error.strerror or str(error)

@@ -9,6 +9,8 @@ import pytest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from dev.kafka import Broker
+from tests.integration.client.pieces import Pieces
+from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.conftest import USERS
 
 
@@ -30,3 +32,9 @@ def client(broker: Broker) -> Iterator[OffsetsClient]:
     settings = ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})
     with OffsetsClient(settings, timeout_s=15) as connected:
         yield connected
+
+
+@pytest.fixture
+def one() -> Iterator[Pieces]:
+    with ScriptedCluster({"a": [0], "b": [0, 0]}) as cluster:
+        yield Pieces(cluster, cluster.brokers[0], cluster.client())

@@ -1,7 +1,7 @@
 """Scripted brokers: real sockets that speak Kafka's protocol and say what a test tells them to.
 
-For answers that a healthy broker doesn't give: error codes that pass, old versions, silence. Requests and responses are
-kafka-python's own classes, so that both are real frames.
+For answers that a healthy broker doesn't give: error codes that pass, old versions, garbage, silence. Requests and
+responses are the client's own classes, so that both are real frames. What can be said is :mod:`.scripted_answers`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse, OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.admin import (
+    DeleteRecordsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeProducersRequest,
+    ListGroupsRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -23,11 +31,42 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-Answer = Callable[[Any], Any]
-"""From a request to its response; None for silence."""
+from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
 
-NEWEST = {each: (0, each.max_version) for each in (ApiVersionsRequest, MetadataRequest, FindCoordinatorRequest)}
-NEWEST |= {each: (0, each.max_version) for each in (ListOffsetsRequest, OffsetFetchRequest)}
+REQUESTS = (
+    ApiVersionsRequest,
+    ConsumerGroupDescribeRequest,
+    DeleteRecordsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeProducersRequest,
+    FindCoordinatorRequest,
+    ListGroupsRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
+"""What can be asked of a scripted broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """Bytes instead of a response.
+
+    :param sent: what goes over the wire, as it is.
+    :param hang_up: close the connection afterwards.
+    """
+
+    sent: bytes = b""
+    hang_up: bool = False
+
+
+Answer = Callable[[Any], Any]
+"""From a request to its response, or to :class:`Wire`; None for silence."""
 
 
 class ScriptedCluster:
@@ -35,7 +74,7 @@ class ScriptedCluster:
 
     :param leaders: leader by topic and partition; -1 for none.
     :param brokers: how many; their ids count from 0.
-    :param versions: oldest and newest version by request class, where it isn't all that kafka-python speaks.
+    :param versions: oldest and newest version by request class, where it isn't all that the client speaks.
     """
 
     def __init__(
@@ -46,8 +85,9 @@ class ScriptedCluster:
         versions: Mapping[Any, tuple[int, int]] | None = None,
     ) -> None:
         self.leaders = {topic: list(each) for topic, each in leaders.items()}
-        self.versions = NEWEST | dict(versions or {})
+        self.versions = {each: (0, each.max_version) for each in REQUESTS} | dict(versions or {})
         self.asked: list[tuple[int, Any]] = []
+        self._clients: list[OffsetsClient] = []
         self.brokers = [ScriptedBroker(self, node) for node in range(brokers)]
 
     @property
@@ -58,8 +98,17 @@ class ScriptedCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self.brokers:
+        for each in (*self._clients, *self.brokers):
             each.close()
+
+    def client(self, timeout_s: float = 10.0, **config: object) -> OffsetsClient:
+        """A client of this cluster, which is closed with it.
+
+        :param config: keys of the connection beside the address, or instead of it.
+        """
+        settings = ClientSettings.from_config({"bootstrap.servers": self.bootstrap_servers} | config)
+        self._clients.append(OffsetsClient(settings, timeout_s=timeout_s))
+        return self._clients[-1]
 
     def requests(self, request_class: Any, node: int | None = None) -> list[Any]:
         """What was asked, in order of arrival."""
@@ -93,7 +142,7 @@ class ScriptedCluster:
 
 
 class ScriptedBroker:
-    """One broker: answers by request class, the last of them for ever."""
+    """One broker: answers by request class, the last of them for ever. It speaks what it has answers for."""
 
     def __init__(self, cluster: ScriptedCluster, node: int) -> None:
         self.cluster = cluster
@@ -101,7 +150,7 @@ class ScriptedBroker:
         self._script: dict[type, list[Answer]] = {
             ApiVersionsRequest: [self._api_versions],
             MetadataRequest: [cluster.metadata],
-            FindCoordinatorRequest: [coordinators_are(self)],
+            FindCoordinatorRequest: [self.coordinators],
         }
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
@@ -125,8 +174,16 @@ class ScriptedBroker:
         keys = [
             ApiVersionsResponse.ApiVersion(api_key=each.API_KEY, min_version=oldest, max_version=newest)
             for each, (oldest, newest) in self.cluster.versions.items()
+            if each in self._script
         ]
         return ApiVersionsResponse(error_code=0, api_keys=keys)
+
+    def coordinators(self, request: Any) -> Any:
+        """A FindCoordinator answer that names this broker for every group."""
+        place = {"error_code": 0, "node_id": self.node, "host": "127.0.0.1", "port": self.port, "error_message": None}
+        keys = request.coordinator_keys or ()
+        coordinators = [FindCoordinatorResponse.Coordinator(key=each, **place) for each in keys]
+        return FindCoordinatorResponse(coordinators=coordinators, **place)
 
     def _accept(self) -> None:
         while True:
@@ -145,15 +202,25 @@ class ScriptedBroker:
             request = request_class.decode(frame, version=version, header=True)
             if request_class is not ApiVersionsRequest:
                 self.cluster.asked.append((self.node, request))
-            response = self._next_answer(request_class)(request)
-            if response is not None:
-                response.API_VERSION = version  # before there is a header, which kafka-python would set it on too
-                response.with_header(correlation_id=correlation)
-                connection.sendall(response.encode(header=True, framed=True))
+            answer = self._next_answer(request_class)(request)
+            wire = answer if isinstance(answer, Wire) else Wire(framed(answer, version, correlation))
+            with contextlib.suppress(OSError):  # whoever asked may be gone
+                connection.sendall(wire.sent)
+                if wire.hang_up:
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _next_answer(self, request_class: Any) -> Answer:
         answers = self._script[request_class]
         return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+def framed(response: Any, version: int, correlation_id: int) -> bytes:
+    """A response as it goes over the wire; nothing for None."""
+    if response is None:
+        return b""
+    response.API_VERSION = version  # before there is a header, which kafka-python would set it on too
+    response.with_header(correlation_id=correlation_id)
+    return bytes(response.encode(header=True, framed=True))
 
 
 def _read_frame(connection: socket.socket) -> bytes | None:
@@ -162,87 +229,3 @@ def _read_frame(connection: socket.socket) -> bytes | None:
         return connection.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL) if len(size) == 4 else None
     except OSError:
         return None
-
-
-def silence(_: Any) -> None:
-    """No answer at all, and the connection stays open."""
-
-
-def offsets_are(offset: int, *, errors: Mapping[int, int] | None = None, timestamp: int = -1) -> Answer:
-    """A ListOffsets answer.
-
-    :param errors: error code by partition number; their offset is -1.
-    """
-
-    def answer(request: Any) -> Any:
-        topic_class = ListOffsetsResponse.ListOffsetsTopicResponse
-        codes = errors or {}
-
-        def partition(number: int) -> Any:
-            code = codes.get(number, 0)
-            return topic_class.ListOffsetsPartitionResponse(
-                partition_index=number,
-                error_code=code,
-                old_style_offsets=[offset],
-                offset=-1 if code else offset,
-                timestamp=timestamp,
-                leader_epoch=7,
-            )
-
-        return ListOffsetsResponse(
-            topics=[
-                topic_class(name=each.name, partitions=[partition(one.partition_index) for one in each.partitions])
-                for each in request.topics
-            ]
-        )
-
-    return answer
-
-
-def coordinators_are(broker: ScriptedBroker, *, error_code: int = 0) -> Answer:
-    """A FindCoordinator answer that names this broker for every group."""
-
-    def answer(request: Any) -> Any:
-        place = {"error_code": error_code, "node_id": broker.node, "host": "127.0.0.1", "port": broker.port}
-        coordinators = [
-            FindCoordinatorResponse.Coordinator(key=each, error_message=None, **place)
-            for each in request.coordinator_keys or ()
-        ]
-        return FindCoordinatorResponse(coordinators=coordinators, error_message=None, **place)
-
-    return answer
-
-
-def commits_are(offsets: Mapping[str, int], *, error_code: int = 0, partition_error: int = 0) -> Answer:
-    """An OffsetFetch answer: an offset by topic, for partition 0 of each, the same for every group."""
-
-    def answer(request: Any) -> Any:
-        old = request.API_VERSION < 8
-        group_class = OffsetFetchResponse.OffsetFetchResponseGroup
-        topic_class = OffsetFetchResponse.OffsetFetchResponseTopic if old else group_class.OffsetFetchResponseTopics
-        partition_class = topic_class.OffsetFetchResponsePartition if old else topic_class.OffsetFetchResponsePartitions
-        topics = [
-            topic_class(
-                name=topic,
-                partitions=[
-                    partition_class(
-                        partition_index=0,
-                        committed_offset=-1 if partition_error else offset,
-                        committed_leader_epoch=-1,
-                        metadata=None,
-                        error_code=partition_error,
-                    )
-                ],
-            )
-            for topic, offset in offsets.items()
-        ]
-        if old:
-            return OffsetFetchResponse(topics=topics, error_code=error_code)
-        return OffsetFetchResponse(
-            groups=[
-                group_class(group_id=each.group_id, topics=[] if error_code else topics, error_code=error_code)
-                for each in request.groups
-            ]
-        )
-
-    return answer

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import ClusterUnreachableError
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
-from tests.integration.client.scripted import (
-    ScriptedCluster,
+from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted_answers import (
     commits_are,
     coordinators_are,
     offsets_are,
@@ -25,22 +23,6 @@ from tests.integration.client.scripted import (
 )
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-Ask = Callable[..., OffsetsClient]
-
-
-@pytest.fixture
-def client_of() -> Iterator[Ask]:
-    """Makes clients of scripted clusters, and closes them."""
-    made: list[OffsetsClient] = []
-
-    def make(cluster: ScriptedCluster, timeout_s: float = 10.0, **config: object) -> OffsetsClient:
-        settings = ClientSettings.from_config({"bootstrap.servers": cluster.bootstrap_servers} | config)
-        made.append(OffsetsClient(settings, timeout_s=timeout_s))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 def listed(client: OffsetsClient, *partitions: TopicPartition) -> list[ListedOffset]:
@@ -58,57 +40,55 @@ class TestErrorsThatPass:
             pytest.param(3, "UNKNOWN_TOPIC_OR_PARTITION", id="broker hasn't heard of a new topic"),
         ],
     )
-    def test_are_asked_again_for_their_partition_alone(self, client_of: Ask, code: int, name: str) -> None:
+    def test_are_asked_again_for_their_partition_alone(self, code: int, name: str) -> None:
         with ScriptedCluster({"a": [0, 0]}) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={1: code}), offsets_are(6))
-            assert [each.offset for each in listed(client_of(cluster), A0, A1)] == [5, 6], name
+            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A1: code}), offsets_are(6))
+            assert [each.offset for each in listed(cluster.client(), A0, A1)] == [5, 6], name
             first, second = cluster.requests(ListOffsetsRequest)
             assert [each.partition_index for each in first.topics[0].partitions] == [0, 1]
             assert [each.partition_index for each in second.topics[0].partitions] == [1]
 
-    def test_a_moved_leader_is_found_again(self, client_of: Ask) -> None:
+    def test_a_moved_leader_is_found_again(self) -> None:
         """E28: the new leader is asked, and the old one only once."""
         with ScriptedCluster({"a": [0]}, brokers=2) as cluster:
 
             def moved(request: object) -> object:
                 cluster.leaders["a"] = [1]
-                return offsets_are(0, errors={0: 6})(request)
+                return offsets_are(0, errors={A0: 6})(request)
 
             cluster.brokers[0].on(ListOffsetsRequest, moved)
             cluster.brokers[1].on(ListOffsetsRequest, offsets_are(9))
-            assert [each.offset for each in listed(client_of(cluster), A0)] == [9]
+            assert [each.offset for each in listed(cluster.client(), A0)] == [9]
             assert len(cluster.requests(ListOffsetsRequest, node=0)) == 1
 
     @pytest.mark.parametrize(("code", "looked_up"), [(14, 1), (16, 2)], ids=["E30: loading", "E30: moved"])
-    def test_a_coordinator_is_looked_up_anew_only_when_it_moved(
-        self, client_of: Ask, code: int, looked_up: int
-    ) -> None:
+    def test_a_coordinator_is_looked_up_anew_only_when_it_moved(self, code: int, looked_up: int) -> None:
         with ScriptedCluster({"a": [0]}) as cluster:
-            cluster.brokers[0].on(OffsetFetchRequest, commits_are({}, error_code=code), commits_are({"a": 4}))
-            commits = client_of(cluster).committed_offsets({"g": None}).raise_for_errors()
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({}, groups={"g": code}), commits_are({A0: 4}))
+            commits = cluster.client().committed_offsets({"g": None}).raise_for_errors()
             group = commits.lookup("g")
             assert group is not None
             assert [each.offset for each in group.offsets] == [4]
             assert len(cluster.requests(FindCoordinatorRequest)) == looked_up
 
-    def test_a_coordinator_that_is_not_there_yet_is_waited_for(self, client_of: Ask) -> None:
+    def test_a_coordinator_that_is_not_there_yet_is_waited_for(self) -> None:
         with ScriptedCluster({"a": [0]}) as cluster:
             broker = cluster.brokers[0]
-            broker.on(FindCoordinatorRequest, coordinators_are(broker, error_code=15), coordinators_are(broker))
-            broker.on(OffsetFetchRequest, commits_are({"a": 4}))
-            client_of(cluster).committed_offsets({"g": None}).raise_for_errors()
+            broker.on(FindCoordinatorRequest, coordinators_are(broker, errors={"g": 15}), coordinators_are(broker))
+            broker.on(OffsetFetchRequest, commits_are({A0: 4}))
+            cluster.client().committed_offsets({"g": None}).raise_for_errors()
 
-    def test_a_transaction_that_commits_offsets_is_waited_for(self, client_of: Ask) -> None:
+    def test_a_transaction_that_commits_offsets_is_waited_for(self) -> None:
         """E31: UNSTABLE_OFFSET_COMMIT is asked again, never left out."""
         with ScriptedCluster({"a": [0]}) as cluster:
-            cluster.brokers[0].on(OffsetFetchRequest, commits_are({"a": 0}, partition_error=88), commits_are({"a": 4}))
-            client_of(cluster).committed_offsets({"g": None}).raise_for_errors()
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({}, errors={A0: 88}), commits_are({A0: 4}))
+            cluster.client().committed_offsets({"g": None}).raise_for_errors()
             assert all(each.require_stable for each in cluster.requests(OffsetFetchRequest))
 
-    def test_the_last_error_stands_at_the_deadline(self, client_of: Ask) -> None:
+    def test_the_last_error_stands_at_the_deadline(self) -> None:
         with ScriptedCluster({"a": [0, 0]}) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={1: 78}))
-            good, bad = listed(client_of(cluster, timeout_s=1), A0, A1)
+            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A1: 78}))
+            good, bad = listed(cluster.client(timeout_s=1), A0, A1)
             assert good.offset == 5
             assert (bad.offset, bad.outcome, bad.error and bad.error.name) == (
                 None,
@@ -118,36 +98,36 @@ class TestErrorsThatPass:
 
 
 class TestErrorsThatStay:
-    def test_are_data_of_their_partition_at_once(self, client_of: Ask) -> None:
+    def test_are_data_of_their_partition_at_once(self) -> None:
         with ScriptedCluster({"a": [0, 0]}) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={1: 29}))
-            good, bad = listed(client_of(cluster), A0, A1)
+            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A1: 29}))
+            good, bad = listed(cluster.client(), A0, A1)
             assert good.offset == 5
             assert bad.error is not None
             assert (bad.error.name, bad.error.retriable) == ("TOPIC_AUTHORIZATION_FAILED", False)
             assert len(cluster.requests(ListOffsetsRequest)) == 1
 
-    def test_a_leaderless_partition_is_an_error_and_never_a_number(self, client_of: Ask) -> None:
+    def test_a_leaderless_partition_is_an_error_and_never_a_number(self) -> None:
         """E26"""
         with ScriptedCluster({"a": [0, -1]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            good, bad = listed(client_of(cluster, timeout_s=1), A0, A1)
+            good, bad = listed(cluster.client(timeout_s=1), A0, A1)
             assert good.offset == 5
             assert bad.offset is None
             assert bad.error is not None
             assert bad.error.name == "LEADER_NOT_AVAILABLE"
 
-    def test_a_deleted_topic_among_the_commits_is_an_error_of_its_partitions(self, client_of: Ask) -> None:
+    def test_a_deleted_topic_among_the_commits_is_an_error_of_its_partitions(self) -> None:
         """E25: however long the coordinator keeps the commits of a deleted topic."""
         with ScriptedCluster({"a": [0]}) as cluster:
-            cluster.brokers[0].on(OffsetFetchRequest, commits_are({"a": 4, "gone": 1}))
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({A0: 4, TopicPartition("gone", 0): 1}))
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            (lag,) = client_of(cluster).group_lags(["g"])
+            (lag,) = cluster.client().group_lags(["g"])
             assert [each.lag for each in lag.partitions] == [1, None]
             assert [each.error.name for each in lag.partitions if each.error] == ["UNKNOWN_TOPIC_OR_PARTITION"]
             assert lag.total is None
 
-    def test_a_partition_left_out_of_the_answer_is_an_error(self, client_of: Ask) -> None:
+    def test_a_partition_left_out_of_the_answer_is_an_error(self) -> None:
         with ScriptedCluster({"a": [0, 0]}) as cluster:
 
             def forgetful(request: object) -> object:
@@ -156,25 +136,25 @@ class TestErrorsThatStay:
                 return response
 
             cluster.brokers[0].on(ListOffsetsRequest, forgetful)
-            _, bad = listed(client_of(cluster), A0, A1)
+            _, bad = listed(cluster.client(), A0, A1)
             assert bad.error is not None
             assert "left it out" in bad.error.message
 
 
 class TestDeadBrokers:
-    def test_a_hung_broker_costs_its_own_partitions_an_error_within_the_deadline(self, client_of: Ask) -> None:
+    def test_a_hung_broker_costs_its_own_partitions_an_error_within_the_deadline(self) -> None:
         """E29"""
         with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
             cluster.brokers[1].on(ListOffsetsRequest, silence)
             started = time.monotonic()
-            good, bad = listed(client_of(cluster, timeout_s=2), A0, A1)
+            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
             assert good.offset == 5
             assert bad.error is not None
             assert (bad.error.name, bad.error.code) == ("REQUEST_TIMED_OUT", 7)
             assert time.monotonic() - started < 3
 
-    def test_a_hung_broker_does_not_hold_up_the_retries_of_others(self, client_of: Ask) -> None:
+    def test_a_hung_broker_does_not_hold_up_the_retries_of_others(self) -> None:
         with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
             answered: list[float] = []
 
@@ -182,13 +162,13 @@ class TestDeadBrokers:
                 answered.append(time.monotonic())
                 return offsets_are(5)(request)
 
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={0: 78}), note)
+            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A0: 78}), note)
             cluster.brokers[1].on(ListOffsetsRequest, silence)
             started = time.monotonic()
-            listed(client_of(cluster, timeout_s=3), A0, A1)
+            listed(cluster.client(timeout_s=3), A0, A1)
             assert answered[0] - started < 1
 
-    def test_the_leaderships_of_a_hung_broker_are_asked_of_their_new_leader(self, client_of: Ask) -> None:
+    def test_the_leaderships_of_a_hung_broker_are_asked_of_their_new_leader(self) -> None:
         with ScriptedCluster({"a": [1]}, brokers=2) as cluster:
 
             def hang(_: object) -> None:
@@ -196,68 +176,66 @@ class TestDeadBrokers:
 
             cluster.brokers[1].on(ListOffsetsRequest, hang)
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            assert [each.offset for each in listed(client_of(cluster, timeout_s=4), A0)] == [5]
+            assert [each.offset for each in listed(cluster.client(timeout_s=4), A0)] == [5]
 
-    def test_a_stopped_broker_costs_its_own_partitions_an_error(self, client_of: Ask) -> None:
+    def test_a_stopped_broker_costs_its_own_partitions_an_error(self) -> None:
         with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
             cluster.brokers[1].close()
-            good, bad = listed(client_of(cluster, timeout_s=1), A0, A1)
+            good, bad = listed(cluster.client(timeout_s=1), A0, A1)
             assert good.offset == 5
             assert bad.error is not None
             assert bad.error.name == "NETWORK_EXCEPTION"
             assert "connection refused" in bad.error.message
 
-    def test_answers_are_kept_when_the_cluster_goes_away_in_between(self, client_of: Ask) -> None:
+    def test_answers_are_kept_when_the_cluster_goes_away_in_between(self) -> None:
         """E29: a retry that finds nobody doesn't sink what was told before."""
         with ScriptedCluster({"a": [0, 0]}) as cluster:
 
             def last_words(request: object) -> object:
                 cluster.brokers[0].on(MetadataRequest, silence)
-                return offsets_are(5, errors={1: 6})(request)
+                return offsets_are(5, errors={A1: 6})(request)
 
             cluster.brokers[0].on(ListOffsetsRequest, last_words, silence)
-            good, bad = listed(client_of(cluster, timeout_s=2), A0, A1)
+            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
             assert good.offset == 5
             assert bad.error is not None
             assert bad.error.name == "NOT_LEADER_OR_FOLLOWER"
 
-    def test_a_hung_bootstrap_server_is_passed_by(self, client_of: Ask) -> None:
+    def test_a_hung_bootstrap_server_is_passed_by(self) -> None:
         with ScriptedCluster({"a": [1]}, brokers=2) as cluster:
             cluster.brokers[0].on(MetadataRequest, silence)
             cluster.brokers[1].on(ListOffsetsRequest, offsets_are(5))
             both = ",".join(f"127.0.0.1:{each.port}" for each in cluster.brokers)
-            client = client_of(cluster, **{"bootstrap.servers": both})
+            client = cluster.client(**{"bootstrap.servers": both})
             assert [each.offset for each in listed(client, A0)] == [5]
 
-    def test_a_cluster_that_never_answers_is_one_clear_line(
-        self, client_of: Ask, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_cluster_that_never_answers_is_one_clear_line(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         with ScriptedCluster({}) as cluster:
             cluster.brokers[0].on(MetadataRequest, silence)
             started = time.monotonic()
             with pytest.raises(ClusterUnreachableError, match=r"No broker answered within 2 s: .* did not answer"):
-                client_of(cluster, timeout_s=2).cluster_id()
+                cluster.client(timeout_s=2).cluster_id()
             assert time.monotonic() - started < 3
         assert caplog.messages == []
 
 
 class TestVersions:
-    def test_a_spec_that_the_broker_is_too_old_for_is_an_error_of_its_partitions(self, client_of: Ask) -> None:
+    def test_a_spec_that_the_broker_is_too_old_for_is_an_error_of_its_partitions(self) -> None:
         with ScriptedCluster({"a": [0]}, versions={ListOffsetsRequest: (0, 6)}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            client = client_of(cluster)
+            client = cluster.client()
             (newest,) = client.list_offsets([A0], OffsetSpec.MAX_TIMESTAMP)
             assert newest.error is not None
             assert newest.error.name == "UNSUPPORTED_VERSION"
             assert [each.offset for each in listed(client, A0)] == [5]
 
     @pytest.mark.parametrize("version", range(ListOffsetsRequest.max_version + 1))
-    def test_every_version_of_list_offsets_is_spoken(self, client_of: Ask, version: int) -> None:
+    def test_every_version_of_list_offsets_is_spoken(self, version: int) -> None:
         with ScriptedCluster({"a": [0]}, versions={ListOffsetsRequest: (0, version)}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            (answer,) = listed(client_of(cluster), A0)
+            (answer,) = listed(cluster.client(), A0)
             assert (answer.offset, answer.leader_epoch) == (5, 7 if version >= 4 else None)
             (request,) = cluster.requests(ListOffsetsRequest)
             assert version == request.API_VERSION
@@ -265,31 +243,31 @@ class TestVersions:
                 assert request.topics[0].partitions[0].current_leader_epoch == 7, "E28: the epoch is sent along"
 
     @pytest.mark.parametrize("version", range(2, 11))
-    def test_every_version_of_offset_fetch_up_to_nine_is_spoken(self, client_of: Ask, version: int) -> None:
+    def test_every_version_of_offset_fetch_up_to_nine_is_spoken(self, version: int) -> None:
         versions = {OffsetFetchRequest: (0, version), FindCoordinatorRequest: (0, 6 if version >= 8 else 3)}
         with ScriptedCluster({"a": [0]}, versions=versions) as cluster:
-            cluster.brokers[0].on(OffsetFetchRequest, commits_are({"a": 4}))
-            groups = client_of(cluster).committed_offsets({"g": None, "h": [A0]}).raise_for_errors()
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({A0: 4}))
+            groups = cluster.client().committed_offsets({"g": None, "h": [A0]}).raise_for_errors()
             assert [[one.offset for one in each.offsets] for each in groups] == [[4], [4]]
             requests = cluster.requests(OffsetFetchRequest)
             assert [each.API_VERSION for each in requests] == ([min(version, 9)] if version >= 8 else [version] * 2)
 
-    def test_all_commits_of_a_group_need_version_two(self, client_of: Ask) -> None:
+    def test_all_commits_of_a_group_need_version_two(self) -> None:
         with ScriptedCluster({"a": [0]}, versions={OffsetFetchRequest: (0, 1)}) as cluster:
-            (group,) = client_of(cluster).committed_offsets({"g": None})
+            (group,) = cluster.client().committed_offsets({"g": None})
             assert group.error is not None
             assert group.error.name == "UNSUPPORTED_VERSION"
 
 
 class TestRounds:
-    def test_lag_of_many_groups_takes_one_request_per_broker_and_round(self, client_of: Ask) -> None:
+    def test_lag_of_many_groups_takes_one_request_per_broker_and_round(self) -> None:
         """Coordinators, commits, ends; metadata alongside."""
         groups = [f"g{number}" for number in range(50)]
         with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
             for broker in cluster.brokers:
                 broker.on(ListOffsetsRequest, offsets_are(5))
-                broker.on(OffsetFetchRequest, commits_are({"a": 4}))
-            client = client_of(cluster)
+                broker.on(OffsetFetchRequest, commits_are({A0: 4}))
+            client = cluster.client()
             lags = client.group_lags(groups, topics=["a"])
             assert [each.total for each in lags] == [1] * 50
             assert len(cluster.requests(FindCoordinatorRequest)) == 1
@@ -297,11 +275,11 @@ class TestRounds:
             assert len(cluster.requests(ListOffsetsRequest)) == 2 * 2, "ends and log starts"
             assert len(cluster.requests(MetadataRequest)) == 1
 
-    def test_a_second_look_asks_metadata_alongside_and_no_coordinator(self, client_of: Ask) -> None:
+    def test_a_second_look_asks_metadata_alongside_and_no_coordinator(self) -> None:
         with ScriptedCluster({"a": [0]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            cluster.brokers[0].on(OffsetFetchRequest, commits_are({"a": 4}))
-            client = client_of(cluster)
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({A0: 4}))
+            client = cluster.client()
             client.group_lags(["g"])
             cluster.asked.clear()
             assert [each.total for each in client.group_lags(["g"])] == [1]
@@ -309,19 +287,19 @@ class TestRounds:
             assert len(cluster.requests(MetadataRequest)) == 1
             assert len(cluster.asked) == 4
 
-    def test_partitions_are_never_sent_twice(self, client_of: Ask) -> None:
+    def test_partitions_are_never_sent_twice(self) -> None:
         """E40"""
         with ScriptedCluster({"a": [0]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            listed(client_of(cluster), A0, A0)
+            listed(cluster.client(), A0, A0)
             (request,) = cluster.requests(ListOffsetsRequest)
             assert len(request.topics[0].partitions) == 1
 
 
 class TestOtherBrokers:
-    def test_an_answer_older_than_asked_is_named(self, client_of: Ask) -> None:
+    def test_an_answer_older_than_asked_is_named(self) -> None:
         """E37"""
         with ScriptedCluster({"a": [0]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, timestamp=1_700_000_000_000))
-            (answer,) = client_of(cluster).list_offsets([A0], OffsetSpec.at(1_700_000_000_001))
+            (answer,) = cluster.client().list_offsets([A0], OffsetSpec.at(1_700_000_000_001))
             assert answer.outcome is ListOutcome.OLDER_THAN_ASKED

@@ -259,7 +259,7 @@ class TestErrors:
             (kafka_errors.KafkaTimeoutError("x"), 7, "h:1 did not answer in time"),
             (kafka_errors.KafkaConnectionError("111 ECONNREFUSED"), 13, "h:1: connection refused"),
             (kafka_errors.IncompatibleBrokerVersion("too old"), 35, "h:1: too old"),
-            (ValueError("odd"), 13, "h:1: odd"),
+            (RuntimeError("odd"), 13, "h:1: odd"),
         ],
     )
     def test_faults_of_the_connection_have_kafkas_client_codes(self, raised: Exception, code: int, words: str) -> None:
