@@ -26,7 +26,7 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups import GroupDescription, GroupDescriptions
-from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags, group_lag
+from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
@@ -181,9 +181,10 @@ def _lag(
 ) -> GroupLag:
     if description is not None and description.error is not None and not commits.has_commits:
         commits = GroupOffsets(commits.group, error=description.error)
-    if description is not None and description.is_unknown and len(commits.offsets.ok()) and commits.has_commits:
-        description = None  # a coordinator that has just taken over may describe less than it fetches
+    has_offsets = any(each.offset is not None for each in commits.offsets.unordered())
+    if description is not None and description.is_unknown and has_offsets:
+        description = None  # a coordinator that has just taken over may not describe yet what it fetches
     unknown = description is not None and description.is_unknown
     if not unknown and not len(extents) and commits.error is None:
         commits = GroupOffsets(commits.group, error=_NEVER_COMMITTED)
-    return group_lag(commits, extents, description=description, isolation_level=isolation_level, pinned=pinned)
+    return GroupLag(commits, extents, description=description, isolation_level=isolation_level, pinned=pinned)

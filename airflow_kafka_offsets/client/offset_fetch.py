@@ -9,7 +9,6 @@ has the same name now. Without ids this client stops at 9, which names a topic t
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.offset_fetch_decoder import decode_offset_fetch
+from airflow_kafka_offsets.client.offset_fetch_codec import FIRST_VERSION, decode_offset_fetch, encode_offset_fetch
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import (
     UNKNOWN_TOPIC_ID,
@@ -40,43 +39,21 @@ TopicIds = Mapping[str, str]
 
 _NEWEST_BY_NAME = 9
 _ALL_TOPICS = 2
-_BATCHED = 8
 _SETTLED = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
 """A missing topic isn't the coordinator's to find, however often it is asked."""
 _LEFT_OUT = left_out("the coordinator")
 
 
-def offset_fetch_requests(wanted: Wanted, version: int, topic_ids: TopicIds | None = None) -> list[Any]:
-    """One request for all groups, or one for each where the broker is too old."""
-    if version < _BATCHED:
-        topic_class = OffsetFetchRequest.OffsetFetchRequestTopic
-        return [
-            OffsetFetchRequest[version](group_id=group, topics=_topics(partitions, topic_class), require_stable=True)
-            for group, partitions in wanted.items()
+def offset_fetch_request(group: str, partitions: Iterable[TopicPartition] | None, version: int) -> Any:
+    """A request for one group, before version 8."""
+    topic_class = OffsetFetchRequest.OffsetFetchRequestTopic
+    topics = None
+    if partitions is not None:
+        topics = [
+            topic_class(name=topic, partition_indexes=[each.partition for each in pieces])
+            for topic, pieces in by_topic(partitions).items()
         ]
-    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
-    # A thousand groups are often asked for the same partitions: their topics are made once.
-    made: dict[int, Any] = {}
-    for partitions in wanted.values():
-        if id(partitions) not in made:
-            made[id(partitions)] = _topics(partitions, group_class.OffsetFetchRequestTopics, topic_ids)
-    groups = [group_class(group_id=group, topics=made[id(partitions)]) for group, partitions in wanted.items()]
-    return [OffsetFetchRequest[version](groups=groups, require_stable=True)]
-
-
-def _topics(
-    partitions: Iterable[TopicPartition] | None, topic_class: Any, topic_ids: TopicIds | None = None
-) -> list[Any] | None:
-    if partitions is None:
-        return None
-    return [
-        topic_class(
-            name=topic,
-            partition_indexes=[each.partition for each in pieces],
-            **({} if topic_ids is None else {"topic_id": uuid.UUID(topic_ids[topic])}),
-        )
-        for topic, pieces in by_topic(partitions).items()
-    ]
+    return OffsetFetchRequest[version](group_id=group, topics=topics, require_stable=True)
 
 
 def names_all(wanted: Iterable[Iterable[TopicPartition] | None], topic_ids: TopicIds | None) -> bool:
@@ -146,14 +123,15 @@ class _Fetch:
         floor = _ALL_TOPICS if None in wanted.values() else 1
         newest = None if names_all(wanted.values(), self._topic_ids) else _NEWEST_BY_NAME
         version = await self._transport.version(node, OffsetFetchRequest, attempt, at_least=floor, at_most=newest)
-        requests = offset_fetch_requests(wanted, version, self._topic_ids)
-        if version < _BATCHED:
+        if version < FIRST_VERSION:
+            requests = [offset_fetch_request(*each, version) for each in wanted.items()]
             send = [partial(self._transport.send, node, request, attempt) for request in requests]
             answers = await self._transport.gather(send)
             return {group: parse_offset_fetch(group, each) for group, each in zip(wanted, answers, strict=True)}
         names = {topic_id: topic for topic, topic_id in (self._topic_ids or {}).items()}
         read = partial(decode_offset_fetch, version=version, topics=names)
-        fetched = await self._transport.send(node, BulkRequest(requests[0], read), attempt)
+        body = encode_offset_fetch(wanted, version, self._topic_ids)
+        fetched = await self._transport.send(node, BulkRequest(OffsetFetchRequest[version](), read, body), attempt)
         groups: Mapping[str, GroupOffsets] = fetched.groups
         return groups
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 NO_TAGS = b"\0"
+NULL = b"\0"
+"""Instead of a string or an array."""
 
 
 def varint(number: int) -> bytes:

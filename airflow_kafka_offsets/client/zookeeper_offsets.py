@@ -15,7 +15,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from airflow_kafka_offsets.client.any_broker import ask_any
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.offset_fetch import offset_fetch_requests, parse_offset_fetch
+from airflow_kafka_offsets.client.offset_fetch import offset_fetch_request, parse_offset_fetch
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
@@ -37,7 +37,7 @@ async def fetch_zookeeper_offsets(
             if failed.error.code != UNSUPPORTED_VERSION:
                 raise
             return GroupOffsets(group, error=failed.error)
-        (request,) = offset_fetch_requests({group: partitions}, 0)
+        request = offset_fetch_request(group, partitions, 0)
         return parse_offset_fetch(group, await transport.send(node, request, attempt))
 
     works: list[Any] = [

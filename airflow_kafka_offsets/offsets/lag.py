@@ -6,7 +6,7 @@ a total is no number while one of its parts is unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -81,21 +81,64 @@ class PartitionLags(PartitionMap[PartitionLag]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class GroupLag:
     """The lag of one group.
 
-    :param group: group id.
-    :param partitions: lag by partition.
-    :param error: Kafka's error for the group as a whole; its partitions' lag is then unknown.
+    Its partitions are measured when somebody looks at them, and its total without them: a poll of a thousand groups
+    mostly wants to know who is behind.
+
+    :param commits: the group's commits, asked before the extents, or after them when they are ``pinned``. Their error
+        is the group's own, and leaves the lag of all partitions unknown.
+    :param extents: all partitions to judge: every partition of every topic that the group touches, and any it committed
+        on that no longer exists (in error, E25).
     :param description: kind, state and members of the group; None when nobody asked, which is when its topics were
-        named and it has commits on them.
+        named and it has commits on them. A group that is unknown has no lag anywhere, whatever the logs hold.
+    :param isolation_level: which end counts.
+    :param pinned: the extents are a target; see :func:`partition_lag`.
     """
 
-    group: str
-    partitions: PartitionLags = field(default_factory=PartitionLags)
-    error: ResponseError | None = None
-    description: GroupDescription | None = None
+    __slots__ = ("_extents", "_isolation_level", "_offsets", "_partitions", "_pinned", "description", "error", "group")
+
+    def __init__(
+        self,
+        commits: GroupOffsets,
+        extents: LogExtents,
+        *,
+        description: GroupDescription | None = None,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        pinned: bool = False,
+    ) -> None:
+        self.group = commits.group
+        self.error = commits.error
+        self.description = description
+        self._offsets = commits.offsets
+        self._extents = extents
+        self._isolation_level = isolation_level
+        self._pinned = pinned
+        self._partitions: PartitionLags | None = None
+
+    def __repr__(self) -> str:
+        return f"GroupLag({self.group!r}, {self.total}, error={self.error!r}, {self.partitions!r})"
+
+    @property
+    def partitions(self) -> PartitionLags:
+        """Lag by partition."""
+        if self._partitions is None:
+            self._partitions = self._measure()
+        return self._partitions
+
+    def _measure(self) -> PartitionLags:
+        if self.unknown or self.error is not None:
+            status = LagStatus.UNKNOWN_GROUP if self.unknown else LagStatus.ERROR
+            return PartitionLags(_without_commits(extent, status, self.error) for extent in self._extents)
+        return PartitionLags(partition_lag(*each, self._isolation_level, pinned=self._pinned) for each in self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[CommittedOffset | None, LogExtent]]:
+        """Commit and extent of each partition, in no order."""
+        for topic, extents in self._extents.by_topic.items():
+            commits = self._offsets.by_topic.get(topic, {})
+            for number, extent in extents.items():
+                yield commits.get(number), extent
 
     @property
     def unknown(self) -> bool:
@@ -110,10 +153,18 @@ class GroupLag:
     @property
     def total(self) -> int | None:
         """Sum over the partitions; None while the group or any partition is unknown or in error, or there is none."""
-        if self.unknown or self.error is not None or not len(self.partitions):
+        if self.unknown or self.error is not None or not len(self._extents):
             return None
-        lags = [each.lag for each in self.partitions.unordered()]
-        return None if None in lags else sum(lags)  # type: ignore[arg-type]  # that is what was just looked at
+        total = 0
+        for commit, extent in self._pairs():
+            if commit is not None and commit.error is None and extent.error is None:
+                _, lag = _measure(commit.offset, extent, self._isolation_level, self._pinned)
+            else:
+                lag = partition_lag(commit, extent, self._isolation_level, pinned=self._pinned).lag
+            if lag is None:
+                return None
+            total += lag
+        return total
 
     def worst(self, count: int = 3) -> list[PartitionLag]:
         """The partitions furthest behind, unknown ones first."""
@@ -188,39 +239,6 @@ def is_ahead(committed: int, extent: LogExtent) -> bool:
     """
     assert extent.high_watermark is not None, "a commit past the end that counts is held against the high watermark"
     return committed > extent.high_watermark
-
-
-def group_lag(
-    commits: GroupOffsets,
-    extents: LogExtents,
-    *,
-    description: GroupDescription | None = None,
-    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    pinned: bool = False,
-) -> GroupLag:
-    """The lag of one group over every partition in ``extents``.
-
-    :param commits: the group's commits, asked before the extents, or after them when they are ``pinned``.
-    :param extents: all partitions to judge: every partition of every topic that the group touches, and any it committed
-        on that no longer exists (in error, E25).
-    :param description: the group, if it was asked for: one that is unknown has no lag anywhere, whatever the logs hold.
-    """
-    measured = GroupLag(commits.group, error=commits.error, description=description)
-    if measured.unknown or measured.error is not None:
-        status = LagStatus.UNKNOWN_GROUP if measured.unknown else LagStatus.ERROR
-        lags = PartitionLags(_without_commits(extent, status, commits.error) for extent in extents)
-    else:
-        committed = commits.offsets.by_topic
-        lags = PartitionLags.of(
-            {
-                topic: {
-                    number: partition_lag(committed.get(topic, {}).get(number), extent, isolation_level, pinned=pinned)
-                    for number, extent in each.items()
-                }
-                for topic, each in extents.by_topic.items()
-            }
-        )
-    return replace(measured, partitions=lags)
 
 
 def _without_commits(extent: LogExtent, status: LagStatus, error: ResponseError | None) -> PartitionLag:

@@ -22,7 +22,8 @@ from airflow_kafka_offsets.client.list_offsets import failed_listing, list_offse
 from airflow_kafka_offsets.client.log_extents import join_extents
 from airflow_kafka_offsets.client.metadata import metadata_request, parse_metadata
 from airflow_kafka_offsets.client.offset_commit import offset_commit_request
-from airflow_kafka_offsets.client.offset_fetch import offset_fetch_requests, parse_offset_fetch
+from airflow_kafka_offsets.client.offset_fetch import parse_offset_fetch
+from airflow_kafka_offsets.client.offset_fetch_codec import encode_offset_fetch
 from airflow_kafka_offsets.client.response_errors import client_error, is_stale, named_error, response_error
 from airflow_kafka_offsets.client.topic_configs import parse_topic_configs, topic_facts
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -157,13 +158,8 @@ class TestTopicFacts:
 
 
 class TestOffsetFetch:
-    def test_old_brokers_are_asked_for_one_group_at_a_time(self) -> None:
-        assert [each.group_id for each in offset_fetch_requests({"g": None, "h": [A0]}, 7)] == ["g", "h"]
-
     def test_new_brokers_are_asked_for_all_groups_at_once_and_stable_offsets(self) -> None:
-        (request,) = offset_fetch_requests({"g": None, "h": [A1, A0]}, 9)
-        request = over_the_wire(request, 9)
-        assert isinstance(request, OffsetFetchRequest)
+        request = OffsetFetchRequest.decode(encode_offset_fetch({"g": None, "h": [A1, A0]}, 9), version=9)
         assert request.require_stable
         assert request.groups[0].topics is None
         assert request.groups[1].topics[0].partition_indexes == [0, 1]

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 
+from airflow_kafka_offsets.client import list_offsets_codec
 from airflow_kafka_offsets.client.coordinators import coordinator_place, coordinator_requests, parse_coordinators
 from airflow_kafka_offsets.client.delete_records import delete_records_request, parse_delete_records
 from airflow_kafka_offsets.client.describe_groups import parse_consumer_group_describe, parse_describe_groups
@@ -20,8 +22,8 @@ from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.metadata import metadata_request, parse_metadata
 from airflow_kafka_offsets.client.offset_commit import offset_commit_request, parse_offset_commit
 from airflow_kafka_offsets.client.offset_delete import offset_delete_request, parse_offset_delete
-from airflow_kafka_offsets.client.offset_fetch import offset_fetch_requests, parse_offset_fetch
-from airflow_kafka_offsets.client.offset_fetch_decoder import decode_offset_fetch
+from airflow_kafka_offsets.client.offset_fetch import offset_fetch_request, parse_offset_fetch
+from airflow_kafka_offsets.client.offset_fetch_codec import FIRST_VERSION, decode_offset_fetch, encode_offset_fetch
 from airflow_kafka_offsets.client.producers import describe_producers_request, parse_describe_producers
 from airflow_kafka_offsets.client.segment_offsets import parse_segment_offsets, segment_offsets_request
 from airflow_kafka_offsets.client.topic_configs import parse_topic_configs, topic_configs_request
@@ -32,7 +34,7 @@ from airflow_kafka_offsets.offsets.listed import ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.producers import ActiveProducer
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from tests.unit.client.golden.frames import CLASSES, FOLDER, Frame, encoded, every, frames
+from tests.unit.client.golden.frames import CLASSES, FOLDER, Frame, encoded, every, frames, header_of
 
 OTHER_NAMES = {
     "clusterAuthorizedOperations": "authorized_operations",
@@ -136,15 +138,20 @@ class TestListOffsets:
     @every(frames("list_offsets", "request", *SPECS, since=1))
     def test_every_spec_is_asked_for_as_kafka_asks(self, frame: Frame) -> None:
         committed = frame.what.endswith("read_committed")
-        request = list_offsets_request(
+        asked = (
             [WEATHER_1, FLIGHTS_2, FLIGHTS_0],
             self.SPECS[frame.what],
             IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
-            epochs={FLIGHTS_0: 7, WEATHER_1: 0}.get,
-            timeout_ms=1500,
-            version=frame.version,
         )
-        assert encoded(request).hex() == frame.bytes.hex()
+        how: dict[str, Any] = {
+            "epochs": {FLIGHTS_0: 7, WEATHER_1: 0}.get,
+            "timeout_ms": 1500,
+            "version": frame.version,
+        }
+        assert encoded(list_offsets_request(*asked, **how)).hex() == frame.bytes.hex()
+        if frame.version >= list_offsets_codec.FIRST_VERSION:
+            body = list_offsets_codec.encode_list_offsets(*asked, **how)
+            assert (header_of(ListOffsetsRequest[frame.version]()) + body).hex() == frame.bytes.hex()
 
     @every(frames("list_offsets", "response", "ends, and an error"))
     def test_ends_are_read_with_their_epoch_and_the_error_of_a_partition_is_its_own(self, frame: Frame) -> None:
@@ -213,8 +220,14 @@ class TestOffsetFetch:
 
     @every(frames("offset_fetch", "request", *WANTED))
     def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
-        (request,) = offset_fetch_requests(self.WANTED[frame.what], frame.version, ids_for(frame, 10))
-        assert encoded(request).hex() == frame.bytes.hex()
+        wanted = self.WANTED[frame.what]
+        if frame.version < FIRST_VERSION:
+            (asked,) = wanted.items()
+            written = encoded(offset_fetch_request(*asked, frame.version))
+        else:
+            body = encode_offset_fetch(wanted, frame.version, ids_for(frame, 10))
+            written = header_of(OffsetFetchRequest[frame.version]()) + body
+        assert written.hex() == frame.bytes.hex()
 
     @every(frames("offset_fetch", "response", "commits, none, and an error"))
     def test_commits_of_one_group_are_read(self, frame: Frame) -> None:

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent
 from airflow_kafka_offsets.offsets.groups import GroupDescription
-from airflow_kafka_offsets.offsets.lag import LagStatus, group_lag, partition_lag
+from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, partition_lag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.unit.offsets.builders import extent, extents
 
@@ -69,27 +69,52 @@ class TestPartitionLag:
 
 
 class TestGroupLag:
+    @given(
+        st.dictionaries(st.integers(0, 5), st.none() | st.integers(0, 120), max_size=5),
+        st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 20))),
+        st.sampled_from(IsolationLevel),
+        st.booleans(),
+    )
+    def test_the_total_is_the_sum_of_the_partitions_or_unknown(
+        self,
+        committed: dict[int, int | None],
+        logs: dict[int, tuple[int, int, int]],
+        isolation_level: IsolationLevel,
+        pinned: bool,
+    ) -> None:
+        """The total is summed without the partitions, and must say the same."""
+        offsets = GroupOffsets("g", CommittedOffsets(commit(offset, number) for number, offset in committed.items()))
+        measured = extents(
+            *(
+                extent(number, start, start + stable + more, stable=start + stable)
+                for number, (start, stable, more) in logs.items()
+            )
+        )
+        lag = GroupLag(offsets, measured, isolation_level=isolation_level, pinned=pinned)
+        lags = [each.lag for each in lag.partitions]
+        assert lag.total == (None if None in lags or not lags else sum(each for each in lags if each is not None))
+
     def test_the_total_adds_up_all_partitions_committed_or_not(self) -> None:
         offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0)]))
-        assert group_lag(offsets, extents(extent(0), extent(1))).total == 110
+        assert GroupLag(offsets, extents(extent(0), extent(1))).total == 110
 
     def test_the_total_is_unknown_while_one_partition_is(self) -> None:
         offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0), commit(500, 1)]))
-        assert group_lag(offsets, extents(extent(0), extent(1))).total is None
+        assert GroupLag(offsets, extents(extent(0), extent(1))).total is None
 
     def test_an_unknown_group_has_no_lag(self) -> None:
         """E19: a misspelt group is never zero behind."""
-        lag = group_lag(GroupOffsets("g"), extents(extent(0)), description=GroupDescription("g"))
+        lag = GroupLag(GroupOffsets("g"), extents(extent(0)), description=GroupDescription("g"))
         assert lag.total is None
         assert [each.status for each in lag.partitions] == [LagStatus.UNKNOWN_GROUP]
 
     def test_a_group_in_error_has_no_lag(self) -> None:
         refused = ResponseError("GROUP_AUTHORIZATION_FAILED", 30, False)
-        lag = group_lag(GroupOffsets("g", error=refused), extents(extent(0)))
+        lag = GroupLag(GroupOffsets("g", error=refused), extents(extent(0)))
         assert lag.total is None
         assert [each.error for each in lag.partitions] == [refused]
 
     def test_the_worst_partitions_come_first_and_unknown_ones_before_them(self) -> None:
         offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0), commit(10, 1), commit(500, 2)]))
-        lag = group_lag(offsets, extents(extent(0), extent(1), extent(2)))
+        lag = GroupLag(offsets, extents(extent(0), extent(1), extent(2)))
         assert [each.partition for each in lag.worst(3)] == [2, 1, 0]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from airflow_kafka_offsets.client.offset_fetch_decoder import decode_offset_fetch
+from airflow_kafka_offsets.client.offset_fetch_codec import decode_offset_fetch
 from airflow_kafka_offsets.client.response_errors import response_error
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
 

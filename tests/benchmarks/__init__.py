@@ -1,0 +1,1 @@
+"""Benchmarks: this package against named peers, on real brokers, in one run. Run them with ``make bench``."""

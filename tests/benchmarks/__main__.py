@@ -1,0 +1,68 @@
+"""Run benchmarks and print one table: all of them, or those that are named.
+
+A missed target is a word in the table and no failure; what breaks is: two clients that answer differently, for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from rich.console import Console
+
+from tests.benchmarks.clusters import Clusters
+from tests.benchmarks.lag import far_poll, many_partitions, poll
+from tests.benchmarks.memory import memory
+from tests.benchmarks.outage import outage
+from tests.benchmarks.report import Row, as_json, as_table, machine
+from tests.benchmarks.snapshot import snapshots
+
+WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
+    "poll": poll,
+    "memory": memory,
+    "far-poll": far_poll,
+    "many-partitions": many_partitions,
+    "snapshots": snapshots,
+    "outage": outage,
+}
+"""Each benchmark by name, in the order in which they run."""
+
+
+def main() -> None:
+    arguments = _arguments()
+    progress = Console(stderr=True)
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        progress.print(f"{time.monotonic() - started:4.0f} s  {line}", highlight=False)
+
+    rows: list[Row] = []
+    with Clusters(say) as clusters:
+        for name in arguments.works or WORKS:
+            say(f"measuring {name}")
+            rows += WORKS[name](clusters)
+    if arguments.output == "json":
+        print(json.dumps(as_json(rows), indent=2))
+        return
+    console = Console()
+    console = console if console.is_terminal else Console(width=160)
+    console.print(machine(), highlight=False)
+    console.print(as_table(rows))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks", description="Measure this package and its peers."
+    )
+    parser.add_argument("works", nargs="*", metavar="work", help=f"one of {', '.join(WORKS)}; all when none is named")
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    arguments = parser.parse_args()
+    if unknown := [each for each in arguments.works if each not in WORKS]:
+        parser.error(f"no benchmark is called {', '.join(unknown)}: there are {', '.join(WORKS)}")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The report: a line about the machine, and one table."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any, Self
+
+from rich.table import Table
+
+from dev.kafka import KAFKA_VERSION
+
+_PACKAGES = ("kafka-python", "confluent-kafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement.
+
+    :param work: what was done.
+    :param ours: seconds that this package took; None where something else is measured.
+    :param peer: who else did it.
+    :param theirs: seconds that the peer took.
+    :param result: what is held against ``limit``; None for a row that only tells.
+    :param unit: of both; ``x`` for our time over the peer's.
+    :param limit: the target: the result is to be no more.
+    :param requests: what was sent, or another remark.
+    """
+
+    work: str
+    ours: float | None = None
+    peer: str = ""
+    theirs: float | None = None
+    result: float | None = None
+    unit: str = ""
+    limit: float | None = None
+    requests: str = ""
+
+    @classmethod
+    def ratio(cls, work: str, ours: float, peer: str, theirs: float, *, limit: float, requests: str = "") -> Self:
+        """Our time over a peer's."""
+        return cls(work, ours, peer, theirs, ours / theirs, "x", limit, requests)
+
+    @classmethod
+    def absolute(cls, work: str, result: float, unit: str, *, limit: float, requests: str = "") -> Self:
+        """A number of its own."""
+        return cls(work, result if unit == "s" else None, result=result, unit=unit, limit=limit, requests=requests)
+
+    @classmethod
+    def noted(cls, work: str, requests: str, theirs: float | None = None) -> Self:
+        """Something to know beside the row before, without a target."""
+        return cls(work, theirs=theirs, requests=requests)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met, as far as the table tells; None without one."""
+        if self.result is None or self.limit is None:
+            return None
+        digits = _digits(self.unit)
+        return round(self.result, digits) <= round(self.limit, digits)
+
+
+def _digits(unit: str) -> int:
+    return {"x": 2, "s": 2, "rounds": 1}.get(unit, 0)
+
+
+def machine() -> str:
+    """Where the numbers come from, in one line."""
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    python = f"Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {platform.machine()}, {python}, {packages}, Kafka {KAFKA_VERSION}"
+
+
+def as_table(rows: Iterable[Row]) -> Table:
+    """All rows."""
+    table = Table("work")
+    for name in ("ours", "peer", "theirs", "result", "target", "met"):
+        table.add_column(name, justify="left" if name in ("peer", "met") else "right", no_wrap=name != "peer")
+    table.add_column("requests")
+    for each in rows:
+        met = {True: "yes", False: "[bold red]NO", None: ""}[each.met]
+        target = "" if each.limit is None else f"≤ {_number(each.limit, each.unit)}"
+        table.add_row(
+            each.work,
+            _number(each.ours, "s"),
+            each.peer,
+            _number(each.theirs, "s"),
+            _number(each.result, each.unit),
+            target,
+            met,
+            each.requests,
+        )
+    return table
+
+
+def _number(number: float | None, unit: str) -> str:
+    return "" if number is None else f"{number:.{_digits(unit)}f} {unit}"
+
+
+def as_json(rows: Iterable[Row]) -> dict[str, Any]:
+    """All rows and the machine, for programs."""
+    return {"machine": machine(), "rows": [asdict(each) | {"met": each.met} for each in rows]}

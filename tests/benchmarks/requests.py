@@ -1,0 +1,57 @@
+"""Requests: how many of each kind a call sends, and in how many rounds, as the proxies before the brokers see it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from dev.cluster import KafkaCluster
+from tests.benchmarks.timing import timed
+
+NAMES = {
+    1: "Fetch",
+    2: "ListOffsets",
+    3: "Metadata",
+    9: "OffsetFetch",
+    10: "FindCoordinator",
+    15: "DescribeGroups",
+    18: "ApiVersions",
+    32: "DescribeConfigs",
+    69: "ConsumerGroupDescribe",
+}
+"""API keys that are seen here."""
+_FAR_MS = 500.0
+"""Far enough that differences in what a call computes between its rounds are small beside it."""
+NOISE = 0.3
+"""By how much :func:`rounds` may be above the true number on a busy machine."""
+
+
+def set_latency(cluster: KafkaCluster, ms: float) -> None:
+    """Put every broker so far away, each way."""
+    for each in cluster.proxies:
+        each.latency(ms)
+
+
+def count(cluster: KafkaCluster, call: Callable[[], object]) -> Counter[int]:
+    """Requests of a call by API key, over all brokers."""
+    for each in cluster.proxies:
+        each.reset_counts()
+    call()
+    return sum((each.requests for each in cluster.proxies), Counter())
+
+
+def words(counts: Counter[int]) -> str:
+    """``3 OffsetFetch + 6 ListOffsets``."""
+    return " + ".join(f"{number} {NAMES.get(key, f'key {key}')}" for key, number in sorted(counts.items()))
+
+
+def rounds(cluster: KafkaCluster, call: Callable[[], object], nearby_ms: float) -> float:
+    """How often a call waits for the network, one after another: how much longer it takes where brokers are farther.
+
+    :param nearby_ms: the latency to compare with, and to leave behind.
+    """
+    near_s = min(timed(call)[1] for _ in range(3))
+    set_latency(cluster, nearby_ms + _FAR_MS)
+    far_s = min(timed(call)[1] for _ in range(2))
+    set_latency(cluster, nearby_ms)
+    return (far_s - near_s) * 1000 / (2 * _FAR_MS)

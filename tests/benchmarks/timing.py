@@ -1,0 +1,35 @@
+"""Timing: the shortest of several runs, ours and theirs in turn, so that what disturbs one disturbs the other too."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+
+Works = Mapping[str, Callable[[], object]]
+"""What to time, by name. All are to return the same: a fast wrong answer is none."""
+
+
+def shortest(works: Works, runs: int = 5) -> dict[str, float]:
+    """Seconds of the shortest run of each. One run before them isn't counted: connections and caches are warm.
+
+    :raises AssertionError: when two works return different things.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for run in range(runs + 1):
+        answers = {}
+        for name, work in works.items():
+            answers[name], taken_s = timed(work)
+            if run:
+                seconds[name].append(taken_s)
+        if len(set(answers.values())) != 1:
+            raise AssertionError(f"the answers differ: {answers}")
+    return {name: min(each) for name, each in seconds.items()}
+
+
+def timed(work: Callable[[], object]) -> tuple[object, float]:
+    """What it returns, and seconds."""
+    gc.collect()
+    started = time.perf_counter()
+    answer = work()
+    return answer, time.perf_counter() - started

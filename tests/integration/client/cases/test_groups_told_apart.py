@@ -1,0 +1,329 @@
+"""Groups that look alike to OffsetFetch and aren't: unknown, empty, without commits, classic, KIP-848, abandoned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import pytest
+from confluent_kafka import Consumer
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import CommitRefusedError
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.groups import EMPTY, GroupKind
+from airflow_kafka_offsets.offsets.lag import LagStatus
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from dev.cluster import KafkaCluster
+from tests.integration.client.cases.workload import (
+    PATIENCE_S,
+    Kafka,
+    admin_of,
+    commit,
+    commits_of,
+    description_of,
+    error_names,
+    lag_of,
+    new_name,
+    new_topic,
+    produce,
+    wait_until,
+    wait_until_known,
+)
+
+Protocol = Literal["classic", "consumer"]
+BOTH_PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+@contextmanager
+def member(kafka: Kafka, group: str, topics: Sequence[str], protocol: Protocol) -> Iterator[Any]:
+    """An active member of a group that has read nothing and commits nothing by itself.
+
+    :param protocol: ``consumer`` for a KIP-848 group.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "client.id": f"{protocol}-member",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.subscribe(list(topics))
+        deadline = time.monotonic() + PATIENCE_S
+        while not consumer.assignment() and time.monotonic() < deadline:
+            consumer.poll(0.1)
+        assert consumer.assignment()
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster) -> str:
+    """Two partitions of ten records each."""
+    name = new_topic(cluster, 2)
+    for partition in range(2):
+        produce(cluster, name, partition, 10)
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    return new_name("group")
+
+
+@pytest.fixture
+def partitions(topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+
+
+class TestUnknownGroup:
+    def test_is_known_by_its_description_alone(
+        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E19: to OffsetFetch it is a group that has committed nothing."""
+        commits = commits_of(client, group, partitions)
+        assert [each.offset for each in commits.offsets] == [None, None]
+        assert not commits.has_commits
+        described = description_of(client, group)
+        assert (described.is_unknown, described.kind, described.error) == (True, None, None)
+        assert (lag_of(client, group).unknown, lag_of(client, group).total) == (True, None)
+
+    def test_costs_the_groups_beside_it_nothing(
+        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E19"""
+        commit(client, group, dict.fromkeys(partitions, 4))
+        lags = client.group_lags([group, f"{group}-misspelt"])
+        assert {each.group: each.total for each in lags} == {group: 12, f"{group}-misspelt": None}
+        assert [each.group for each in client.describe_groups([group, "no-such"]) if each.is_unknown] == ["no-such"]
+
+
+class TestEmptyGroup:
+    @BOTH_PROTOCOLS
+    def test_is_measured_after_its_members_have_left(
+        self,
+        cluster: KafkaCluster,
+        client: OffsetsClient,
+        topic: str,
+        group: str,
+        partitions: list[TopicPartition],
+        protocol: Protocol,
+    ) -> None:
+        """E21, E33: commits and no members; also a KIP-848 group, which an administrator may write to now."""
+        with member(cluster, group, [topic], protocol):
+            pass
+        wait_until(lambda: description_of(client, group).state == EMPTY, "the group is empty")
+        commit(client, group, {partitions[0]: 4, partitions[1]: 10})
+        described = description_of(client, group)
+        assert (described.state, described.members) == (EMPTY, ())
+        assert described.kind is GroupKind(protocol)
+        lag = lag_of(client, group)
+        assert (lag.unknown, lag.total) == (False, 6)
+
+
+class TestGroupWithMembers:
+    @BOTH_PROTOCOLS
+    def test_is_described_with_who_reads_what(
+        self,
+        cluster: KafkaCluster,
+        client: OffsetsClient,
+        topic: str,
+        group: str,
+        partitions: list[TopicPartition],
+        protocol: Protocol,
+    ) -> None:
+        """E33: whichever protocol its members speak."""
+        with member(cluster, group, [topic], protocol):
+            wait_until(lambda: description_of(client, group).assignment() == partitions, "the member has both")
+            described = description_of(client, group)
+            assert (described.kind, described.state) == (GroupKind(protocol), "Stable")
+            assert described.protocol_type == "consumer"
+            (found,) = described.members
+            assert (found.client_id, found.topics) == (f"{protocol}-member", (topic,))
+            assert found.assignment == tuple(partitions)
+        wait_until(lambda: not description_of(client, group).members, "the member has left")
+
+    @BOTH_PROTOCOLS
+    def test_and_without_commits_counts_from_the_log_starts(
+        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, protocol: Protocol
+    ) -> None:
+        """E18, E33: on all partitions of what its members read."""
+        with member(cluster, group, [topic], protocol):
+            lag = lag_of(client, group)
+            assert [each.status for each in lag.partitions] == [LagStatus.NO_COMMIT] * 2
+            assert (lag.unknown, lag.total) == (False, 20)
+
+    @BOTH_PROTOCOLS
+    def test_and_nothing_to_read_is_done(
+        self, cluster: KafkaCluster, client: OffsetsClient, protocol: Protocol
+    ) -> None:
+        """E38: an idle consumer never commits; an empty log is no lag, and the status says that there is no commit."""
+        empty, group = new_topic(cluster), new_name("group")
+        with member(cluster, group, [empty], protocol):
+            (lag,) = lag_of(client, group).partitions
+            assert (lag.status, lag.lag, lag.committed_offset) == (LagStatus.NO_COMMIT, 0, None)
+
+    @BOTH_PROTOCOLS
+    def test_is_refused_to_strangers(
+        self,
+        cluster: KafkaCluster,
+        client: OffsetsClient,
+        topic: str,
+        group: str,
+        partitions: list[TopicPartition],
+        protocol: Protocol,
+    ) -> None:
+        """E33: its commits are its members', and stay as they are."""
+        with member(cluster, group, [topic], protocol) as consumer:
+            with pytest.raises(CommitRefusedError, match="has active members"):
+                commit(client, group, {partitions[0]: 3})
+            with pytest.raises(CommitRefusedError, match="has active members"):
+                client.delete_offsets(group, partitions)
+            assert [each.offset for each in commits_of(client, group, partitions).offsets] == [None, None]
+            assert consumer.assignment()
+
+    @BOTH_PROTOCOLS
+    def test_is_listed(
+        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, protocol: Protocol
+    ) -> None:
+        """E33"""
+        with member(cluster, group, [topic], protocol):
+            assert group in client.all_groups()
+
+
+class TestForgottenCommits:
+    def test_count_from_the_log_start_again(
+        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E20: as after they expired: never 0."""
+        commit(client, group, dict.fromkeys(partitions, 10))
+        assert lag_of(client, group).total == 0
+        client.delete_offsets(group, partitions[:1]).raise_for_errors()
+        assert [each.offset for each in commits_of(client, group, partitions).offsets] == [None, 10]
+        forgotten, kept = lag_of(client, group).partitions
+        assert (forgotten.status, forgotten.lag) == (LagStatus.NO_COMMIT, 10)
+        assert (kept.status, kept.lag) == (LagStatus.OK, 0)
+
+    def test_leave_a_group_without_a_lag_when_they_were_all(
+        self, client: OffsetsClient, group: str, topic: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E20: the group is there, empty, and nobody knows what it reads; never a lag of 0 over no partitions."""
+        commit(client, group, dict.fromkeys(partitions, 10))
+        client.delete_offsets(group, partitions).raise_for_errors()
+        assert description_of(client, group).state == EMPTY
+        lag = lag_of(client, group)
+        assert (lag.unknown, lag.never_committed, lag.total) == (False, True, None)
+        named = lag_of(client, group, topics=[topic])
+        assert ({each.status for each in named.partitions}, named.total) == ({LagStatus.NO_COMMIT}, 20)
+
+    def test_that_never_were_are_no_error_and_those_of_nowhere_are(
+        self, client: OffsetsClient, group: str, topic: str, partitions: list[TopicPartition]
+    ) -> None:
+        commit(client, group, {partitions[0]: 1})
+        answered = client.delete_offsets(group, [partitions[1], TopicPartition("no-such-topic", 0)])
+        assert error_names(answered) == ["UNKNOWN_TOPIC_OR_PARTITION", None]
+
+    def test_of_a_group_that_does_not_exist_are_an_error(
+        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E19"""
+        assert error_names(client.delete_offsets(group, partitions)) == ["GROUP_ID_NOT_FOUND"] * 2
+
+
+class TestAbandonedTopics:
+    @BOTH_PROTOCOLS
+    def test_count_unless_the_topics_are_named(
+        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, protocol: Protocol
+    ) -> None:
+        """E22: the group has read one topic in the past and reads another one now."""
+        abandoned = new_topic(cluster)
+        produce(cluster, abandoned, count=5)
+        commit(client, group, {TopicPartition(abandoned, 0): 2, TopicPartition(topic, 0): 10})
+        with member(cluster, group, [topic], protocol):
+            assert lag_of(client, group).total == 3 + 0 + 10
+            assert lag_of(client, group, topics=[topic]).total == 0 + 10
+            assert {each.topic for each in description_of(client, group).assignment()} == {topic}
+            client.delete_offsets(group, [TopicPartition(abandoned, 0)]).raise_for_errors()
+            assert lag_of(client, group).partitions.topics() == [topic]
+
+    def test_that_were_deleted_cost_an_error_and_nothing_else(
+        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str
+    ) -> None:
+        """E25: a KIP-848 group that still reads the rest."""
+        gone = new_topic(cluster)
+        commit(client, group, {TopicPartition(gone, 0): 0, TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 4})
+        with member(cluster, group, [topic, gone], "consumer"):
+            with admin_of(cluster) as admin:
+                admin.delete_topics([gone])
+            wait_until_known(cluster, gone, 0)
+            lag = lag_of(client, group)
+            assert [each.lag for each in lag.partitions.of_topics([topic])] == [6, 6]
+            assert {each.status for each in lag.partitions.of_topics([gone])} <= {LagStatus.ERROR}
+
+
+class TestFixedTarget:
+    """E16: log ends that were asked before, which records that come later don't move."""
+
+    def test_is_reached_while_the_log_grows(
+        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E16"""
+        target = client.log_extents(partitions)
+        commit(client, group, {partitions[0]: 8, partitions[1]: 10})
+        assert to_target(client, group, target) == [(LagStatus.OK, 2), (LagStatus.OK, 0)]
+        produce(cluster, topic, 0, 5)
+        commit(client, group, {partitions[0]: 10})
+        assert to_target(client, group, target) == [(LagStatus.OK, 0)] * 2
+        assert lag_of(client, group).total == 5
+
+    def test_is_passed_without_being_ahead_of_the_log(
+        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E16, E17"""
+        target = client.log_extents(partitions)
+        produce(cluster, topic, 0, 5)
+        commit(client, group, {partitions[0]: 13, partitions[1]: 10})
+        assert to_target(client, group, target) == [(LagStatus.OK, 0)] * 2
+
+    def test_is_not_reached_by_a_group_that_does_not_exist(
+        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E16, E19"""
+        found = to_target(client, group, client.log_extents(partitions))
+        assert found == [(LagStatus.UNKNOWN_GROUP, None)] * 2
+
+    def test_counts_from_the_log_start_where_there_is_no_commit(
+        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E16, E18"""
+        commit(client, group, {partitions[0]: 10})
+        found = to_target(client, group, client.log_extents(partitions))
+        assert found == [(LagStatus.OK, 0), (LagStatus.NO_COMMIT, 10)]
+
+
+def to_target(client: OffsetsClient, group: str, target: Any) -> list[tuple[LagStatus, int | None]]:
+    lag = client.lags_to_target([group], target).lookup(group)
+    assert lag is not None
+    return [(each.status, each.lag) for each in lag.partitions]
+
+
+class TestCommittedEpoch:
+    def test_is_what_was_committed_or_none(
+        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+    ) -> None:
+        """E34: an offset is written with the epoch that came with it, or with none; never with an older one."""
+        listed = client.list_offsets(partitions[:1], OffsetSpec.LATEST).raise_for_errors()
+        commits = [CommittedOffset(*partitions[0], each.offset, each.leader_epoch) for each in listed]
+        commits += [CommittedOffset(*partitions[1], 3)]
+        client.commit_offsets(group, CommittedOffsets(commits)).raise_for_errors()
+        (known, unknown) = commits_of(client, group).offsets
+        assert (known.offset, known.leader_epoch) == (10, 0)
+        assert (unknown.offset, unknown.leader_epoch) == (3, None)
