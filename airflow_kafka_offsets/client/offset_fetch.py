@@ -113,6 +113,7 @@ class _Fetch:
         self._wanted = dict(wanted)
         self._topic_ids = topic_ids
         self._known: dict[str, GroupOffsets] = {}
+        self._passing: dict[str, ResponseError | None] = {}
 
     async def ask(self, node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupOffsets]:
         wanted = {group: self._wanted[group] for group in groups}
@@ -145,14 +146,20 @@ class _Fetch:
         known = self._known.get(answer.group)
         if known is not None:
             answer = replace(answer, offsets=CommittedOffsets([*known.offsets, *answer.offsets]))
-        unstable = [each for each in answer.offsets.unordered() if _may_pass(each.error)]
+        unstable = [each for each in answer.offsets.unordered() if each.error is not None and _may_pass(each.error)]
+        self._passing[answer.group] = unstable[0].error if unstable else None
         if unstable:
             self._known[answer.group] = answer
             self._wanted[answer.group] = [TopicPartition(each.topic, each.partition) for each in unstable]
         return answer
 
+    def passing(self, answer: GroupOffsets) -> ResponseError | None:
+        """What is worth asking again for: as :func:`passing_error`, without going through all commits once more."""
+        return answer.error or self._passing.get(answer.group)
+
     def failed(self, group: str, error: ResponseError) -> GroupOffsets:
         """A group for which there is only an error this time: what was answered before stays."""
+        self._passing[group] = error
         known = self._known.get(group)
         if known is None:
             return GroupOffsets(group, error=error)
@@ -169,6 +176,6 @@ async def fetch_offsets(
 ) -> GroupsOffsets:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
     fetch = _Fetch(transport, wanted, topic_ids)
-    question = Question(fetch.ask, passing_error, fetch.failed)
+    question = Question(fetch.ask, fetch.passing, fetch.failed)
     results = await FanOut(transport, coordinators, question, deadline).run(wanted)
     return GroupsOffsets(results.values())

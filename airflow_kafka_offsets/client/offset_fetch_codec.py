@@ -59,7 +59,8 @@ def encode_offset_fetch(
     :param wanted: partitions by group; None for everything that the group has committed.
     :param topic_ids: ids by topic name, for version 10.
     """
-    written = {id(partitions): _topics(partitions, version, topic_ids) for partitions in wanted.values()}
+    different = {id(partitions): partitions for partitions in wanted.values()}
+    written = {key: _topics(partitions, version, topic_ids) for key, partitions in different.items()}
     member = _NO_MEMBER if version >= _MEMBERS else b""
     groups = [text(group) + member + written[id(partitions)] + NO_TAGS for group, partitions in wanted.items()]
     return array(groups) + _REQUIRE_STABLE + NO_TAGS

@@ -104,7 +104,8 @@ class Transport:
         """Close all connections and end the I/O thread. Nothing can be asked afterwards."""
         closed = threading.Event()
         self._net.call_soon_with_future(self._brokers.close).add_both(lambda _: closed.set())
-        closed.wait(_GRACE_S)
+        if not closed.wait(_GRACE_S):
+            return  # a name look-up holds the thread up; it ends with the process, and what it knows with it
         self._net.stop(timeout_ms=_GRACE_S * 1000)
         self._net.close()
 

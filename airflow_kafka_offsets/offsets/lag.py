@@ -156,11 +156,14 @@ class GroupLag:
         if self.unknown or self.error is not None or not len(self._extents):
             return None
         total = 0
+        stable = self._isolation_level is _READ_COMMITTED
         for commit, extent in self._pairs():
-            if commit is not None and commit.error is None and extent.error is None:
-                _, lag = _measure(commit.offset, extent, self._isolation_level, self._pinned)
-            else:
-                lag = partition_lag(commit, extent, self._isolation_level, pinned=self._pinned).lag
+            offset = None if commit is None else commit.offset
+            end = extent.last_stable_offset if stable else extent.high_watermark
+            if offset is not None and end is not None and offset <= end:
+                total += end - offset  # also below the log start; nothing in error has an offset or an end
+                continue
+            lag = partition_lag(commit, extent, self._isolation_level, pinned=self._pinned).lag
             if lag is None:
                 return None
             total += lag

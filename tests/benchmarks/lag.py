@@ -103,7 +103,9 @@ def many_partitions(clusters: Clusters) -> Iterator[Row]:
             )
         seconds[topic.name] = taken["ours"]
         counted = requests.words(_proxied(cluster, partial(total_lag, topic=topic)))
-        yield Row.ratio(work, taken["ours"], _CONFLUENT, taken["theirs"], limit=0.8, requests=counted)
+        # A thousand partitions take as long as six requests do: they are here for what ten thousand take.
+        limit = 0.8 if topic is WIDE else None
+        yield Row.ratio(work, taken["ours"], _CONFLUENT, taken["theirs"], limit=limit, requests=counted)
     yield Row.ratio(
         "… ten times the partitions", seconds[WIDE.name], "ours, a tenth of them", seconds[THOUSAND.name], limit=12
     )

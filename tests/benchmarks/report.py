@@ -40,7 +40,9 @@ class Row:
     requests: str = ""
 
     @classmethod
-    def ratio(cls, work: str, ours: float, peer: str, theirs: float, *, limit: float, requests: str = "") -> Self:
+    def ratio(
+        cls, work: str, ours: float, peer: str, theirs: float, *, limit: float | None, requests: str = ""
+    ) -> Self:
         """Our time over a peer's."""
         return cls(work, ours, peer, theirs, ours / theirs, "x", limit, requests)
 

@@ -176,3 +176,18 @@ class TestClient:
     def test_a_deadline_of_nothing_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="timeout_s is 0"):
             OffsetsClient(ClientSettings(("localhost:9092",)), timeout_s=0)
+
+    def test_closing_while_a_name_look_up_hangs_is_quiet(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It holds the I/O thread up past every deadline, and nothing can stop it."""
+        answered = threading.Event()
+
+        def hang(*_: object, **__: object) -> list[object]:
+            answered.wait(10)
+            return []
+
+        monkeypatch.setattr(socket, "getaddrinfo", hang)
+        client = OffsetsClient(ClientSettings.from_config({"bootstrap.servers": "kafka.invalid:9092"}), timeout_s=0.2)
+        with pytest.raises(ClusterUnreachableError, match="is a name look-up hanging"):
+            client.cluster_id()
+        client.close()
+        answered.set()
