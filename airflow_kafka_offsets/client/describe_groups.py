@@ -21,6 +21,7 @@ from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.response_errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_ID_NOT_FOUND,
     INCONSISTENT_GROUP_PROTOCOL,
     UNSUPPORTED_VERSION,
@@ -28,6 +29,7 @@ from airflow_kafka_offsets.client.response_errors import (
     response_error,
 )
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
+from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.groups import (
     DEAD,
     UNKNOWN,
@@ -39,6 +41,7 @@ from airflow_kafka_offsets.offsets.groups import (
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _TELLS_UNKNOWN = 6
+_JUST_TAKEN_OVER = named_error(COORDINATOR_LOAD_IN_PROGRESS, "the coordinator may not know all of its groups yet")
 _CONSUMER_PROTOCOL = "consumer"
 
 
@@ -148,5 +151,14 @@ async def fetch_descriptions(
         joined = {group: join_descriptions(ours.get(group), theirs.get(group)) for group in groups if group in ours}
         return {group: each for group, each in joined.items() if each is not None}
 
-    question = Question(ask, lambda found: found.error, lambda group, error: GroupDescription(group, error=error))
+    doubted: set[str] = set()
+
+    def passing(found: GroupDescription) -> ResponseError | None:
+        """Unknown is believed the second time: a coordinator that has just taken over may say it of its own groups."""
+        if not found.is_unknown or found.group in doubted:
+            return found.error
+        doubted.add(found.group)
+        return _JUST_TAKEN_OVER
+
+    question = Question(ask, passing, lambda group, error: GroupDescription(group, error=error))
     return GroupDescriptions((await FanOut(transport, coordinators, question, deadline).run(groups)).values())
