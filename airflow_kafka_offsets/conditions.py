@@ -12,10 +12,9 @@ from typing import Any, ClassVar, Literal, Protocol
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.completeness import judge_completeness
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.resolver import now_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, OffsetsError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.groups import GroupDescription
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_topics
 from airflow_kafka_offsets.offsets.resets import (
@@ -20,8 +21,11 @@ from airflow_kafka_offsets.offsets.resets import (
     ToSnapshot,
     plan_reset,
 )
+from airflow_kafka_offsets.offsets.resolving import refuse_future
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
+
+_PLACES = (SpecKind.EARLIEST, SpecKind.LATEST, SpecKind.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,12 @@ class Destination:
     def __post_init__(self) -> None:
         given = [each for each in (self.spec, self.shift_by, self.offset, self.snapshot) if each is not None]
         if len(given) + self.nothing != 1:
-            raise ConfigurationError("Say where the group is to go: just one of the ways to say it.")
+            raise ConfigurationError(
+                "Say where the group is to go, in just one of the ways to say it: to a moment or an end of the log, to "
+                "an offset, by a shift, to a snapshot, or to no commit at all."
+            )
+        if self.spec is not None and self.spec.kind not in _PLACES:
+            raise ConfigurationError(f"A group goes to earliest, latest or an instant, not to {self.spec}.")
 
 
 class Resetter:
@@ -52,7 +61,8 @@ class Resetter:
 
     :param client: the cluster to ask.
     :param group: group id.
-    :param topics: which topics; None for those of the snapshot, or else all that the group has commits on.
+    :param topics: which topics, whole; None for those of the snapshot, or else those that the group has commits on. A
+        shift, and forgetting, is of the partitions with a commit alone when no topics are named.
     :param numbers: which partitions of them; None for all.
     :param isolation_level: which end ``latest`` is.
     """
@@ -77,9 +87,12 @@ class Resetter:
 
         :raises OffsetsError: when a topic or the group's commits can't be asked for.
         :raises TopicChangedError: when a snapshot is of another cluster or topic.
-        :raises ConfigurationError: when there is no partition to reset.
+        :raises ConfigurationError: when there is no partition to reset, or a topic that the snapshot doesn't cover.
+        :raises InstantError: for an instant in the future.
         """
-        partitions = self._partitions(destination.snapshot)
+        if destination.spec is not None and destination.spec.timestamp_ms is not None:
+            refuse_future(destination.spec.timestamp_ms, now_ms())
+        partitions = self._partitions(destination)
         commits = self._client.committed_offsets({self._group: partitions}).lookup(self._group)
         assert commits is not None, "every group has an element"
         if commits.error is not None:
@@ -87,16 +100,31 @@ class Resetter:
         extents = self._client.log_extents(partitions)
         return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions))
 
-    def _partitions(self, snapshot: OffsetSnapshot | None) -> list[TopicPartition]:
-        if self._topics is not None or snapshot is not None:
+    def _partitions(self, destination: Destination) -> list[TopicPartition]:
+        if self._topics is not None or destination.snapshot is not None:
+            snapshot = destination.snapshot
+            strange = [] if snapshot is None else sorted(set(self._topics or ()) - set(snapshot.topics))
+            if strange:
+                raise ConfigurationError(f"The snapshot doesn't cover {', '.join(strange)}: leave those topics out.")
             partitions = self._client.partitions_of(self._topics or sorted(snapshot.topics if snapshot else ()))
+        elif destination.spec is not None or destination.offset is not None:
+            partitions = self._client.partitions_of(sorted({each.topic for each in self._committed()}))
         else:
-            found = self._client.committed_offsets({self._group: None}).raise_for_errors().lookup(self._group)
-            partitions = [] if found is None else found.offsets.partitions()
-        chosen = [each for each in partitions if self._numbers is None or each.partition in self._numbers]
-        if not chosen:
-            raise ConfigurationError(f"There is nothing to reset for group {self._group}: name topics that exist.")
-        return chosen
+            partitions = self._committed()  # a shift and a forgotten commit need one; its topic may be gone
+        if self._numbers is None:
+            return partitions
+        missing = set(self._numbers) - {each.partition for each in partitions}
+        if missing:
+            where = ", ".join(sorted({each.topic for each in partitions}))
+            raise ConfigurationError(f"There is nothing to reset on partition {min(missing)} of {where}.")
+        return [each for each in partitions if each.partition in self._numbers]
+
+    def _committed(self) -> list[TopicPartition]:
+        (found,) = self._client.committed_offsets({self._group: None}).raise_for_errors()
+        if not len(found.offsets):
+            self._refuse_unknown(self.describe())
+            raise ConfigurationError(f"Group {self._group} has no commits: name the topics to reset it on.")
+        return found.offsets.partitions()
 
     def _aim(self, destination: Destination, partitions: list[TopicPartition]) -> Aim:
         if destination.spec is not None:
@@ -144,6 +172,10 @@ class Resetter:
                 f"Group {self._group} has {len(described.members)} active members, who own its commits: "
                 f"{shorten(map(str, described.members))}. Stop them, wait until the group is empty, and try again."
             )
-        if described.is_unknown and not new_group:
-            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group: misspelt, or new (--new-group)?")
+        if not new_group:
+            self._refuse_unknown(described)
+
+    def _refuse_unknown(self, described: GroupDescription) -> None:
+        if described.is_unknown:
+            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt, or a new one")
             raise OffsetsError("Resetting offsets", [(f"group {self._group}", error)])

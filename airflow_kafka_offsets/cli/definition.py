@@ -6,14 +6,18 @@ import argparse
 
 from airflow.cli.cli_config import ARG_OUTPUT, ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
 
-_CONN_ID = Arg(("--conn-id",), help="Connection id, of type kafka or kafka_offsets", default="kafka_default")
+_CONN_ID = Arg(
+    ("--conn-id",),
+    help="Connection id, of type kafka or kafka_offsets; default: kafka_default",
+    default="kafka_default",
+)
 _ISOLATION = Arg(
     ("--isolation",),
-    help="Which records count",
+    help="Where the log ends: before the first open transaction (read_committed, the default) or not",
     choices=("read_committed", "read_uncommitted"),
     default="read_committed",
 )
-_LEDGER = Arg(("--ledger",), help="Folder of all ledgers; default: the [kafka_offsets] ledger_root setting")
+_LEDGER = Arg(("--ledger",), help="Folder of all ledgers; default: the setting ledger_root of section kafka_offsets")
 _PIPELINE = Arg(("pipeline",), help="The pipeline's name")
 
 
@@ -67,7 +71,7 @@ _LAG = ActionCommand(
     args=(
         Arg(("groups",), help="Group ids", nargs="*", metavar="GROUP"),
         Arg(("--all-groups",), help="Every group of the cluster", action="store_true"),
-        Arg(("--topics",), help="Judge these topics alone", nargs="+", metavar="TOPIC"),
+        Arg(("--topics",), help="Judge these topics alone; write them after the groups", nargs="+", metavar="TOPIC"),
         _ISOLATION,
         _CONN_ID,
         ARG_OUTPUT,
@@ -79,12 +83,21 @@ _RESET = ActionCommand(
     func=lazy_load_command("airflow_kafka_offsets.cli.reset.reset"),
     args=(
         Arg(("group",), help="Group id"),
-        Arg(("--topics",), help="These topics; default: all that the group has commits on", nargs="+", metavar="TOPIC"),
+        Arg(
+            ("--topics",),
+            help="These topics, all partitions; default: the topics that the group has commits on",
+            nargs="+",
+            metavar="TOPIC",
+        ),
         _PARTITIONS,
         Arg(("--to",), help="earliest, latest, or an instant in ISO-8601 with a zone: the first record at or after it"),
         Arg(("--to-offset",), help="This offset on every partition", type=int, metavar="OFFSET"),
         Arg(("--shift-by",), help="So many offsets on; negative goes back", type=int, metavar="COUNT"),
-        Arg(("--to-snapshot",), help="A snapshot of a pipeline's ledger, by its number", metavar="PIPELINE:NUMBER"),
+        Arg(
+            ("--to-snapshot",),
+            help="A snapshot of a pipeline's ledger, by its number; see --ledger",
+            metavar="PIPELINE:NUMBER",
+        ),
         Arg(("--forget",), help="Forget the commits", action="store_true"),
         Arg(("--execute",), help="Write it; without this nothing is changed", action="store_true"),
         Arg(("--new-group",), help="Create the group when there is none of that name", action="store_true"),

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 def lag(args: Any) -> int:
     """A row a partition; a group without a partition to judge gets one row that says so."""
     if bool(args.groups) == args.all_groups:
-        raise ConfigurationError("Name groups, or say --all-groups; one of the two.")
+        raise ConfigurationError("Name groups, or say --all-groups; one of the two. Write --topics after the groups.")
     with KafkaOffsetsHook(args.conn_id).get_conn() as client:
         groups = client.all_groups() if args.all_groups else args.groups
         level = IsolationLevel.of(args.isolation)

@@ -37,7 +37,8 @@ def reset(args: Any) -> int:
         print_rows([_row(each) for each in plan], args.output)
         if args.execute:
             resetter.execute(plan, new_group=args.new_group)
-            _say(f"Group {args.group}: {len(plan)} partitions written.")
+            done = "forgotten" if args.forget else "written"
+            _say(f"Group {args.group}: commits on {len(plan)} partitions {done}.")
         else:
             _say(_dry_run(resetter, plan))
     return 1 if len(plan.errors()) else 0
@@ -50,7 +51,7 @@ def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
     if len(plan.errors()):
         return "Nothing was changed, nor would it be: some partitions are in error."
     if described.is_unknown:
-        return "Nothing was changed. There is no such group: --execute --new-group would create it."
+        return "Nothing was changed. There is no such group; --execute with --new-group would create it."
     return "Nothing was changed: add --execute to write this."
 
 

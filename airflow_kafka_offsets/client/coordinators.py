@@ -59,15 +59,18 @@ class Coordinators:
 
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
-        unknown = [group for group in pieces if group not in self._coordinators]
-        places: dict[str, int | ResponseError] = {}
+        # What is known is noted before anything is awaited: another call may forget it meanwhile.
+        places: dict[str, int | ResponseError] = {
+            group: self._coordinators[group] for group in pieces if group in self._coordinators
+        }
+        unknown = [group for group in pieces if group not in places]
         rows = await self._ask(unknown, deadline) if unknown else {}
         for group in unknown:
             place = places[group] = coordinator_place(rows.get(group))
             if isinstance(place, int):
                 self._coordinators[group] = place
                 self._transport.learn_coordinator(rows[group])
-        return {group: places[group] if group in places else self._coordinators[group] for group in pieces}
+        return places
 
     async def _ask(self, groups: list[str], deadline: Deadline) -> dict[str, Any]:
         async def ask(node: NodeId, attempt: Deadline) -> dict[str, Any]:

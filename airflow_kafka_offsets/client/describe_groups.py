@@ -119,10 +119,10 @@ def _consumer_member(answer: Any) -> GroupMember:
     return _member(answer, assigned, answer.subscribed_topic_names)
 
 
-def join_descriptions(classic: GroupDescription | None, consumer: GroupDescription | None) -> GroupDescription | None:
+def join_descriptions(classic: GroupDescription, consumer: GroupDescription | None) -> GroupDescription:
     """What both requests together say of a group: the one that knows it, else the one that couldn't say."""
-    answers = [each for each in (classic, consumer) if each is not None]
-    return next((each for each in answers if each.kind), next((each for each in answers if each.error), answers[0]))
+    answers = [classic] if consumer is None else [classic, consumer]
+    return next((each for each in answers if each.kind), next((each for each in answers if each.error), classic))
 
 
 async def fetch_descriptions(
@@ -148,8 +148,7 @@ async def fetch_descriptions(
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
         works = [partial(each, node, groups, attempt) for each in (classic, consumer)]
         ours, theirs = await transport.gather(works)
-        joined = {group: join_descriptions(ours.get(group), theirs.get(group)) for group in groups if group in ours}
-        return {group: each for group, each in joined.items() if each is not None}
+        return {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
 
     doubted: set[str] = set()
 

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import BOTH_ENDS, fetch_extents
 from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
+from airflow_kafka_offsets.client.response_errors import UNSUPPORTED_VERSION, left_out
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import GroupOffsets, GroupsOffsets
@@ -121,10 +122,10 @@ class GroupLagRounds:
     async def _commits(
         self, wanted: Mapping[str, Collection[TopicPartition] | None], deadline: Deadline
     ) -> GroupsOffsets:
-        return await fetch_offsets(self._transport, self._coordinators, wanted, deadline)
+        return await fetch_offsets(self._transport, self._coordinators, wanted, _half(deadline))
 
     async def _describe_groups(self, groups: Collection[str], deadline: Deadline) -> GroupDescriptions:
-        return await fetch_descriptions(self._transport, self._coordinators, groups, deadline)
+        return await fetch_descriptions(self._transport, self._coordinators, groups, _half(deadline))
 
     async def _describe_topics(self, topics: Collection[str], deadline: Deadline) -> TopicsMetadata:
         return await self._leaders.describe(topics, deadline) if topics else TopicsMetadata()
@@ -149,7 +150,7 @@ class GroupLagRounds:
             self._transport, self._leaders, past, OffsetSpec.LATEST, _HIGH_WATERMARK, deadline
         )
         complete = (
-            LogExtent(*key, error=each.error)
+            LogExtent(*key, error=each.error or left_out("the leader"))
             if each.offset is None
             else extents.lookup(*key)._replace(high_watermark=each.offset)  # type: ignore[union-attr]  # it was past it
             for each in found
@@ -159,6 +160,16 @@ class GroupLagRounds:
 
     async def _beside(self, *works: Any) -> Any:
         return await self._transport.gather(works)
+
+
+def _hides_partitions(commits: GroupOffsets, error: ResponseError) -> bool:
+    """Whether a group whose members aren't known may read more than it has committed on."""
+    return error.code != UNSUPPORTED_VERSION or not commits.has_commits
+
+
+def _half(deadline: Deadline) -> Deadline:
+    """The deadline of a round with another one to come, so that a hung coordinator costs its own groups alone."""
+    return deadline.within(deadline.remaining_s() / 2)
 
 
 def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:
@@ -179,7 +190,7 @@ def _lag(
     *,
     pinned: bool = False,
 ) -> GroupLag:
-    if description is not None and description.error is not None and not commits.has_commits:
+    if description is not None and description.error is not None and _hides_partitions(commits, description.error):
         commits = GroupOffsets(commits.group, error=description.error)
     has_offsets = any(each.offset is not None for each in commits.offsets.unordered())
     if description is not None and description.is_unknown and has_offsets:

@@ -36,10 +36,13 @@ class Leaders:
 
         :raises ClusterUnreachableError: when metadata is needed and no broker answers by the deadline.
         """
-        unknown = {piece.topic for piece in pieces if self._leader(piece) is None}
-        fresh = await self.describe(unknown, deadline) if unknown else TopicsMetadata()
-        places: dict[TopicPartition, int | ResponseError] = {}
-        for piece in pieces:
+        # What is known is noted before anything is awaited: another call may forget it meanwhile.
+        places: dict[TopicPartition, int | ResponseError] = {
+            piece: leader for piece in pieces if (leader := self._leader(piece)) is not None
+        }
+        missing = [piece for piece in pieces if piece not in places]
+        fresh = await self.describe({piece.topic for piece in missing}, deadline) if missing else TopicsMetadata()
+        for piece in missing:
             leader = self._leader(piece)
             places[piece] = _why_not(piece, fresh.lookup(piece.topic)) if leader is None else leader
         return places

@@ -8,6 +8,7 @@ data on their elements; what is raised is said at each method, and beside that a
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -111,7 +112,7 @@ class OffsetsClient:
 
         :param names: topics to ask for; None for all that may be described. Topics are never created by asking.
         """
-        wanted = None if names is None else list(names)
+        wanted = None if names is None else _several(names)
         return self._ask(lambda session, deadline: session.leaders.describe(wanted, deadline))
 
     def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
@@ -128,7 +129,7 @@ class OffsetsClient:
 
         :raises OffsetsError: naming the topics that are in error for another reason.
         """
-        wanted = list(names)
+        wanted = _several(names)
 
         async def work(session: _Session, deadline: Deadline) -> dict[str, TopicFacts]:
             metadata = await session.leaders.describe(wanted, deadline)
@@ -159,11 +160,11 @@ class OffsetsClient:
         :param isolation_level: which records are visible (KIP-98): latest is the last stable offset under
             ``read_committed`` and the high watermark under ``read_uncommitted``.
         """
-        wanted = list(partitions)
+        wanted, level = list(partitions), IsolationLevel.of(isolation_level)
+        if not isinstance(spec, OffsetSpec):
+            raise ConfigurationError(f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse.")
         return self._ask(
-            lambda session, deadline: look_up(
-                session.transport, session.leaders, wanted, spec, isolation_level, deadline
-            )
+            lambda session, deadline: look_up(session.transport, session.leaders, wanted, spec, level, deadline)
         )
 
     def segment_offsets(
@@ -206,11 +207,10 @@ class OffsetsClient:
         :raises OffsetsError: naming every topic that is unknown or may not be described.
         :raises ClusterError: when the brokers are too old to have a cluster id.
         """
-        names = list(topics)
+        names, level = _several(topics), IsolationLevel.of(isolation_level)
+        spec = None if timestamp_ms is None else OffsetSpec.at(timestamp_ms)
         return self._ask(
-            lambda session, deadline: survey(
-                session.transport, session.leaders, names, timestamp_ms, isolation_level, deadline
-            )
+            lambda session, deadline: survey(session.transport, session.leaders, names, spec, level, deadline)
         )
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
@@ -229,6 +229,8 @@ class OffsetsClient:
         An element for every partition: its new log start, or Kafka's error.
         """
         wanted = dict(offsets)
+        if any(each < 0 for each in wanted.values()):
+            raise ConfigurationError("Records are deleted before an offset of 0 or more.")
         return self._ask(
             lambda session, deadline: send_delete_records(session.transport, session.leaders, wanted, deadline)
         )
@@ -250,10 +252,9 @@ class OffsetsClient:
             from 4.1 on say UNKNOWN_TOPIC_ID; older ones can't tell.
         """
         wanted = {group: None if each is None else list(each) for group, each in groups.items()}
+        ids = _topic_ids(topic_ids)
         return self._ask(
-            lambda session, deadline: fetch_offsets(
-                session.transport, session.coordinators, wanted, deadline, topic_ids
-            )
+            lambda session, deadline: fetch_offsets(session.transport, session.coordinators, wanted, deadline, ids)
         )
 
     def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
@@ -287,13 +288,14 @@ class OffsetsClient:
             what "committed offset and high watermark in one request" asked of the protocol.
         :raises OffsetsError: naming those of ``topics`` that are unknown or may not be described.
         """
-        wanted, named = list(dict.fromkeys(groups)), None if topics is None else list(topics)
+        wanted, named = _several(groups), None if topics is None else _several(topics)
+        level = IsolationLevel.of(isolation_level)
 
         async def work(session: _Session, deadline: Deadline) -> GroupLags:
             rounds = session.lag_rounds
             if named is None:
-                return await rounds.on_committed(wanted, isolation_level, both_ends, deadline)
-            return await rounds.on_topics(wanted, named, isolation_level, both_ends, deadline)
+                return await rounds.on_committed(wanted, level, both_ends, deadline)
+            return await rounds.on_topics(wanted, named, level, both_ends, deadline)
 
         return self._ask(work)
 
@@ -310,17 +312,15 @@ class OffsetsClient:
 
         :param isolation_level: which end of the target counts.
         """
-        wanted = list(dict.fromkeys(groups))
-        return self._ask(
-            lambda session, deadline: session.lag_rounds.to_target(wanted, target, isolation_level, deadline)
-        )
+        wanted, level = _several(groups), IsolationLevel.of(isolation_level)
+        return self._ask(lambda session, deadline: session.lag_rounds.to_target(wanted, target, level, deadline))
 
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
         """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).
 
         An element for every group, also for one that doesn't exist.
         """
-        wanted = list(dict.fromkeys(groups))
+        wanted = _several(groups)
         return self._ask(
             lambda session, deadline: fetch_descriptions(session.transport, session.coordinators, wanted, deadline)
         )
@@ -354,9 +354,10 @@ class OffsetsClient:
         """
         if not len(offsets):
             return offsets
+        ids = _topic_ids(topic_ids)
         written = self._ask(
             lambda session, deadline: send_commit(
-                session.transport, session.coordinators, group, offsets, deadline, topic_ids
+                session.transport, session.coordinators, group, offsets, deadline, ids
             )
         )
         refuse_active_group(group, written)
@@ -375,3 +376,24 @@ class OffsetsClient:
         )
         refuse_active_group(group, deleted)
         return deleted
+
+
+def _several(names: Iterable[str]) -> list[str]:
+    """Names, each once.
+
+    :raises ConfigurationError: for a text, which is a sequence of letters.
+    """
+    if isinstance(names, str):
+        raise ConfigurationError(f"Several names are asked for, and {names!r} is one: put it into a list.")
+    return list(dict.fromkeys(names))
+
+
+def _topic_ids(ids: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Topic ids as this package writes them.
+
+    :raises ConfigurationError: for a text that is no UUID.
+    """
+    try:
+        return None if ids is None else {topic: str(uuid.UUID(topic_id)) for topic, topic_id in ids.items()}
+    except ValueError as error:
+        raise ConfigurationError(f"A topic id is a UUID, as topics() and snapshots give it: {error}.") from None

@@ -56,13 +56,13 @@ async def survey(
     transport: Transport,
     leaders: Leaders,
     topics: Iterable[str],
-    timestamp_ms: int | None,
+    spec: OffsetSpec | None,
     isolation_level: IsolationLevel,
     deadline: Deadline,
 ) -> Survey:
     """Ask the cluster.
 
-    :param timestamp_ms: the instant, Unix milliseconds; None for no look-up.
+    :param spec: the instant; None for no look-up.
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     :raises ClusterError: when the cluster has no id.
     """
@@ -75,8 +75,7 @@ async def survey(
     extents, configs = await transport.gather(works)
     facts = {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in metadata}
     found = Survey(cluster_id_of(metadata.cluster_id), facts, extents)
-    if timestamp_ms is None:
+    if spec is None:
         return found
-    spec = OffsetSpec.at(timestamp_ms)
     listed = await look_up(transport, leaders, partitions, spec, isolation_level, deadline, extents)
     return Survey(found.cluster_id, facts, extents, listed)

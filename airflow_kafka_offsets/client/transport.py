@@ -30,7 +30,12 @@ from kafka.protocol.metadata import MetadataResponse
 
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.quiet_logs import IO_LOOP, quiet_kafka_logs
-from airflow_kafka_offsets.client.response_errors import THROTTLING_QUOTA_EXCEEDED, client_error, named_error
+from airflow_kafka_offsets.client.response_errors import (
+    REQUEST_TIMED_OUT,
+    THROTTLING_QUOTA_EXCEEDED,
+    client_error,
+    named_error,
+)
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.client.tls import tls_context
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ResponseError
@@ -134,6 +139,9 @@ class Transport:
         while connection.paused and connection.connected:
             pause_s = max(_PAUSE_S, connection._throttle_time - time.monotonic())
             if not deadline.allows(pause_s):
+                if "throttle" not in connection.paused:
+                    why = f"{self.address(node)} doesn't take what is sent to it"
+                    raise RequestFailedError(named_error(REQUEST_TIMED_OUT, why))
                 why = (
                     f"{self.address(node)} takes no request for another {pause_s:.1f} s: a quota throttles this client"
                 )
@@ -191,8 +199,9 @@ class Transport:
         self._brokers.cluster._brokers = {each.node_id: each for each in brokers}
 
     def learn_coordinator(self, coordinator: Any) -> None:
-        """Note a coordinator that the last metadata answer didn't have."""
-        if self._brokers.cluster.broker_metadata(coordinator.node_id) is None:
+        """Note a coordinator that the last metadata answer didn't have, or had elsewhere."""
+        known = self._brokers.cluster.broker_metadata(coordinator.node_id)
+        if known is None or (known.host, known.port) != (coordinator.host, coordinator.port):
             broker = MetadataResponse.MetadataResponseBroker(
                 coordinator.node_id, coordinator.host, coordinator.port, None
             )
@@ -253,16 +262,16 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class BulkRequest:
-    """A request whose answer, and maybe whose body, go past kafka-python's codecs: where those are what costs.
+    """A request whose body and answer go past kafka-python's codecs: where those are what costs.
 
     :param message: a request class of kafka-python, of a flexible version.
     :param read: reads the body of the answer.
-    :param body: the request's body; None to have kafka-python encode the message.
+    :param body: the request's body.
     """
 
     message: Any
     read: Read
-    body: bytes | None = None
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +295,7 @@ class _Framed:
         return str(self._message)
 
     def encode(self, *, framed: bool, header: bool) -> Any:
-        if self._bulk is None or self._bulk.body is None:
+        if self._bulk is None:
             return self._message.encode(framed=framed, header=header)
         frame = self._message.encode_header(flexible=True) + self._bulk.body
         return len(frame).to_bytes(4, "big") + frame

@@ -6,12 +6,13 @@ partition without one is idle, and the user says what idle means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_IDLE = (ListOutcome.EMPTY_LOG, ListOutcome.ALL_OLDER, ListOutcome.NO_RECORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,12 @@ def judge_completeness(listed: ListedOffsets, *, elapsed_ms: int, idle_after_ms:
     """
     listed.raise_for_errors().refuse_older_answers()
     idle_counts = idle_after_ms is not None and elapsed_ms >= idle_after_ms
-    passed = _with(listed, found=True)
-    idle = _with(listed, found=False)
-    return Completeness(passed, assumed=idle if idle_counts else (), waiting=() if idle_counts else idle)
+    # A record that isn't visible yet is no idleness: it is about to come (E13).
+    assumed = _with(listed, *_IDLE) if idle_counts else ()
+    passed = _with(listed, ListOutcome.FOUND)
+    waiting = (key for key in listed.partitions() if key not in {*passed, *assumed})
+    return Completeness(passed, assumed, tuple(waiting))
 
 
-def _with(listed: ListedOffsets, *, found: bool) -> tuple[TopicPartition, ...]:
-    matching: Iterable[TopicPartition] = (
-        TopicPartition(each.topic, each.partition) for each in listed if (each.outcome is ListOutcome.FOUND) is found
-    )
-    return tuple(matching)
+def _with(listed: ListedOffsets, *outcomes: ListOutcome) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(each.topic, each.partition) for each in listed if each.outcome in outcomes)

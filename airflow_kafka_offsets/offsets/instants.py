@@ -7,6 +7,7 @@ Three forms, one meaning: ``1795240800000`` on the wire, ``2026-11-21T06:00:00.0
 from __future__ import annotations
 
 import re
+import time
 from calendar import timegm
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAUSIBLE_MS = range(100_000_000_000, 10_000_000_000_000)
 """March 1973 to November 2286: seconds and microseconds of our times lie outside."""
 _COMPACT = re.compile(r"\d{8}T\d{9}Z")
+
+
+def now_ms() -> int:
+    """This machine's clock, Unix milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 def instant_ms(moment: datetime | int) -> int:

@@ -230,7 +230,7 @@ def _measure(
     end = extent.last_stable_offset if isolation_level is _READ_COMMITTED else extent.high_watermark
     assert start is not None and end is not None, "an extent without error has its start and the end that counts"
     if committed is None:
-        return LagStatus.NO_COMMIT, end - start
+        return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
     if committed > end and not pinned and is_ahead(committed, extent):
         return LagStatus.AHEAD_OF_LOG, None
     return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)

@@ -13,12 +13,9 @@ from typing import NamedTuple, Protocol
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.listed import ListedOffsets
+from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-
-METADATA = "reset"
-"""What a reset commit says of itself."""
 
 
 class ResetStep(NamedTuple):
@@ -52,7 +49,7 @@ class ResetPlan(PartitionMap[ResetStep]):
     def commits(self) -> CommittedOffsets:
         """What there is to write."""
         return CommittedOffsets(
-            CommittedOffset(each.topic, each.partition, each.new_offset, each.leader_epoch, METADATA)
+            CommittedOffset(each.topic, each.partition, each.new_offset, each.leader_epoch)
             for each in self
             if each.new_offset is not None
         )
@@ -86,6 +83,10 @@ class ToListed:
         assert answer is not None, "every partition of the plan was asked for"
         if answer.error is not None:
             return step._replace(error=answer.error)
+        if answer.outcome is ListOutcome.OLDER_THAN_ASKED:
+            return step._replace(
+                error=_refusal("INVALID_TIMESTAMP", 32, "the broker matched a record older than asked")
+            )
         if answer.offset is not None:
             return step._replace(new_offset=answer.offset, leader_epoch=answer.leader_epoch)
         remark = f"no record at or after {answer.spec} ({answer.outcome}): the log's end"
@@ -141,10 +142,10 @@ class ToSnapshot:
 
 
 class ToNothing:
-    """To no commit at all: the group starts there as if it were new. The topic may be gone."""
+    """To no commit at all: the group starts there as if it were new."""
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        return step._replace(error=None)
+        return step
 
 
 def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
@@ -176,6 +177,6 @@ def plan_reset(
         assert extent is not None, "every partition of the plan was asked for"
         error = (commit and commit.error) or extent.error
         start = ResetStep(*piece, committed_offset=None if commit is None else commit.offset, error=error)
-        return start if error is not None and not isinstance(aim, ToNothing) else aim.step(start, extent)
+        return start if error is not None else aim.step(start, extent)
 
     return ResetPlan(map(step, partitions))

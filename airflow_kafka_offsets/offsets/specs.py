@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, InstantError
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 
 
@@ -66,6 +66,8 @@ class OffsetSpec:
     def __post_init__(self) -> None:
         if (self.kind is SpecKind.TIMESTAMP) != (self.timestamp_ms is not None):
             raise ConfigurationError("An OffsetSpec has a timestamp_ms exactly when its kind is TIMESTAMP.")
+        if self.timestamp_ms is not None and not isinstance(self.timestamp_ms, int):
+            raise ConfigurationError(f"An instant is Unix milliseconds here, not {self.timestamp_ms!r}.")
 
     @classmethod
     def at(cls, timestamp_ms: int) -> Self:
@@ -80,7 +82,11 @@ class OffsetSpec:
         """
         if text != SpecKind.TIMESTAMP and text in set(SpecKind):
             return cls(SpecKind(text))
-        return cls.at(parse_instant(text))
+        try:
+            return cls.at(parse_instant(text))
+        except InstantError as error:
+            known = ", ".join(each for each in SpecKind if each is not SpecKind.TIMESTAMP)
+            raise InstantError(f"{text!r} is none of {known}, and no instant: {error}") from None
 
     def __str__(self) -> str:
         return self.kind if self.timestamp_ms is None else iso_instant(self.timestamp_ms)

@@ -117,6 +117,27 @@ class TestDryRun:
         assert code == 2
         assert "just one of the ways" in err
 
+    @pytest.mark.parametrize("where", ["latest-tiered", "max-timestamp", "tomorrow"])
+    def test_what_is_no_place_for_a_group_is_refused(self, run: Run, group: str, where: str) -> None:
+        code, out, err = run("reset", group, "--to", where)
+        assert (code, out) == (2, "")
+        assert where in err
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("misspelt", "--to", "latest"), "no such group"),
+            (("misspelt", "--forget"), "no such group"),
+            (("{group}", "--to", "latest", "--partitions", "7"), "nothing to reset on partition 7"),
+            (("{group}", "--shift-by", "1", "--partitions", "1"), "nothing to reset on partition 1"),
+        ],
+        ids=["unknown group", "unknown group to forget", "no such partition", "no commit there"],
+    )
+    def test_nothing_to_reset_says_why(self, run: Run, group: str, arguments: tuple[str, ...], words: str) -> None:
+        code, _, err = run("reset", *(each.format(group=group) for each in arguments))
+        assert code != 0
+        assert words in err
+
     def test_an_unknown_group_is_named_as_such(self, run: Run, flights: str) -> None:
         """E19"""
         _, _, err = run("reset", "misspelt", "--topics", flights, "--to", "latest")
@@ -130,14 +151,16 @@ class TestExecute:
         """E34"""
         code, _, err = run("reset", group, "--topics", flights, "--to", "2026-11-20T06:00:07Z", "--execute")
         assert code == 0
-        assert "2 partitions written" in err
+        assert "commits on 2 partitions written" in err
         assert stands_at(client, group) == {0: 7, 1: 1}
         (found,) = client.committed_offsets({group: None})
-        assert [each.metadata for each in found.offsets] == ["reset", "reset"]
+        assert [each.leader_epoch for each in found.offsets] == [0, None], "none goes with the end of the log"
 
-    def test_all_topics_of_the_group_are_the_default(self, run: Run, client: OffsetsClient, group: str) -> None:
+    def test_the_topics_of_the_group_are_the_default_with_all_partitions(
+        self, run: Run, client: OffsetsClient, group: str
+    ) -> None:
         run("reset", group, "--to", "earliest", "--execute")
-        assert stands_at(client, group) == {0: 2}
+        assert stands_at(client, group) == {0: 2, 1: 0}
 
     def test_commits_are_forgotten(self, run: Run, client: OffsetsClient, group: str) -> None:
         code, _, _ = run("reset", group, "--forget", "--execute")

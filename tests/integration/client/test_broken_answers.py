@@ -281,6 +281,23 @@ class TestBrokenAnswers:
             assert (error.code, "not Kafka's protocol" in error.message) == (13, True)
 
 
+class TestHungCoordinators:
+    @pytest.mark.parametrize("topics", [["a"], None], ids=["topics named", "topics of the groups"])
+    def test_one_of_them_costs_its_own_groups_their_lag_and_no_others(self, topics: list[str] | None) -> None:
+        """E29: the rounds after it still have time."""
+        with ScriptedCluster({"a": [0]}, brokers=2) as cluster:
+            for broker in cluster.brokers:
+                broker.on(FindCoordinatorRequest, coordinators_on(cluster, {"g": 0, "h": 1}))
+                broker.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty"}))
+                broker.on(ListOffsetsRequest, offsets_are(5))
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({A0: 4}))
+            cluster.brokers[1].on(OffsetFetchRequest, silence)
+            good, bad = cluster.client(timeout_s=2).group_lags(["g", "h"], topics=topics)
+            assert (good.total, bad.total) == (1, None)
+            assert bad.error is not None
+            assert bad.error.name in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION")
+
+
 class TestForgetfulAnswers:
     """A partition that is asked for and not answered is an error of its own, and never "no commit"."""
 

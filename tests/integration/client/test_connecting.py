@@ -191,3 +191,24 @@ class TestClient:
             client.cluster_id()
         client.close()
         answered.set()
+
+    def test_a_level_may_be_named_by_its_text_and_by_no_other(self, broker: Broker) -> None:
+        """E15: taken for the other level, it would give another end of the log."""
+        with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as client:
+            lags = client.group_lags(["any"], topics=[], isolation_level="read_committed")  # type: ignore[arg-type]
+            assert len(lags) == 1
+            with pytest.raises(ConfigurationError, match="read_committed or read_uncommitted, not 'committed'"):
+                client.list_offsets([], OffsetSpec.LATEST, isolation_level="committed")  # type: ignore[arg-type]
+
+    def test_one_name_in_place_of_several_is_refused(self, broker: Broker) -> None:
+        with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as client:
+            for ask in (client.group_lags, client.describe_groups, client.topics, client.partitions_of, client.survey):
+                with pytest.raises(ConfigurationError, match="'flights' is one: put it into a list"):
+                    ask("flights")
+
+    def test_what_is_no_spec_is_refused(self, broker: Broker) -> None:
+        with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as client:
+            with pytest.raises(ConfigurationError, match=r"OffsetSpec.LATEST or the like, not 'latest'"):
+                client.list_offsets([], "latest")  # type: ignore[arg-type]
+            with pytest.raises(ConfigurationError, match="Unix milliseconds here, not '2026"):
+                client.survey(["any"], "2026-11-20T06:00:00Z")  # type: ignore[arg-type]

@@ -82,6 +82,13 @@ class TestListed:
         assert planned.new_offset == 90
         assert "all_older" in planned.remark
 
+    def test_an_answer_that_is_older_than_asked_is_refused(self) -> None:
+        """E37"""
+        older = ListedOffset(*P0, OffsetSpec.at(T0), ListOutcome.OLDER_THAN_ASKED, 20, T0 - 1)
+        planned = step(ToListed(ListedOffsets([older]), READ_COMMITTED))
+        assert planned.new_offset is None
+        assert planned.error is not None
+
     def test_a_partition_that_cannot_be_asked_is_in_error(self) -> None:
         error = ResponseError("LEADER_NOT_AVAILABLE", 5, True)
         failed = ListedOffset(*P0, OffsetSpec.LATEST, ListOutcome.ERROR, error=error)
@@ -113,9 +120,10 @@ class TestPlan:
         planned = step(ByShift(1), log=LogExtent(*P0, error=gone))
         assert (planned.new_offset, planned.error) == (None, gone)
 
-    def test_commits_on_a_deleted_topic_can_be_forgotten(self) -> None:
-        """E25"""
+    def test_commits_are_forgotten_on_topics_that_exist(self) -> None:
+        """E25: on others Kafka refuses it, and forgets them by itself."""
+        commits = CommittedOffsets([CommittedOffset(*P0, 5)])
+        plan = plan_reset([P0], commits, extents(extent(0, 10, 100)), ToNothing())
+        assert (plan.raise_for_errors().forgotten(), len(plan.commits())) == ([P0], 0)
         gone = LogExtents([LogExtent(*P0, error=ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, True))])
-        plan = plan_reset([P0], CommittedOffsets([CommittedOffset(*P0, 5)]), gone, ToNothing())
-        assert plan.raise_for_errors().forgotten() == [P0]
-        assert len(plan.commits()) == 0
+        assert len(plan_reset([P0], commits, gone, ToNothing()).errors()) == 1
