@@ -149,7 +149,8 @@ def ledger(ledger_root: Path) -> Ledger:
 def recreate(admin: KafkaAdminClient, topic: str) -> None:
     """Delete a topic and make another one of the same name."""
     admin.delete_topics([topic])
-    admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1, "configs": FOR_EVER}})
+    options = {"num_partitions": 1, "replication_factor": 1, "configs": FOR_EVER}
+    admin.create_topics({topic: options}, wait_for_metadata=True)
 
 
 def sasl(broker: Broker, user: str, password: str) -> dict[str, str]:

