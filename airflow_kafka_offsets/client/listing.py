@@ -8,6 +8,7 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.framing import BulkRequest
 from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.list_offsets import (
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.client.list_offsets_codec import (
     decode_list_offsets,
     encode_list_offsets,
 )
-from airflow_kafka_offsets.client.transport import BulkRequest, Transport
+from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

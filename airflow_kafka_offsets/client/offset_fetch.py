@@ -19,6 +19,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.framing import BulkRequest
 from airflow_kafka_offsets.client.offset_fetch_codec import FIRST_VERSION, decode_offset_fetch, encode_offset_fetch
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import (
@@ -27,7 +28,7 @@ from airflow_kafka_offsets.client.response_errors import (
     left_out,
     response_error,
 )
-from airflow_kafka_offsets.client.transport import BulkRequest, NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId, Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition

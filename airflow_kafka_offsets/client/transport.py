@@ -13,11 +13,9 @@ from __future__ import annotations
 import random
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import kafka.errors as kafka_errors
@@ -29,6 +27,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import MetadataResponse
 
 from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.framing import Framed, Unreadable
 from airflow_kafka_offsets.client.quiet_logs import IO_LOOP, quiet_kafka_logs
 from airflow_kafka_offsets.client.response_errors import (
     REQUEST_TIMED_OUT,
@@ -43,9 +42,6 @@ from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachable
 T = TypeVar("T")
 NodeId = int | str
 """A broker's id; for one that is only known from ``bootstrap.servers``, kafka-python's ``bootstrap-0``."""
-
-Read = Callable[[bytes], Any]
-"""From the body of a response to an answer; raises ValueError for what isn't one."""
 
 _PAUSE_S = 0.01
 _GRACE_S = 2.0
@@ -125,8 +121,8 @@ class Transport:
         connection = await self._connect(node, deadline)
         await self._wait_while_paused(node, connection, deadline)
         try:
-            answer = await connection.send_request(_Framed(request), request_timeout_ms=deadline.remaining_ms())
-            if isinstance(answer, _Unreadable):
+            answer = await connection.send_request(Framed(request), request_timeout_ms=deadline.remaining_ms())
+            if isinstance(answer, Unreadable):
                 connection.close(answer.error)  # nobody knows what else it says wrong
                 raise answer.error
         except Exception as error:
@@ -258,73 +254,6 @@ class Transport:
         timer = self._net.call_later(timeout_s, wake)
         await woken
         self._net.cancel(timer)
-
-
-@dataclass(frozen=True, slots=True)
-class BulkRequest:
-    """A request whose body and answer go past kafka-python's codecs: where those are what costs.
-
-    :param message: a request class of kafka-python, of a flexible version.
-    :param read: reads the body of the answer.
-    :param body: the request's body.
-    """
-
-    message: Any
-    read: Read
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Unreadable:
-    """A frame that isn't the answer it should be. kafka-python 3.0.12 would lose it, and wait for the deadline."""
-
-    error: kafka_errors.KafkaProtocolError
-
-
-class _Framed:
-    """To kafka-python: a request, its header, and the class that decodes its answer."""
-
-    def __init__(self, request: Any) -> None:
-        self._bulk = request if isinstance(request, BulkRequest) else None
-        self._message = self._bulk.message if self._bulk else request
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._message, name)
-
-    def __str__(self) -> str:
-        return str(self._message)
-
-    def encode(self, *, framed: bool, header: bool) -> Any:
-        if self._bulk is None:
-            return self._message.encode(framed=framed, header=header)
-        frame = self._message.encode_header(flexible=True) + self._bulk.body
-        return len(frame).to_bytes(4, "big") + frame
-
-    @property
-    def header(self) -> Any:
-        return self
-
-    @property
-    def correlation_id(self) -> int:
-        return int(self._message.header.correlation_id)
-
-    @property
-    def api_version(self) -> int:
-        return int(self._message.API_VERSION)
-
-    def get_response_class(self) -> Any:
-        return self
-
-    def parse_header(self, buffer: Any) -> Any:
-        return self._message.header.get_response_class().parse_header(buffer)
-
-    def decode(self, buffer: Any) -> Any:
-        try:
-            if self._bulk is not None:
-                return self._bulk.read(buffer.read())
-            return self._message.header.get_response_class().decode(buffer)
-        except (ValueError, IndexError, TypeError, struct.error) as error:
-            return _Unreadable(kafka_errors.KafkaProtocolError(f"{self._message.name}: {error}"))
 
 
 class _KeepsLastWords:
