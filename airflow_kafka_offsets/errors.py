@@ -15,6 +15,7 @@
     │   ├── LogTruncatedError               the range reaches past the end of the log
     │   ├── TopicChangedError               topic missing, re-created, or of another cluster
     │   └── UnprovenError                   what was read or written differs from the manifest
+    ├── ConditionFailedError                what is waited for can't come true, by a policy that the user chose
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
         ├── LedgerConflictError             a file that should be ours says something else
@@ -128,6 +129,10 @@ class TopicChangedError(WindowError):
 
 class UnprovenError(WindowError):
     """What was read or written differs from what the manifest says."""
+
+
+class ConditionFailedError(KafkaOffsetsError):
+    """What a task waits for can't come true, by a policy that the user chose: waiting on makes no sense."""
 
 
 class CommitRefusedError(KafkaOffsetsError):

@@ -15,8 +15,10 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Exact Kafka offset windows: list offsets, wait on lag, run Spark on pinned ranges with proof.",
         "integrations": [{"integration-name": _NAME, "tags": ["service"]}],
         "hooks": [_modules("hooks.kafka_offsets")],
-        "sensors": [_modules("sensors.group_lag", "sensors.window_complete")],
-        "triggers": [_modules("triggers.wait")],
+        "sensors": [
+            _modules("sensors.group_lag", "sensors.offsets_reached", "sensors.window_complete", "sensors.new_data")
+        ],
+        "triggers": [_modules("triggers.wait", "triggers.lag_zero", "triggers.window_complete", "triggers.new_data")],
         "operators": [
             _modules(
                 "operators.snapshot",

@@ -27,7 +27,12 @@ with DAG(
     tags=["kafka-offsets"],
 ):
     complete = KafkaWindowCompleteSensor(
-        task_id="complete", topics=TOPIC, idle_after=timedelta(hours=1), deferrable=True, poke_interval=30
+        task_id="complete",
+        topics=TOPIC,
+        idle="assume_after",
+        idle_after=timedelta(hours=1),
+        deferrable=True,
+        poke_interval=30,
     )
     window = KafkaResolveWindowOperator(task_id="resolve", pipeline="flights_daily", topics=TOPIC)
     load = KafkaSparkSubmitOperator(

@@ -3,14 +3,15 @@
 Commits are asked before the ends of the logs, so that an ordinary race can't make lag negative (E16). Rounds:
 coordinators with the topics' metadata alongside; commits; ends. Each is one request a broker, and one more a leader for
 the log starts, without which a commit on deleted records can't be told from a good one. Which topics a group touches is
-only known from its commits and members, unless the caller names them: the first look at a group takes a metadata round
-more, later ones ask alongside.
+only known from its commits and members, unless the caller names topics or partitions: the first look at a group takes a
+metadata round more, later ones ask alongside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.client.coordinators import Coordinators
@@ -73,13 +74,45 @@ class GroupLagRounds:
             partial(self._leaders.describe, topics, deadline), partial(self._coordinators.locate, groups, deadline)
         )
         partitions = partitions_of(metadata.raise_for_errors())
-        commits = await self._commits(dict.fromkeys(groups, partitions), deadline)
+        return await self._judge(dict.fromkeys(groups, partitions), isolation_level, both_ends, deadline)
+
+    async def on_partitions(
+        self,
+        wanted: Mapping[str, Collection[TopicPartition]],
+        isolation_level: IsolationLevel,
+        both_ends: bool,
+        deadline: Deadline,
+    ) -> GroupLags:
+        """Lag of each group on exactly its partitions, each of which may be in error alone. Metadata is asked only for
+        topics with a partition whose leader isn't known.
+
+        :param wanted: partitions by group, none of them twice.
+        """
+        everything = list(_all_of(wanted))
+        await self._beside(
+            partial(self._leaders.locate, everything, deadline), partial(self._coordinators.locate, wanted, deadline)
+        )
+        return await self._judge(wanted, isolation_level, both_ends, deadline)
+
+    async def _judge(
+        self,
+        wanted: Mapping[str, Collection[TopicPartition]],
+        isolation_level: IsolationLevel,
+        both_ends: bool,
+        deadline: Deadline,
+    ) -> GroupLags:
+        """The rounds after the look-up of leaders and coordinators: commits, then ends."""
+        everything = _all_of(wanted)
+        commits = await self._commits(wanted, deadline)
         doubtful = [each.group for each in commits if not each.has_commits]
         extents, described = await self._beside(
-            partial(self._ends, commits, partitions, isolation_level, both_ends, deadline),
+            partial(self._ends, commits, everything, isolation_level, both_ends, deadline),
             partial(self._describe_groups, doubtful, deadline),
         )
-        return GroupLags(_lag(each, extents, described.lookup(each.group), isolation_level) for each in commits)
+        return GroupLags(
+            _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
+            for each in commits
+        )
 
     async def on_committed(
         self, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool, deadline: Deadline
@@ -160,6 +193,16 @@ class GroupLagRounds:
 
     async def _beside(self, *works: Any) -> Any:
         return await self._transport.gather(works)
+
+
+def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[TopicPartition]:
+    """All partitions, each once. A list that a thousand groups share is gone through once."""
+    lists = {id(each): each for each in wanted.values()}
+    return dict.fromkeys(chain.from_iterable(lists.values()))
+
+
+def _only(extents: LogExtents, partitions: Collection[TopicPartition]) -> LogExtents:
+    return extents if len(partitions) == len(extents) else extents.of_partitions(partitions)
 
 
 def _hides_partitions(commits: GroupOffsets, error: ResponseError) -> bool:

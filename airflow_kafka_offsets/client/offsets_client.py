@@ -26,6 +26,7 @@ from airflow_kafka_offsets.client.offset_commit import refuse_active_group, send
 from airflow_kafka_offsets.client.offset_delete import send_delete
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.producers import fetch_producers
+from airflow_kafka_offsets.client.record_search import RecordSearch
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION
 from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets
 from airflow_kafka_offsets.client.settings import ClientSettings
@@ -36,6 +37,7 @@ from airflow_kafka_offsets.client.zookeeper_offsets import fetch_zookeeper_offse
 from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.committed import CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
 from airflow_kafka_offsets.offsets.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.lag import GroupLags
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
@@ -58,6 +60,7 @@ class _Session:
         self.leaders = Leaders(self.transport)
         self.coordinators = Coordinators(self.transport)
         self.lag_rounds = GroupLagRounds(self.transport, self.leaders, self.coordinators)
+        self.record_search = RecordSearch(self.transport, self.leaders)
 
 
 class OffsetsClient:
@@ -223,6 +226,27 @@ class OffsetsClient:
             lambda session, deadline: fetch_producers(session.transport, session.leaders, wanted, deadline)
         )
 
+    def first_records(
+        self,
+        positions: Iterable[Position],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        at_or_after_ms: int | None = None,
+    ) -> FirstRecords:
+        """The first visible record at or after each position, read from the log (Fetch, key 1). Needs the ACL Read.
+
+        An element for every position. Transaction markers, aborted records and the gaps of compaction are passed over
+        (E11, E12), whatever a timestamp look-up says of them (E41). A position below the log start counts from there.
+        What was read is remembered for a minute, so that a poll doesn't read the same tail again.
+
+        :param isolation_level: which records are visible, and where the log ends (E13).
+        :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds; None for any record.
+        """
+        wanted, level = [Position(*each) for each in positions], IsolationLevel.of(isolation_level)
+        if any(each.offset < 0 for each in wanted):
+            raise ConfigurationError("Records are looked for from an offset of 0 or more.")
+        return self._ask(lambda session, deadline: session.record_search.find(wanted, level, at_or_after_ms, deadline))
+
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> LogExtents:
         """Delete all records before some offsets, for good (DeleteRecords, key 21, KIP-107). Needs the ACL Delete.
 
@@ -268,7 +292,7 @@ class OffsetsClient:
 
     def group_lags(
         self,
-        groups: Iterable[str],
+        groups: Iterable[str] | Mapping[str, Iterable[TopicPartition]],
         *,
         topics: Iterable[str] | None = None,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
@@ -282,14 +306,23 @@ class OffsetsClient:
         nothing counts from the log starts of ``topics``, or of the topics that its members read, and is in error
         (``NO_COMMIT``) when there are neither.
 
+        :param groups: group ids; or partitions by group id, to measure each group on exactly those. A partition or
+            topic that is unknown or may not be described is then an error of its own.
         :param topics: measure on these topics alone; None for every topic that the group has commits on or reads.
         :param isolation_level: which end counts (E13).
         :param both_ends: tell high watermark and last stable offset, whichever of them counts: with it this call is
             what "committed offset and high watermark in one request" asked of the protocol.
         :raises OffsetsError: naming those of ``topics`` that are unknown or may not be described.
         """
-        wanted, named = _several(groups), None if topics is None else _several(topics)
         level = IsolationLevel.of(isolation_level)
+        if isinstance(groups, Mapping):
+            if topics is not None:
+                raise ConfigurationError("Groups are measured on their partitions or on topics: leave out one of them.")
+            partitions = {group: list(dict.fromkeys(each)) for group, each in groups.items()}
+            return self._ask(
+                lambda session, deadline: session.lag_rounds.on_partitions(partitions, level, both_ends, deadline)
+            )
+        wanted, named = _several(groups), None if topics is None else _several(topics)
 
         async def work(session: _Session, deadline: Deadline) -> GroupLags:
             rounds = session.lag_rounds

@@ -39,15 +39,18 @@ class KafkaOffsetsHook(BaseHook):
 
     def get_conn(self) -> OffsetsClient:
         """A new client; use it as a context manager, or close it."""
-        return OffsetsClient(self.settings(), timeout_s=_timeout_s())
+        return OffsetsClient(self.settings(), timeout_s=client_timeout_s())
 
-    async def aget_conn(self) -> OffsetsClient:
-        """The same, looked up without blocking an event loop. The client itself blocks: use it in a thread."""
+    async def asettings(self) -> ClientSettings:
+        """The client's settings, looked up without blocking an event loop.
+
+        :raises ConfigurationError: as :meth:`settings`.
+        """
         try:
             connection = await self.aget_connection(self.kafka_conn_id)
         except AirflowNotFoundException:
             raise _undefined(self.kafka_conn_id) from None
-        return OffsetsClient(_settings(connection), timeout_s=_timeout_s())
+        return _settings(connection)
 
     def settings(self) -> ClientSettings:
         """The client's settings.
@@ -87,7 +90,8 @@ def _undefined(conn_id: str) -> ConfigurationError:
     )
 
 
-def _timeout_s() -> float:
+def client_timeout_s() -> float:
+    """Seconds that one question to Kafka may take: the ``[kafka_offsets] client_timeout_s`` setting."""
     return float(conf.getint("kafka_offsets", "client_timeout_s"))
 
 

@@ -31,3 +31,9 @@ def open_ledger(root: str | None, pipeline: str) -> Ledger:
     :raises ConfigurationError: when no root is known or the pipeline's name can't name a folder.
     """
     return Ledger(ObjectStoragePath(ledger_root(root)), pipeline)
+
+
+def ledger_at(uri: str) -> Ledger:
+    """The ledger at its own URI, as XComs name it."""
+    root, _, pipeline = uri.rstrip("/").rpartition("/")
+    return open_ledger(root, pipeline)

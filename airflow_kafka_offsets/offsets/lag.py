@@ -6,7 +6,7 @@ a total is no number while one of its parts is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from airflow_kafka_offsets.offsets.committed import CommittedOffset, GroupOffset
 from airflow_kafka_offsets.offsets.containers import ByGroup
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups import GroupDescription
-from airflow_kafka_offsets.offsets.partitions import PartitionMap
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 
@@ -139,6 +139,16 @@ class GroupLag:
             commits = self._offsets.by_topic.get(topic, {})
             for number, extent in extents.items():
                 yield commits.get(number), extent
+
+    def on(self, partitions: Iterable[TopicPartition]) -> GroupLag:
+        """The same group, judged on some of its partitions alone. One that it wasn't judged on is absent."""
+        return GroupLag(
+            GroupOffsets(self.group, self._offsets, self.error),
+            self._extents.of_partitions(partitions),
+            description=self.description,
+            isolation_level=self._isolation_level,
+            pinned=self._pinned,
+        )
 
     @property
     def unknown(self) -> bool:

@@ -62,7 +62,11 @@ class ListedOffsets(PartitionMap[ListedOffset]):
 
     def unmatched(self) -> list[TopicPartition]:
         """The partitions where no record satisfies the spec, for whatever reason."""
-        return [TopicPartition(each.topic, each.partition) for each in self if each.outcome is ListOutcome.NO_RECORD]
+        return self.with_outcome(ListOutcome.NO_RECORD)
+
+    def with_outcome(self, outcome: ListOutcome) -> list[TopicPartition]:
+        """The partitions whose answer means this, in order."""
+        return [TopicPartition(each.topic, each.partition) for each in self if each.outcome is outcome]
 
     def refuse_older_answers(self) -> Self:
         """Return self when no broker matched a record older than asked (E37).

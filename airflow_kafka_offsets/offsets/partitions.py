@@ -90,6 +90,11 @@ class PartitionMap(Container[E]):
         """The elements of these topics alone."""
         return self.of({topic: self._topics[topic] for topic in topics if topic in self._topics})
 
+    def of_partitions(self, partitions: Iterable[TopicPartition]) -> Self:
+        """The elements of these partitions alone; those that aren't part of the answer stay absent."""
+        found = (self.lookup(*each) for each in partitions)
+        return self._of(each for each in found if each is not None)
+
     def partitions(self) -> list[TopicPartition]:
         """All partitions, in order."""
         return [TopicPartition(topic, number) for topic in self.topics() for number in sorted(self._topics[topic])]

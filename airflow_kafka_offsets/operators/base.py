@@ -8,11 +8,11 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
+from airflow_kafka_offsets.arguments import as_names
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.names import as_names
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.resolver import Resolver
 

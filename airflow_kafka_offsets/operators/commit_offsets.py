@@ -10,12 +10,12 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_topics
 from airflow_kafka_offsets.operators.base import failing_fast
-from airflow_kafka_offsets.operators.window_ref import WindowRef
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.hooks.ledger import ledger_root
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.interval import run_interval
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.operators.base import KafkaPipelineOperator, failing_fast
-from airflow_kafka_offsets.operators.window_ref import WindowRef
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,7 +29,7 @@ class KafkaResolveWindowOperator(KafkaPipelineOperator):
 
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.base.KafkaPipelineOperator`.
 
-    XCom: see :class:`~airflow_kafka_offsets.operators.window_ref.WindowRef`.
+    XCom: see :class:`~airflow_kafka_offsets.hooks.window_ref.WindowRef`.
     """
 
     template_fields: Sequence[str] = (*KafkaPipelineOperator.template_fields, "start", "end")

@@ -16,11 +16,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow_kafka_offsets.client.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, now_ms
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION, driver_bundle
-from airflow_kafka_offsets.operators.window_ref import WindowRef
 from airflow_kafka_offsets.resolver import check_readable
 from airflow_kafka_offsets.spark import conf as driver
 

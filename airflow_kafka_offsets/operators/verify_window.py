@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
@@ -15,7 +16,6 @@ from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows import window_extent
 from airflow_kafka_offsets.operators.base import failing_fast
-from airflow_kafka_offsets.operators.window_ref import WindowRef
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_kafka_offsets.conditions import Condition, GroupsCaughtUp
-from airflow_kafka_offsets.names import as_names
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.standing import NoCommit
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:
@@ -16,32 +20,46 @@ if TYPE_CHECKING:
 
 class KafkaGroupLagSensor(KafkaWaitSensor):
     """
-    Waits until every named group is at most ``max_lag`` offsets behind on all partitions of its topics.
+    Waits until every named group has read what there is to read on all partitions of its topics.
 
     It never passes for want of knowledge: a misspelt group, a partition in error or a commit past the log's end fails
-    the task, and a partition without a commit counts from the log start. A group whose consumers never commit (Spark,
-    Flink) has no lag to wait on: use :class:`KafkaWindowCompleteSensor` for those.
+    the task. Transaction markers and aborted records at a log's end count as nothing. A group whose consumers never
+    commit (Spark, Flink) has no lag to wait on: use :class:`~.window_complete.KafkaWindowCompleteSensor` for those. On
+    a topic that never rests, wait for a fixed target instead: :class:`~.offsets_reached.KafkaOffsetsReachedSensor`.
 
     :param groups: a group id or several. (templated)
-    :param topics: judge these topics alone; all that a group has committed on by default. (templated)
-    :param max_lag: the most offsets that a group may be behind in total, 0 by default.
+    :param topics: judge these topics alone; all that a group has committed on or reads by default. (templated)
+    :param max_lag: the most offsets that a group may be behind in total. Without any of the three limits it is 0.
+    :param max_partition_lag: the most offsets that it may be behind on one partition.
+    :param max_age: the oldest that the first unread record of a partition may be, a timedelta or seconds.
+    :param no_commit: what a partition without a commit counts: everything ``from_log_start`` (default), nothing
+        (``ignore``, as long as there is a commit elsewhere); or ``wait`` until there is one.
     :param unknown_group: ``fail`` (default) or ``wait`` while a group doesn't exist.
+    :param ahead_of_log: ``fail`` (default) or ``wait`` while a commit lies past the log's end.
+    :param abandoned_topics: topics with commits that no member reads any more ``count`` (default), or ``ignore`` them
+        as long as the group has members.
+    :param stable_polls: how many polls in a row all this has to hold.
     :param isolation_level: ``read_committed`` (default) measures to the last stable offset, ``read_uncommitted`` to the
         high watermark. (templated)
 
-    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``.
+    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given.
     """
 
     template_fields: Sequence[str] = ("groups", "topics", "isolation_level", "kafka_conn_id")
-    ui_color = "#d7e8f7"
 
     def __init__(
         self,
         *,
         groups: str | list[str],
         topics: str | list[str] | None = None,
-        max_lag: int = 0,
+        max_lag: int | None = None,
+        max_partition_lag: int | None = None,
+        max_age: timedelta | float | None = None,
+        no_commit: NoCommit = "from_log_start",
         unknown_group: Literal["fail", "wait"] = "fail",
+        ahead_of_log: Literal["fail", "wait"] = "fail",
+        abandoned_topics: Literal["count", "ignore"] = "count",
+        stable_polls: int = 1,
         isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
     ) -> None:
@@ -49,15 +67,27 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         self.groups = groups
         self.topics = topics
         self.max_lag = max_lag
+        self.max_partition_lag = max_partition_lag
+        self.max_age = max_age
+        self.no_commit = no_commit
         self.unknown_group = unknown_group
+        self.ahead_of_log = ahead_of_log
+        self.abandoned_topics = abandoned_topics
+        self.stable_polls = stable_polls
         self.isolation_level = isolation_level
 
-    def condition(self, context: Context) -> Condition:
+    def condition(self, context: Context, client: OffsetsClient) -> Condition:
         """Groups caught up."""
         return GroupsCaughtUp(
             groups=as_names(self.groups, "groups"),
             topics=None if self.topics is None else as_names(self.topics, "topics"),
             max_lag=self.max_lag,
+            max_partition_lag=self.max_partition_lag,
+            max_age_ms=as_milliseconds(self.max_age),
+            no_commit=self.no_commit,
             unknown_group=self.unknown_group,
+            ahead_of_log=self.ahead_of_log,
+            abandoned_topics=self.abandoned_topics,
+            stable_polls=self.stable_polls,
             isolation_level=IsolationLevel.of(self.isolation_level),
         )

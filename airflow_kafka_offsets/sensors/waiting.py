@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
+    AirflowSensorTimeout,
     AirflowSkipException,
     BaseSensorOperator,
     PokeReturnValue,
     conf,
 )
 
-from airflow_kafka_offsets.conditions import Condition, Progress
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome
+from airflow_kafka_offsets.conditions.wait import Verdict, Wait
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.kept_client import KeptClient
+from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+_MEMORY = "kafka_offsets.wait"
+_POSITIONS = "kafka_offsets.positions"
+"""Keys in the task state store."""
 
 
 class KafkaWaitSensor(BaseSensorOperator):
@@ -28,12 +38,17 @@ class KafkaWaitSensor(BaseSensorOperator):
     Base of the sensors: pokes a condition, reschedules, or defers.
 
     A fault that waiting can't mend (wrong password, unknown topic, wrong argument) fails the task at once, whatever its
-    timeout and retries. A passing one (no broker answers, a leader moves) is logged and waited out. The result is
-    pushed as small JSON.
+    timeout and retries. A passing one (no broker answers, a leader moves) is logged and waited out. A permission, topic
+    or connection that was good before and is gone is asked for five polls more. The result is pushed as small JSON.
 
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
     :param deferrable: wait on the triggerer instead of a worker; default ``[operators] default_deferrable``.
     """
+
+    stable_polls = 1
+    keeps_positions = False
+    """Whether this kind of sensor calls :meth:`once`."""
+    ui_color = "#d7e8f7"
 
     def __init__(
         self,
@@ -45,43 +60,33 @@ class KafkaWaitSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         self.kafka_conn_id = kafka_conn_id
         self.deferrable = deferrable
+        self._clients = KeptClient()
+        self._wait: Wait | None = None
 
-    def condition(self, context: Context) -> Condition:
+    def condition(self, context: Context, client: OffsetsClient) -> Condition:
         """What this task waits for, once its templates are rendered. Each sensor says its own."""
         raise NotImplementedError
 
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Check once."""
-        progress = self._check(context)
-        self.log.info("%s", progress.summary)
-        return PokeReturnValue(progress.done, progress.result)
-
     def execute(self, context: Context) -> Any:
         """Check once, then defer; or poke and reschedule as any sensor does."""
-        if not self.deferrable:
-            return super().execute(context)
-        try:
-            progress = self._check(context)
-        except AirflowFailException as error:
-            # As the other modes do: there the base class sees to it.
-            if self.soft_fail or self.never_fail:
-                raise AirflowSkipException(str(error)) from error
-            raise
-        self.log.info("%s", progress.summary)
-        if not progress.done:
-            self._defer(context)
-        return progress.result
+        end = time.monotonic() + self.timeout
+        with self._clients:
+            if not self.deferrable:
+                return super().execute(context)
+            condition, verdict = self._first_check(context)
+            while condition is None:  # what to wait for takes an answer that the cluster hasn't given yet
+                time.sleep(min(self.poke_interval, self._left(end)))
+                condition, verdict = self._first_check(context)
+        if verdict.status != "done":
+            self._defer(context, condition, self._left(end))
+        return self._finish(context, verdict.result)
 
-    def _defer(self, context: Context) -> NoReturn:
-        self.defer(
-            trigger=KafkaWaitTrigger(
-                kafka_conn_id=self.kafka_conn_id,
-                condition=self.condition(context).to_json(),
-                poll_interval_s=self.poke_interval,
-            ),
-            method_name="execute_complete",
-            timeout=timedelta(seconds=self.timeout),
-        )
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Check once."""
+        _, verdict = self._check(context)
+        if verdict.status == "done":
+            return PokeReturnValue(True, self._finish(context, verdict.result))
+        return PokeReturnValue(False)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> Any:
         """Take what the trigger found."""
@@ -89,13 +94,84 @@ class KafkaWaitSensor(BaseSensorOperator):
             raise AirflowFailException(f"The trigger sent {event!r}, which this version doesn't understand.")
         if event["status"] == "failed":
             raise AirflowFailException(event["message"])
-        return event["result"]
+        return self._finish(context, event["result"])
 
-    def _check(self, context: Context) -> Progress:
+    def _first_check(self, context: Context) -> tuple[Condition | None, Verdict]:
+        """A check whose failure means what it means in the other modes, where the base class sees to it."""
         try:
-            with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-                return self.condition(context).check(client)
+            return self._check(context)
+        except Exception as error:
+            if self.never_fail or (self.soft_fail and isinstance(error, AirflowFailException)):
+                raise AirflowSkipException(str(error)) from error
+            raise
+
+    def _check(self, context: Context) -> tuple[Condition | None, Verdict]:
+        """Check once; the condition is None when it couldn't even be said."""
+        condition: Condition | None = None
+        try:
+            client = self._clients.get(KafkaOffsetsHook(self.kafka_conn_id).settings())
+            condition = self.condition(context, client)
+            outcome: Outcome = condition.check(client)
         except KafkaOffsetsError as error:
-            if not error.retriable:
-                raise AirflowFailException(str(error)) from error
-            return Progress(False, f"Asking again in {self.poke_interval:g} s: {error}", {})
+            outcome = error
+        wait = self._recall(context)
+        verdict = wait.take(outcome, time.time())
+        self._remember(context, wait)
+        if verdict.line:
+            self.log.info("%s", verdict.line)
+        if verdict.status == "failed":
+            raise AirflowFailException(verdict.message) from (outcome if isinstance(outcome, Exception) else None)
+        return condition, verdict
+
+    def _recall(self, context: Context) -> Wait:
+        if self._wait is None:
+            memory = _store(context).get(_MEMORY) if self.reschedule and not self.deferrable else None
+            # Each try is a wait of its own.
+            memory = memory if memory and memory["try_number"] == context["ti"].try_number else None
+            self._wait = Wait(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
+        return self._wait
+
+    def _remember(self, context: Context, wait: Wait) -> None:
+        """Leave word for the next poke, where that is another process."""
+        if self.reschedule and not self.deferrable:
+            _store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
+
+    def once(self, context: Context, find: Callable[[], Positions]) -> Positions:
+        """Offsets that are found once for the whole task, retries included: kept in its task state store."""
+        store = _store(context)
+        kept = store.get(_POSITIONS)
+        if kept is not None:
+            return Positions.from_json(kept)
+        found = find()
+        store.set(_POSITIONS, found.to_json())
+        return found
+
+    def _finish(self, context: Context, result: Any) -> Any:
+        """What is pushed. A task that is cleared and runs again starts anew."""
+        if self.keeps_positions:
+            _store(context).delete(_POSITIONS)
+        return result
+
+    def _left(self, end: float) -> float:
+        """Seconds until the timeout, which means what it means in the other modes."""
+        left = end - time.monotonic()
+        if left > 0:
+            return left
+        message = f"Sensor has timed out; the specified timeout is {self.timeout:g} s."
+        raise AirflowSkipException(message) if self.soft_fail or self.never_fail else AirflowSensorTimeout(message)
+
+    def _defer(self, context: Context, condition: Condition, timeout_s: float) -> NoReturn:
+        self.defer(
+            trigger=KafkaWaitTrigger(
+                kafka_conn_id=self.kafka_conn_id,
+                condition=condition.to_json(),
+                poll_interval_s=self.poke_interval,
+                memory=self._recall(context).to_json(),
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=timeout_s),
+        )
+
+
+def _store(context: Context) -> Any:
+    return context["task_state_store"]

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.conditions import Condition, InstantPassed
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.interval import run_interval
-from airflow_kafka_offsets.names import as_names
+from airflow_kafka_offsets.offsets.completeness import IdlePolicy
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
@@ -21,20 +24,24 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
     Waits until the end of the run's interval has passed on every partition of the topics.
 
     A partition has passed it when a record at or after it stands in the log. On topics whose producers stamp records
-    (CreateTime) late records may still come; they belong to the window in which they arrive.
+    (CreateTime) late records may still come; they belong to the window in which they arrive. On LogAppendTime topics a
+    minute of the brokers' time past the end is evidence too.
 
     :param topics: a topic or several. (templated)
     :param start: explicit start, ISO-8601 with a zone; with ``end`` instead of the run's own interval. (templated)
     :param end: explicit end, exclusive. (templated)
-    :param idle_after: a partition without a record after the end counts as idle, and as complete, once the end is this
-        long ago (a timedelta, or seconds); by default it is waited for.
+    :param allowed_lateness: records may be so late (a timedelta, or seconds): a record at or after the end and this is
+        waited for.
+    :param idle: what a partition without such a record means. ``wait`` (default): it is waited for. ``assume_after``:
+        it counts as complete once the end (with lateness) is ``idle_after`` ago. ``require_heartbeat``: so it does, if
+        another partition of its topic has a record that late. ``fail``: the task fails then.
+    :param idle_after: for these three, a timedelta or seconds.
     :param isolation_level: which records count. (templated)
 
     XCom: ``{"instant": "...", "partitions_passed": 6, "assumed_idle": ["topic-3"]}``.
     """
 
     template_fields: Sequence[str] = ("topics", "start", "end", "isolation_level", "kafka_conn_id")
-    ui_color = "#d7e8f7"
 
     def __init__(
         self,
@@ -42,6 +49,8 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         topics: str | list[str],
         start: str | datetime | None = None,
         end: str | datetime | None = None,
+        allowed_lateness: timedelta | float = 0,
+        idle: IdlePolicy = "wait",
         idle_after: timedelta | float | None = None,
         isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
@@ -50,19 +59,18 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         self.topics = topics
         self.start = start
         self.end = end
+        self.allowed_lateness = allowed_lateness
+        self.idle = idle
         self.idle_after = idle_after
         self.isolation_level = isolation_level
 
-    def condition(self, context: Context) -> Condition:
+    def condition(self, context: Context, client: OffsetsClient) -> Condition:
         """The end of the interval has passed."""
-        return InstantPassed(
+        return WindowComplete(
             topics=as_names(self.topics, "topics"),
             instant_ms=run_interval(context, self.start, self.end).end_ms,
-            idle_after_ms=None if self.idle_after is None else _milliseconds(self.idle_after),
+            allowed_lateness_ms=as_milliseconds(self.allowed_lateness) or 0,
+            idle=self.idle,
+            idle_after_ms=as_milliseconds(self.idle_after),
             isolation_level=IsolationLevel.of(self.isolation_level),
         )
-
-
-def _milliseconds(duration: timedelta | float) -> int:
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    return int(seconds * 1000)

@@ -1,20 +1,20 @@
-"""The trigger behind every deferrable sensor: polls a condition until it holds."""
+"""The trigger behind every deferrable sensor: fires once, when its condition holds."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.conditions import Condition, Progress, condition_from_json
-from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.conditions.kinds import condition_from_json
+from airflow_kafka_offsets.conditions.wait import Verdict, Wait
+from airflow_kafka_offsets.triggers.polls import Outcomes, Waits
+from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger
 
 
-class KafkaWaitTrigger(BaseTrigger):
+class KafkaWaitTrigger(KafkaPollTrigger):
     """
     Polls Kafka until a condition holds, then fires once.
 
@@ -24,13 +24,24 @@ class KafkaWaitTrigger(BaseTrigger):
     :param kafka_conn_id: connection id; looked up anew at each poll, so that an edited connection takes effect.
     :param condition: the condition as JSON.
     :param poll_interval_s: seconds between polls.
+    :param memory: what the worker remembers of its own check.
     """
 
-    def __init__(self, *, kafka_conn_id: str, condition: dict[str, Any], poll_interval_s: float) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
-        self.kafka_conn_id = kafka_conn_id
+    def __init__(
+        self,
+        *,
+        kafka_conn_id: str,
+        condition: dict[str, Any],
+        poll_interval_s: float,
+        memory: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            kafka_conn_id=kafka_conn_id,
+            isolation_level=condition["isolation_level"],
+            poll_interval_s=poll_interval_s,
+        )
         self.condition = condition
-        self.poll_interval_s = poll_interval_s
+        self.memory = memory
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -39,35 +50,27 @@ class KafkaWaitTrigger(BaseTrigger):
                 "kafka_conn_id": self.kafka_conn_id,
                 "condition": self.condition,
                 "poll_interval_s": self.poll_interval_s,
+                "memory": self.memory,
             },
         )
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        yield TriggerEvent(await self._wait())
-
-    async def _wait(self) -> dict[str, Any]:
+    async def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+        """One event, at the end of the wait."""
         condition = condition_from_json(self.condition)
-        said = ""
-        while True:
-            try:
-                progress = await self._poll(condition)
-            except KafkaOffsetsError as error:
-                if not error.retriable:
-                    return {"status": "failed", "message": str(error)}
-                progress = Progress(False, f"Asking again in {self.poll_interval_s:g} s: {error}", {})
-            if progress.summary != said:
-                said = progress.summary
-                self.log.info(said)
-            if progress.done:
-                return {"status": "done", "result": progress.result}
-            await asyncio.sleep(self.poll_interval_s)
-
-    async def _poll(self, condition: Condition) -> Progress:
-        """Kafka's client blocks, so it works in a thread; its own deadline bounds it."""
-        client = await KafkaOffsetsHook(self.kafka_conn_id).aget_conn()
-        return await asyncio.to_thread(_check, condition, client)
+        wait = Wait(self.poll_interval_s, stable_polls=condition.stable_polls, memory=self.memory)
+        with waits.joined(condition, self.poll_interval_s):
+            async for found in outcomes:
+                if condition not in found:
+                    continue
+                verdict = wait.take(found[condition], time.time())
+                if verdict.line:
+                    await self.say(verdict.line)
+                if verdict.status != "waiting":
+                    yield TriggerEvent(_payload(verdict))
+                    return
 
 
-def _check(condition: Condition, client: OffsetsClient) -> Progress:
-    with client:
-        return condition.check(client)
+def _payload(verdict: Verdict) -> dict[str, Any]:
+    if verdict.status == "failed":
+        return {"status": "failed", "message": verdict.message}
+    return {"status": "done", "result": verdict.result}

@@ -12,6 +12,9 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from dev.kafka import Broker, BrokerSettings
+from tests.integration.airflow.services import airflow_services
+
+__all__ = ["airflow_services"]  # a fixture, that pytest finds here
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 

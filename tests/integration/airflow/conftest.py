@@ -14,8 +14,11 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient
 
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -23,6 +26,7 @@ from dev.kafka import Broker
 from tests.integration.conftest import MakeTopic, Produce
 
 Context = dict[str, Any]
+Commit = Callable[[str, str, int], None]
 Resolve = Callable[..., dict[str, Any]]
 Publish = Callable[[dict[str, Any]], None]
 Run = Callable[..., tuple[int, str, str]]
@@ -48,7 +52,17 @@ def ledger_root(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def context() -> Context:
     """A task's context, as far as our classes read it. Tests add the run's interval."""
     ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1)
-    return {"ti": ti}
+    return {"ti": ti, "task_state_store": TaskStateStore()}
+
+
+class TaskStateStore(dict[str, Any]):
+    """The task state store, as far as tasks of ours use it; Airflow's own is used where Airflow runs them."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = json.loads(json.dumps(value))
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
 
 
 @pytest.fixture
@@ -167,3 +181,14 @@ def sasl(broker: Broker, user: str, password: str) -> dict[str, str]:
 def use_connection(monkeypatch: pytest.MonkeyPatch, conn_id: str, extra: dict[str, Any], **fields: Any) -> None:
     """Define an Airflow connection."""
     monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "kafka", "extra": extra} | fields))
+
+
+@pytest.fixture
+def commit(broker: Broker) -> Commit:
+    """Commit one offset of partition 0 to a group."""
+
+    def write(group: str, topic: str, offset: int) -> None:
+        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+            client.commit_offsets(group, CommittedOffsets([CommittedOffset(topic, 0, offset)])).raise_for_errors()
+
+    return write

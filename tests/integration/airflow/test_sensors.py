@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,29 +11,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import InstantError, IntervalError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import T0, T0_MS, Context, sasl, use_connection
+from tests.integration.airflow.conftest import T0, T0_MS, Commit, Context, sasl, use_connection
 from tests.integration.conftest import MakeTopic, Produce
-
-Commit = Callable[[str, str, int], None]
-
-
-@pytest.fixture
-def commit(broker: Broker) -> Commit:
-    """Commit one offset of partition 0 to a group."""
-
-    def write(group: str, topic: str, offset: int) -> None:
-        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
-            client.commit_offsets(group, CommittedOffsets([CommittedOffset(topic, 0, offset)])).raise_for_errors()
-
-    return write
 
 
 def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 20) -> dict[str, Any]:
@@ -54,9 +38,7 @@ class TestGroupLag:
 
     def test_it_waits_while_a_group_is_behind(self, ten: str, commit: Commit, context: Context) -> None:
         commit(f"behind-{ten}", ten, 4)
-        result = KafkaGroupLagSensor(task_id="s", groups=[f"behind-{ten}"]).poke(context)
-        assert not result
-        assert result.xcom_value["groups"] == {f"behind-{ten}": 6}
+        assert not KafkaGroupLagSensor(task_id="s", groups=[f"behind-{ten}"]).poke(context)
 
     def test_a_little_lag_passes_where_it_is_allowed(self, ten: str, commit: Commit, context: Context) -> None:
         commit(f"nearly-{ten}", ten, 9)
@@ -86,9 +68,10 @@ class TestGroupLag:
         produce(name, 0, [(None, None, b"x")])
         produce(name, 1, [(None, None, b"x")] * 3)
         commit("half", name, 1)
-        result = KafkaGroupLagSensor(task_id="s", groups="half").poke(context)
-        assert not result
-        assert result.xcom_value["groups"] == {"half": 3}
+        assert not KafkaGroupLagSensor(task_id="s", groups="half").poke(context)
+        assert KafkaGroupLagSensor(task_id="s", groups="half", max_lag=3).poke(context).xcom_value["groups"] == {
+            "half": 3
+        }
 
     def test_a_commit_past_the_end_of_the_log_fails(self, ten: str, commit: Commit, context: Context) -> None:
         """E17: neither passed nor waited for."""
@@ -144,9 +127,8 @@ class TestModes:
 
     def test_a_permanent_fault_on_the_triggerer_fails_the_task(self, ten: str, context: Context) -> None:
         sensor = KafkaGroupLagSensor(task_id="s", groups="mispselt", unknown_group="fail")
-        trigger = KafkaWaitTrigger(
-            kafka_conn_id="kafka_default", condition=sensor.condition(context).to_json(), poll_interval_s=0.1
-        )
+        condition = GroupsCaughtUp(("mispselt",)).to_json()
+        trigger = KafkaWaitTrigger(kafka_conn_id="kafka_default", condition=condition, poll_interval_s=0.1)
         with pytest.raises(AirflowFailException, match="GROUP_ID_NOT_FOUND"):
             sensor.execute_complete(context, event_of(trigger))
 
@@ -221,13 +203,15 @@ class TestWindowComplete:
         name = topic(partitions=2, config={"retention.ms": "-1"})
         produce(name, 0, [(T0_MS, None, b"x")])
         assert not self.sensor(name, T0).poke(context)
-        result = self.sensor(name, T0, idle_after=timedelta(minutes=1)).poke(context)
+        result = self.sensor(name, T0, idle="assume_after", idle_after=timedelta(minutes=1)).poke(context)
         assert result
         assert result.xcom_value["assumed_idle"] == [f"{name}-1"]
 
     def test_an_end_in_the_future_is_waited_for(self, ten: str, context: Context) -> None:
         """E36."""
-        assert not self.sensor(ten, datetime.now(UTC) + timedelta(hours=1), idle_after=timedelta(0)).poke(context)
+        assert not self.sensor(ten, datetime.now(UTC) + timedelta(hours=1), idle="assume_after", idle_after=0).poke(
+            context
+        )
 
     def test_the_interval_of_the_run_is_the_default(self, ten: str, context: Context) -> None:
         context |= {"data_interval_start": T0 - timedelta(hours=1), "data_interval_end": T0}
@@ -241,7 +225,7 @@ class TestWindowComplete:
         with pytest.raises(TaskDeferred) as deferred:
             self.sensor(ten, late, deferrable=True, poke_interval=0.1).execute(context)
         arguments = deferred.value.trigger.serialize()[1]
-        assert arguments["condition"]["kind"] == "instant_passed"
+        assert arguments["condition"]["kind"] == "window_complete"
         arguments["condition"]["instant_ms"] -= 1000  # the record at nine seconds
         assert event_of(KafkaWaitTrigger(**arguments))["status"] == "done"
 

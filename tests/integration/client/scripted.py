@@ -21,7 +21,13 @@ from kafka.protocol.admin import (
     DescribeProducersRequest,
     ListGroupsRequest,
 )
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -42,6 +48,7 @@ REQUESTS = (
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeProducersRequest,
+    FetchRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
     ListOffsetsRequest,

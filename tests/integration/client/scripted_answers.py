@@ -18,6 +18,7 @@ from kafka.protocol.admin import (
     ListGroupsResponse,
 )
 from kafka.protocol.consumer import (
+    FetchResponse,
     ListOffsetsResponse,
     OffsetCommitResponse,
     OffsetDeleteResponse,
@@ -332,3 +333,36 @@ def records_are_deleted(log_start_offset: int, *, errors: Codes = NO_CODES) -> A
         )
 
     return lambda request: DeleteRecordsResponse(topics=_answered(topic_class, partition, request))
+
+
+def batches_are(
+    batches: Mapping[TopicPartition, bytes], *, end: int, errors: Codes = NO_CODES, error_code: int = 0
+) -> Answer:
+    """A Fetch answer: nothing of partitions that aren't mentioned.
+
+    :param end: of every log.
+    :param error_code: of the request, beside which there are no partitions.
+    """
+    topic_class = FetchResponse.FetchableTopicResponse
+
+    def partition(piece: TopicPartition) -> Any:
+        code = errors.get(piece, 0)
+        return topic_class.PartitionData(
+            partition_index=piece.partition,
+            error_code=code,
+            high_watermark=-1 if code else end,
+            last_stable_offset=-1 if code else end,
+            log_start_offset=-1 if code else 0,
+            aborted_transactions=None,
+            preferred_read_replica=-1,
+            records=b"" if code else batches.get(piece, b""),
+        )
+
+    def answer(request: Any) -> Any:
+        topics = []
+        for topic in request.topics:
+            pieces = [TopicPartition(topic.topic, each.partition) for each in topic.partitions]
+            topics.append(topic_class(topic=topic.topic, partitions=list(map(partition, pieces))))
+        return FetchResponse(error_code=error_code, session_id=0, responses=[] if error_code else topics)
+
+    return answer

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOf
 from airflow_kafka_offsets.offsets.extents import LogExtent
 from airflow_kafka_offsets.offsets.groups import GroupDescription
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, partition_lag
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.unit.offsets.builders import extent, extents
 
@@ -118,3 +119,25 @@ class TestGroupLag:
         offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0), commit(10, 1), commit(500, 2)]))
         lag = GroupLag(offsets, extents(extent(0), extent(1), extent(2)))
         assert [each.partition for each in lag.worst(3)] == [2, 1, 0]
+
+
+class TestGroupLagOnFewerPartitions:
+    def whole(self, *, pinned: bool = False, error: ResponseError | None = None) -> GroupLag:
+        commits = GroupOffsets("g", CommittedOffsets([commit(60), commit(150, 1)]), error)
+        return GroupLag(commits, extents(extent(0), extent(1), extent(2)), pinned=pinned)
+
+    def test_is_measured_from_the_same_commits_and_ends(self) -> None:
+        part = self.whole().on([TopicPartition("t", 0), TopicPartition("t", 2)])
+        assert [(each.partition, each.lag) for each in part.partitions] == [(0, 40), (2, 100)]
+        assert (part.group, part.total, self.whole().total) == ("g", 140, None)
+
+    def test_keeps_what_the_ends_are_and_what_is_wrong_with_the_group(self) -> None:
+        key = TopicPartition("t", 1)
+        assert self.whole().on([key]).total is None
+        assert self.whole(pinned=True).on([key]).total == 0
+        assert self.whole(error=GONE).on([key]).error == GONE
+
+    def test_leaves_out_what_the_group_was_not_judged_on(self) -> None:
+        """A sum over nothing is not zero."""
+        part = self.whole().on([TopicPartition("t", 7), TopicPartition("u", 0)])
+        assert (list(part.partitions), part.total) == ([], None)

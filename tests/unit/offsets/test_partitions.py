@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.completeness import judge_completeness
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec, SpecKind
-from tests.unit.offsets.builders import T0, found, listed, no_record
+from tests.unit.offsets.builders import T0
 
 LATEST = OffsetSpec.LATEST
 
@@ -60,27 +59,3 @@ class TestSpec:
 
     def test_an_instant_reads_back(self) -> None:
         assert OffsetSpec.parse("2026-11-21T06:00:00Z") == OffsetSpec.at(T0)
-
-
-class TestCompleteness:
-    """E8: idle partitions hold a window open unless the user says when idle is enough."""
-
-    def test_a_record_on_every_partition_completes(self) -> None:
-        judged = judge_completeness(listed(found(0, 1, T0), found(1, 5, T0)), elapsed_ms=0, idle_after_ms=None)
-        assert judged.complete
-
-    def test_an_idle_partition_is_waited_for(self) -> None:
-        judged = judge_completeness(listed(found(0, 1, T0), no_record(1)), elapsed_ms=10**9, idle_after_ms=None)
-        assert not judged.complete
-        assert str(judged) == "1 of 2 partitions have passed; waiting for t-1"
-
-    def test_a_match_older_than_asked_is_no_idleness(self) -> None:
-        """E37."""
-        older = found(0, 1, T0 - 1)._replace(outcome=ListOutcome.OLDER_THAN_ASKED)
-        with pytest.raises(OffsetsError, match="older than asked"):
-            judge_completeness(listed(older), elapsed_ms=10**9, idle_after_ms=1)
-
-    @pytest.mark.parametrize(("elapsed_ms", "complete"), [(999, False), (1000, True)])
-    def test_an_idle_partition_is_assumed_passed_after_a_while(self, elapsed_ms: int, complete: bool) -> None:
-        judged = judge_completeness(listed(no_record(0)), elapsed_ms=elapsed_ms, idle_after_ms=1000)
-        assert judged.complete is complete

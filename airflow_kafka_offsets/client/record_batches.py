@@ -1,0 +1,162 @@
+"""Record batches: the first visible record in the bytes of a Fetch answer, told from the headers where they tell it.
+
+What is skipped is what the Java consumer skips (``CompletedFetch``): control batches, batches of aborted transactions,
+records before the position. Batches are compressed as a whole: one is decoded only where its header doesn't say which
+offset is the first, or what its timestamp is. Fetching is :mod:`.record_search`'s job. CRCs are not checked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kafka.errors import UnsupportedCodecError
+from kafka.record import MemoryRecords
+
+from airflow_kafka_offsets.client.response_errors import (
+    CORRUPT_MESSAGE,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    named_error,
+)
+from airflow_kafka_offsets.errors import ResponseError
+
+_CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+_HEADERS_OF_BATCHES = 2
+"""The magic number from which on a batch has a header of its own (Kafka 0.11). Before, a batch is a message, and its
+offset that of the last record within."""
+
+
+class FoundRecord(NamedTuple):
+    """A record that a reader gets.
+
+    :param offset: its offset.
+    :param timestamp_ms: Unix milliseconds; None when it has none, or its codec isn't installed.
+    """
+
+    offset: int
+    timestamp_ms: int | None
+
+
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction that overlaps what was fetched.
+
+    :param producer_id: whose.
+    :param first_offset: its first offset in this partition.
+    """
+
+    producer_id: int
+    first_offset: int
+
+
+class BatchesRead(NamedTuple):
+    """What the batches of an answer tell.
+
+    :param record: the first visible record; None when there is none in these batches.
+    :param read_to: one past the last offset that was looked at; the position when no batch reaches it. The record's
+        offset when there is one.
+    :param error: why batches from ``read_to`` on can't be read.
+    """
+
+    record: FoundRecord | None
+    read_to: int
+    error: ResponseError | None = None
+
+
+def read_first_record(
+    records: bytes | None,
+    aborted: Iterable[AbortedTransaction],
+    position: int,
+    at_or_after_ms: int | None = None,
+) -> BatchesRead:
+    """The first visible record at or after a position.
+
+    :param records: whole batches in order of offsets, from the one that contains the position; the last may be cut off.
+    :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
+    :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds.
+    """
+    read_to, transactions = position, _Transactions(aborted)
+    try:
+        for batch in MemoryRecords(records or b""):
+            last_offset = _last_offset(batch)
+            if transactions.show(batch) and last_offset >= position:
+                record = _first_of(batch, position, at_or_after_ms)
+                if record is not None:
+                    return BatchesRead(record, record.offset)
+            read_to = max(read_to, last_offset + 1)
+    except UnsupportedCodecError:
+        return BatchesRead(None, read_to, _needs_codec(batch))
+    except Exception as error:  # each codec has its own for bytes that aren't its own, and some are plain Exceptions
+        return BatchesRead(None, read_to, named_error(CORRUPT_MESSAGE, f"at offset {read_to} or later: {error}"))
+    return BatchesRead(None, read_to)
+
+
+class _Transactions:
+    """Which transactions are aborted where the reading is, batch by batch (KIP-98)."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._to_come = deque(sorted(aborted, key=lambda each: each.first_offset))
+        self._aborted: set[int] = set()
+
+    def show(self, batch: Any) -> bool:
+        """Whether a reader gets the records of the next batch."""
+        if batch.magic < _HEADERS_OF_BATCHES:
+            return True
+        while self._to_come and self._to_come[0].first_offset <= batch.last_offset:
+            self._aborted.add(self._to_come.popleft().producer_id)
+        if not batch.is_control_batch:
+            return not (batch.is_transactional and batch.producer_id in self._aborted)
+        if batch.producer_id in self._aborted and _is_abort_marker(batch):
+            self._aborted.discard(batch.producer_id)
+        return False
+
+
+def _is_abort_marker(batch: Any) -> bool:
+    """The cleaner leaves markers without a record."""
+    return batch.records_count > 0 and bool(next(iter(batch)).abort)
+
+
+def _last_offset(batch: Any) -> int:
+    return int(batch.base_offset if batch.magic < _HEADERS_OF_BATCHES else batch.last_offset)
+
+
+def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
+    """The first record of a visible batch that reaches the position."""
+    if batch.magic < _HEADERS_OF_BATCHES:
+        return _decoded(batch, position, at_or_after_ms)
+    # A batch that the cleaner emptied keeps its header.
+    if not batch.records_count or (at_or_after_ms is not None and batch.max_timestamp < at_or_after_ms):
+        return None
+    # Without gaps there is a record at each offset. The first offset alone says nothing: the cleaner lets it be.
+    has_gaps = batch.records_count != batch.last_offset_delta + 1
+    offset = max(position, batch.base_offset)
+    if not has_gaps and (batch.timestamp_type == batch.LOG_APPEND_TIME or batch.records_count == 1):
+        return FoundRecord(offset, _or_none(batch.max_timestamp))
+    try:
+        return _decoded(batch, position, at_or_after_ms)
+    except UnsupportedCodecError:
+        if has_gaps or at_or_after_ms is not None:
+            raise
+        return FoundRecord(offset, None)
+
+
+def _decoded(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
+    for record in batch:
+        timestamp_ms = _or_none(record.timestamp)
+        is_late = at_or_after_ms is None or (timestamp_ms is not None and timestamp_ms >= at_or_after_ms)
+        if record.offset >= position and is_late:
+            return FoundRecord(record.offset, timestamp_ms)
+    return None
+
+
+def _or_none(timestamp: int | None) -> int | None:
+    return None if timestamp is None or timestamp < 0 else timestamp
+
+
+def _needs_codec(batch: Any) -> ResponseError:
+    codec = _CODECS.get(batch.compression_type, f"codec {batch.compression_type}")
+    return named_error(
+        UNSUPPORTED_COMPRESSION_TYPE,
+        f"the records up to offset {_last_offset(batch)} are compressed with {codec}, whose library is not installed: "
+        "pip install 'airflow-kafka-offsets[codecs]'",
+    )

@@ -1,0 +1,213 @@
+"""Groups caught up: every group has read what there is to read on all partitions of its topics.
+
+Lag is arithmetic on offsets (:mod:`~..offsets.lag`), and where transactions leave markers and aborted records at a
+log's end, no consumer's commit ever makes it zero (E12, E13). So where arithmetic alone stands in the way, the log is
+read from the committed offset: a tail without a record counts as nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
+from airflow_kafka_offsets.conditions.policies import one_of
+from airflow_kafka_offsets.conditions.questions import Lags, LagsOn, Question, Records, ask, ask_partitions
+from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
+from airflow_kafka_offsets.offsets.first_records import FirstRecord, FirstRecords
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.standing import Behind, GroupStanding, NoCommit, judge_group
+
+_MAY_NOT_READ = "TOPIC_AUTHORIZATION_FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsCaughtUp(Condition):
+    """Every group is at most so far behind on all partitions of its topics, ``stable_polls`` times in a row.
+
+    :param groups: group ids.
+    :param topics: judge these topics alone; None for all that a group has committed on or reads.
+    :param max_lag: the most offsets that a group may be behind in total; None for no such limit. Without any limit it
+        is 0.
+    :param max_partition_lag: the most offsets that it may be behind on one partition; None for no such limit.
+    :param max_age_ms: the oldest that the first unread record of a partition may be, in milliseconds by its timestamp
+        and this machine's clock; None for no such limit.
+    :param no_commit: what a partition without a commit counts (E18): everything from the log start
+        (``from_log_start``), nothing (``ignore``, as long as there is a commit elsewhere), or it is waited for
+        (``wait``), even where it is empty.
+    :param unknown_group: ``fail`` or ``wait`` while a group doesn't exist; it never passes (E19).
+    :param ahead_of_log: ``fail`` or ``wait`` while a commit lies past the log's end (E17).
+    :param abandoned_topics: topics that a group has commits on and no member reads (E22) ``count``, or are left out
+        (``ignore``) as long as the group has members.
+    :param stable_polls: how many polls in a row all this has to hold.
+    :param isolation_level: which records count, and which end of the log.
+    """
+
+    kind: ClassVar[str] = "groups_caught_up"
+
+    groups: tuple[str, ...]
+    topics: tuple[str, ...] | None = None
+    max_lag: int | None = None
+    max_partition_lag: int | None = None
+    max_age_ms: int | None = None
+    no_commit: NoCommit = "from_log_start"
+    unknown_group: Literal["fail", "wait"] = "fail"
+    ahead_of_log: Literal["fail", "wait"] = "fail"
+    abandoned_topics: Literal["count", "ignore"] = "count"
+    stable_polls: int = 1
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise ConfigurationError("Name at least one group to wait for; groups is empty.")
+        limits = {"max_lag": self.max_lag, "max_partition_lag": self.max_partition_lag, "max_age": self.max_age_ms}
+        for name, limit in limits.items():
+            if limit is not None and limit < 0:
+                raise ConfigurationError(f"{name} is 0 or more, not {limit}.")
+        if self.stable_polls < 1:
+            raise ConfigurationError(f"stable_polls is 1 or more, not {self.stable_polls}.")
+        one_of("no_commit", self.no_commit, "from_log_start", "wait", "ignore")
+        one_of("unknown_group", self.unknown_group, "fail", "wait")
+        one_of("ahead_of_log", self.ahead_of_log, "fail", "wait")
+        one_of("abandoned_topics", self.abandoned_topics, "count", "ignore")
+        if self.topics is not None and self.abandoned_topics == "ignore":
+            raise ConfigurationError("topics= says which topics count: abandoned_topics= has nothing to add to it.")
+
+    def steps(self) -> Steps:
+        standings = [self._judge(each) for each in (yield from self._lags())]
+        standings = yield from self._look_behind_markers(standings)
+        ages = yield from self._ages(standings)
+        done = all(map(self._fits, standings)) and all(age <= (self.max_age_ms or 0) for age in ages.values())
+        totals = [each.total for each in standings]
+        return Progress(
+            done,
+            "; ".join(_describe(each, ages.get(each.group)) for each in standings),
+            self._result(standings, ages),
+            None if any(each is None for each in totals) else sum(each or 0 for each in totals),
+        )
+
+    def _lags(self) -> Generator[Question[Any], Any, GroupLags]:
+        if self.topics is None:
+            return (yield from ask(Lags.about(self.groups, isolation_level=self.isolation_level)))
+        partitions, _ = yield from ask_partitions(self.topics)
+        wanted = ((group, partitions) for group in self.groups)
+        return (yield from ask(LagsOn.about(wanted, isolation_level=self.isolation_level)))
+
+    def _judge(self, lag: GroupLag) -> GroupStanding:
+        if lag.unknown and self.unknown_group == "fail":
+            raise ConditionFailedError(
+                f"Group {lag.group} doesn't exist (GROUP_ID_NOT_FOUND). Is it misspelt, or not started yet? "
+                "unknown_group='wait' waits for it."
+            )
+        standing = judge_group(lag, no_commit=self.no_commit, only_read=self.abandoned_topics == "ignore")
+        if standing.ahead and self.ahead_of_log == "fail":
+            raise ConditionFailedError(
+                f"The commit of group {lag.group} on {standing.ahead[0]} is past the log's end (OFFSET_OUT_OF_RANGE): "
+                "the topic was truncated or re-created, or the commit copied. ahead_of_log='wait' waits."
+            )
+        return standing
+
+    def _limit(self) -> int | None:
+        unlimited = self.max_lag is self.max_partition_lag is self.max_age_ms is None
+        return 0 if unlimited else self.max_lag
+
+    def _fits(self, standing: GroupStanding) -> bool:
+        """Whether a group is within the limits on offsets."""
+        return standing.total is not None and self._allows(standing.behind)
+
+    def _allows(self, behind: Iterable[Behind]) -> bool:
+        lags = [each.lag for each in behind]
+        limit, partition_limit = self._limit(), self.max_partition_lag
+        within = limit is None or sum(lags) <= limit
+        return within and (partition_limit is None or max(lags, default=0) <= partition_limit)
+
+    def _look_behind_markers(
+        self, standings: list[GroupStanding]
+    ) -> Generator[Question[Any], Any, list[GroupStanding]]:
+        """Clear partitions that have no record left to read, where that may make the difference.
+
+        First on the partition of each group that is furthest behind: mostly there is a record, and that settles it.
+        """
+        doubtful = [each for each in standings if each.total is not None and not self._allows(each.behind)]
+        furthest = {each.group: max(each.behind, key=lambda one: one.lag) for each in doubtful}
+        records = yield from self._first_records(furthest.values())
+        rest = [
+            one
+            for each in doubtful
+            if _is_clear(furthest[each.group], records) or self._allows([furthest[each.group]])
+            for one in each.behind
+            if one is not furthest[each.group]
+        ]
+        more = yield from self._first_records(rest)
+        known = FirstRecords([*records, *more])
+        return [each.without(one for one in each.behind if _is_clear(one, known)) for each in standings]
+
+    def _ages(self, standings: list[GroupStanding]) -> Generator[Question[Any], Any, dict[str, int]]:
+        """The age in milliseconds of each group's oldest unread record, where there is a limit to it."""
+        if self.max_age_ms is None:
+            return {}
+        behind = [(each.group, one) for each in standings for one in each.behind]
+        records = yield from self._first_records(one for _, one in behind)
+        now, ages = now_ms(), {each.group: 0 for each in standings if each.total is not None}
+        for group, one in behind:
+            found = records.lookup(*one.position)
+            assert found is not None, "every position was asked for"
+            if found.error is not None:
+                raise OffsetsError("Reading the first unread record", [(f"group {group} on {one}", found.error)])
+            if _is_clear(one, records):
+                continue
+            if found.timestamp_ms is None:
+                raise ConfigurationError(
+                    f"max_age needs the timestamp of a compressed record of {one}: install the codecs, "
+                    "pip install 'airflow-kafka-offsets[codecs]'."
+                )
+            ages[group] = max(ages.get(group, 0), now - found.timestamp_ms)
+        return ages
+
+    def _first_records(self, behind: Iterable[Behind]) -> Generator[Question[Any], Any, FirstRecords]:
+        positions = [each.position for each in behind]
+        if not positions:
+            return FirstRecords()
+        records = yield from ask(Records.about(positions, isolation_level=self.isolation_level))
+        failures = [
+            (f"{each.topic}-{each.partition}", each.error)
+            for each in records
+            if each.error is not None and each.error.name != _MAY_NOT_READ
+        ]
+        if failures:
+            raise OffsetsError("Reading from the committed offsets", failures)
+        return records
+
+    def _result(self, standings: Iterable[GroupStanding], ages: dict[str, int]) -> dict[str, Any]:
+        limits = {"max_lag": self._limit(), "max_partition_lag": self.max_partition_lag}
+        result: dict[str, Any] = {"groups": {each.group: each.total for each in standings}}
+        result |= {name: limit for name, limit in limits.items() if limit is not None}
+        if self.max_age_ms is not None:
+            result |= {"max_age_s": self.max_age_ms / 1000, "age_s": {group: ms / 1000 for group, ms in ages.items()}}
+        return result
+
+
+def _is_clear(behind: Behind, records: FirstRecords) -> bool:
+    """Whether nothing is left to read before the end that lag was measured to."""
+    found: FirstRecord | None = records.lookup(*behind.position)
+    if found is None or found.error is not None or behind.lost:
+        return False
+    reached = found.searched_to if found.offset is None else found.offset
+    return reached is not None and reached >= behind.end_offset
+
+
+def _describe(standing: GroupStanding, age_ms: int | None) -> str:
+    if standing.why_unknown:
+        return f"{standing.group} {standing.why_unknown}"
+    text = f"{standing.group} is {standing.total} behind"
+    worst = sorted(standing.behind, key=lambda each: -each.lag)[:3]
+    if worst:
+        text += f" ({', '.join(f'{each} {each.lag}' for each in worst)})"
+    if standing.lost:
+        text += f"; {standing.lost} offsets were deleted before it read them"
+    if age_ms:
+        text += f"; its oldest unread record is {age_ms / 1000:.0f} s old"
+    return text

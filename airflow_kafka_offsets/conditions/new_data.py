@@ -1,0 +1,116 @@
+"""New data: records have arrived since some offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
+from airflow_kafka_offsets.conditions.questions import Extents, Listed, Question, Records, ask, ask_partitions
+from airflow_kafka_offsets.errors import ConfigurationError, shorten
+from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.first_records import Position
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class NewData(Condition):
+    """At least so many new records have arrived on the topics together.
+
+    They are counted in offsets: exactly the records on plain topics, an upper bound where transactions or compaction
+    leave gaps (E11). At least one of them is a visible record for sure.
+
+    :param topics: topic names.
+    :param since: where old data ends. A partition that isn't in it is new from its log start on (E23); with no offsets
+        at all, everything is.
+    :param min_records: how many, 1 or more.
+    :param isolation_level: which records count.
+    """
+
+    kind: ClassVar[str] = "new_data"
+
+    topics: tuple[str, ...]
+    since: Positions
+    min_records: int = 1
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+
+    def __post_init__(self) -> None:
+        if not self.topics:
+            raise ConfigurationError("Name at least one topic to wait for; topics is empty.")
+        if self.min_records < 1:
+            raise ConfigurationError(f"min_records is 1 or more, not {self.min_records}.")
+
+    def steps(self) -> Steps:
+        partitions, topic_ids = yield from ask_partitions(self.topics)
+        extents = (yield from ask(Extents.about(partitions))).raise_for_errors()
+        self.since.refuse_other_topics(topic_ids)
+        self.since.refuse_truncated(
+            {TopicPartition(each.topic, each.partition): each.high_watermark or 0 for each in extents}
+        )
+        new = self._new(extents)
+        counts = {topic: sum(count for each, count in new if each.topic == topic) for topic in self.topics}
+        total = sum(counts.values())
+        real = (yield from self._holds_record(new)) if total >= self.min_records else False
+        stale = yield from self._stale(partitions, counts)
+        result = {"new": counts, "stale": stale, "since": self.since.source} | self.since.where()
+        return Progress(
+            total >= self.min_records and real,
+            _describe(counts, stale, self.min_records, real),
+            result,
+            ends=Positions.of_ends("log ends", extents, self.isolation_level, topic_ids),
+        )
+
+    def _new(self, extents: LogExtents) -> list[tuple[Position, int]]:
+        """Where new data starts and how many offsets it has, on each partition that has any; most of them first."""
+        old = dict(self.since.items())
+        found = []
+        for each in extents:
+            end = each.end_offset(self.isolation_level)
+            assert end is not None and each.log_start_offset is not None, "an extent without error has both"
+            start = max(old.get(TopicPartition(each.topic, each.partition), 0), each.log_start_offset)
+            if end > start:
+                found.append((Position(each.topic, each.partition, start), end - start))
+        return sorted(found, key=lambda pair: -pair[1])
+
+    def _holds_record(self, new: list[tuple[Position, int]]) -> Generator[Question[Any], Any, bool]:
+        """Whether there is a visible record in all this, and not markers and aborted records alone."""
+        first, rest = new[0][0], [position for position, _ in new[1:]]
+        for positions in ([first], rest):
+            if positions:
+                records = yield from ask(Records.about(positions, isolation_level=self.isolation_level))
+                if any(each.offset is not None for each in records):
+                    return True
+                records.raise_for_errors()
+        return False
+
+    def _stale(
+        self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]
+    ) -> Generator[Question[Any], Any, dict[str, str | None]]:
+        """When the topics without new data had their newest record; None where they have none."""
+        stale = [each for each in partitions if not counts[each.topic]]
+        if not stale:
+            return {}
+        level = IsolationLevel.READ_UNCOMMITTED
+        listed = yield from ask(Listed.about(stale, spec=OffsetSpec.MAX_TIMESTAMP, isolation_level=level))
+        newest: dict[str, int | None] = dict.fromkeys(each.topic for each in stale)
+        for each in listed:
+            if each.timestamp_ms is not None:
+                newest[each.topic] = max(newest[each.topic] or 0, each.timestamp_ms)
+        return {topic: None if each is None else iso_instant(each) for topic, each in newest.items()}
+
+
+def _describe(counts: Mapping[str, int], stale: Mapping[str, str | None], wanted: int, real: bool) -> str:
+    total = sum(counts.values())
+    text = f"{total} new of {wanted}"
+    if total >= wanted and not real:
+        text += ", all of them transaction markers or aborted records"
+    fresh = [f"{topic} {count}" for topic, count in sorted(counts.items(), key=lambda each: -each[1]) if count]
+    if fresh:
+        text += f" ({shorten(fresh)})"
+    if stale:
+        text += f"; nothing new: {shorten(f'{topic}, newest {when}' for topic, when in sorted(stale.items()))}"
+    return text

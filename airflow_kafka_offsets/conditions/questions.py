@@ -1,0 +1,184 @@
+"""Questions: what conditions ask a cluster, in a form in which the questions of many waits become one request.
+
+Questions that differ only in what they are about (``wanted``) are asked as one about all of it. Nothing that concerns
+single topics, partitions or groups is raised for it: it is data, so that one wait's misspelt topic is no other's fault.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
+
+from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.lag import GroupLags
+from airflow_kafka_offsets.offsets.listed import ListedOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.producers import Producers
+from airflow_kafka_offsets.offsets.snapshots import TopicFacts
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[A]):
+    """Something to ask.
+
+    :param wanted: what it is about.
+    """
+
+    wanted: frozenset[Any]
+
+    @classmethod
+    def about(cls, wanted: Iterable[Any], **rest: Any) -> Self:
+        """A question about these."""
+        return cls(frozenset(wanted), **rest)
+
+    def ask(self, client: OffsetsClient) -> A:
+        """The answer."""
+        raise NotImplementedError
+
+    def part(self, answer: A) -> A:
+        """What belongs to this question in the answer to one about more. By default the whole: a look-up finds it."""
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Topics(Question[TopicsMetadata]):
+    """Which partitions topics have. ``wanted``: names."""
+
+    def ask(self, client: OffsetsClient) -> TopicsMetadata:
+        return client.topics(sorted(self.wanted))
+
+    def part(self, answer: TopicsMetadata) -> TopicsMetadata:
+        found = (answer.lookup(name) for name in self.wanted)
+        return TopicsMetadata((each for each in found if each is not None), answer.cluster_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts(Question[dict[str, TopicFacts]]):
+    """How topics are configured. ``wanted``: names of topics that exist."""
+
+    def ask(self, client: OffsetsClient) -> dict[str, TopicFacts]:
+        return client.topic_facts(sorted(self.wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Lags(Question[GroupLags]):
+    """How far groups are behind on all that they touch. ``wanted``: group ids."""
+
+    isolation_level: IsolationLevel
+
+    def ask(self, client: OffsetsClient) -> GroupLags:
+        return client.group_lags(sorted(self.wanted), isolation_level=self.isolation_level)
+
+    def part(self, answer: GroupLags) -> GroupLags:
+        found = (answer.lookup(group) for group in self.wanted)
+        return GroupLags(each for each in found if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class LagsOn(Question[GroupLags]):
+    """How far groups are behind on some partitions. ``wanted``: pairs of group id and a tuple of partitions."""
+
+    isolation_level: IsolationLevel
+
+    def ask(self, client: OffsetsClient) -> GroupLags:
+        partitions: dict[str, dict[TopicPartition, None]] = defaultdict(dict)
+        for group, each in self.wanted:
+            partitions[group] |= dict.fromkeys(each)
+        return client.group_lags(partitions, isolation_level=self.isolation_level)
+
+    def part(self, answer: GroupLags) -> GroupLags:
+        found = ((answer.lookup(group), partitions) for group, partitions in self.wanted)
+        return GroupLags(lag.on(partitions) for lag, partitions in found if lag is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Extents(Question[LogExtents]):
+    """Where logs start and end. ``wanted``: partitions."""
+
+    def ask(self, client: OffsetsClient) -> LogExtents:
+        return client.log_extents(sorted(self.wanted))
+
+    def part(self, answer: LogExtents) -> LogExtents:
+        return LogExtents(each for each in answer.unordered() if (each.topic, each.partition) in self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Question[ListedOffsets]):
+    """Which offsets satisfy a spec. ``wanted``: partitions."""
+
+    spec: OffsetSpec
+    isolation_level: IsolationLevel
+
+    def ask(self, client: OffsetsClient) -> ListedOffsets:
+        return client.list_offsets(sorted(self.wanted), self.spec, isolation_level=self.isolation_level)
+
+    def part(self, answer: ListedOffsets) -> ListedOffsets:
+        return ListedOffsets(each for each in answer.unordered() if (each.topic, each.partition) in self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Records(Question[FirstRecords]):
+    """The first visible records at or after some positions. ``wanted``: positions."""
+
+    isolation_level: IsolationLevel
+    at_or_after_ms: int | None = None
+
+    def ask(self, client: OffsetsClient) -> FirstRecords:
+        return client.first_records(
+            sorted(self.wanted), isolation_level=self.isolation_level, at_or_after_ms=self.at_or_after_ms
+        )
+
+    def part(self, answer: FirstRecords) -> FirstRecords:
+        wanted: Iterable[Position] = self.wanted
+        found = (answer.lookup(*each) for each in wanted)
+        return FirstRecords(each for each in found if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Writers(Question[Producers]):
+    """Who writes to partitions. ``wanted``: partitions."""
+
+    def ask(self, client: OffsetsClient) -> Producers:
+        return client.producers(sorted(self.wanted))
+
+
+def ask(question: Question[A]) -> Generator[Question[Any], Any, A]:
+    """Within a check: ask, and go on with the answer. Nothing is asked about nothing."""
+    answer: A = yield question
+    return answer
+
+
+def ask_partitions(
+    topics: Iterable[str],
+) -> Generator[Question[Any], Any, tuple[tuple[TopicPartition, ...], dict[str, str | None]]]:
+    """Within a check: all partitions of some topics, in order, and the topics' ids.
+
+    :raises OffsetsError: naming those that are unknown or may not be described.
+    """
+    metadata = (yield from ask(Topics.about(topics))).raise_for_errors()
+    return tuple(partitions_of(metadata)), {each.topic: each.topic_id for each in metadata}
+
+
+def ask_as_one(client: OffsetsClient, questions: Iterable[Question[Any]]) -> dict[Question[Any], Any]:
+    """The answer to each question, or the error that came instead; questions of one kind go out as one."""
+    alike: dict[Question[Any], set[Question[Any]]] = defaultdict(set)
+    for each in questions:
+        alike[replace(each, wanted=frozenset())].add(each)
+    answers: dict[Question[Any], Any] = {}
+    for kind, several in alike.items():
+        union = replace(kind, wanted=frozenset().union(*(each.wanted for each in several)))
+        try:
+            answer = union.ask(client)
+        except Exception as error:
+            answers |= dict.fromkeys(several, error)
+        else:
+            answers |= {each: answer if each == union else each.part(answer) for each in several}
+    return answers

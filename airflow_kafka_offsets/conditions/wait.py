@@ -1,0 +1,120 @@
+"""A wait: what one task remembers from poll to poll, and what each poll means for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from airflow_kafka_offsets.conditions.condition import Outcome, Progress
+from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, OffsetsError
+
+_MAY_COME_BACK = (OffsetsError, ClusterError, ConfigurationError)
+_PATIENCE = 5
+"""So many polls in a row a permission, topic or connection that was good before may be gone: somebody may be replacing
+it. Faults that are there from the start fail at once."""
+_HISTORY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a poll means for a wait.
+
+    :param status: wait on, or what the wait ends with.
+    :param line: what to log; empty when nothing has changed.
+    :param result: small plain JSON, of a wait that is done.
+    :param message: why it failed.
+    """
+
+    status: Literal["waiting", "done", "failed"]
+    line: str = ""
+    result: Mapping[str, Any] | None = None
+    message: str = ""
+
+
+class Wait:
+    """One wait for a condition.
+
+    :param poll_interval_s: seconds between polls, for the log line.
+    :param stable_polls: how many polls in a row the condition has to hold.
+    :param memory: what an earlier part of the same wait remembered (:meth:`to_json`), in another process maybe.
+    """
+
+    def __init__(
+        self, poll_interval_s: float, *, stable_polls: int = 1, memory: Mapping[str, Any] | None = None
+    ) -> None:
+        memory = memory or {}
+        self._poll_interval_s = poll_interval_s
+        self._stable_polls = stable_polls
+        self._answered: bool = memory.get("answered", False)
+        self._held: int = memory.get("held", 0)
+        self._faults: int = memory.get("faults", 0)
+        self._said: str = memory.get("said", "")
+        self._history: deque[tuple[float, int]] = deque(map(tuple, memory.get("history", ())), _HISTORY)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "answered": self._answered,
+            "held": self._held,
+            "faults": self._faults,
+            "said": self._said,
+            "history": [list(each) for each in self._history],
+        }
+
+    def take(self, outcome: Outcome, at_s: float) -> Verdict:
+        """What a poll's outcome means.
+
+        :param at_s: when it was, Unix seconds.
+        :raises Exception: an outcome that is no :class:`KafkaOffsetsError`: something is broken.
+        """
+        if isinstance(outcome, Progress):
+            return self._take_progress(outcome, at_s)
+        if not isinstance(outcome, KafkaOffsetsError):
+            raise outcome
+        return self._take_fault(outcome)
+
+    def _take_progress(self, progress: Progress, at_s: float) -> Verdict:
+        self._answered, self._faults = True, 0
+        self._held = self._held + 1 if progress.done else 0
+        if progress.remaining is not None:
+            self._history.append((at_s, progress.remaining))
+        if self._held >= self._stable_polls:
+            return Verdict("done", self._say(progress.summary) or progress.summary, result=progress.result)
+        if progress.done:
+            return Verdict("waiting", self._say(f"{progress.summary}; held {self._held} of {self._stable_polls} polls"))
+        return Verdict("waiting", self._say(progress.summary, self._pace()))
+
+    def _take_fault(self, error: KafkaOffsetsError) -> Verdict:
+        self._held = 0
+        if not error.retriable:
+            self._faults += 1
+            patient = self._answered and isinstance(error, _MAY_COME_BACK) and self._faults <= _PATIENCE
+            if not patient:
+                return Verdict("failed", message=str(error))
+        return Verdict("waiting", self._say(f"Asking again in {self._poll_interval_s:g} s: {error}"))
+
+    def _say(self, summary: str, pace: str = "") -> str:
+        """The line for a summary; empty when that was the last thing said."""
+        if summary == self._said:
+            return ""
+        self._said = summary
+        return summary + pace
+
+    def _pace(self) -> str:
+        """How fast it goes, and how long that will take."""
+        if len(self._history) < 2 or self._history[-1][0] <= self._history[0][0]:
+            return ""
+        (first_s, first), (last_s, last) = self._history[0], self._history[-1]
+        rate = (first - last) / (last_s - first_s)
+        if rate <= 0:
+            return f"; growing by {-rate:.3g}/s" if rate else ""
+        return f"; falling by {rate:.3g}/s, done in about {_in_words(last / rate)}"
+
+
+def _in_words(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

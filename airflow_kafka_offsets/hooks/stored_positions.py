@@ -1,0 +1,40 @@
+"""Stored positions: from what another task returned, or from a pipeline's ledger, to the offsets that are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.hooks.ledger import ledger_at
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.positions import Positions
+
+
+def positions_in(xcom: Any, argument: str) -> Positions:
+    """The offsets of a stored snapshot, or of a window's end.
+
+    :param xcom: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned.
+    :param argument: the argument's name, for the message.
+    :raises ConfigurationError: when it is something else.
+    :raises LedgerCorruptError: when the ledger doesn't have what it names.
+    """
+    if isinstance(xcom, Mapping) and {"ledger", "snapshot"} <= xcom.keys():
+        ledger = ledger_at(xcom["ledger"])
+        return Positions.of_snapshot(ledger.snapshots.read(xcom["snapshot"]), ledger.uri)
+    if isinstance(xcom, Mapping) and "window" in xcom:
+        ref = WindowRef.from_json(xcom)
+        return Positions.of_window_end(ref.read(ref.ledger()).manifest, ref.ledger().uri)
+    raise ConfigurationError(
+        f"{argument}= takes what KafkaOffsetSnapshotOperator or KafkaResolveWindowOperator returned (its .output), "
+        f"not {xcom!r}."
+    )
+
+
+def last_published_end(ledger: Ledger) -> Positions:
+    """Where a pipeline's last published window ends; no offsets at all when none is published."""
+    for window in sorted(ledger.windows(), key=lambda each: each.id.split("_")[1], reverse=True):
+        if window.publication() is not None:
+            return Positions.of_window_end(ledger.pinned(window.id).manifest, ledger.uri)
+    return Positions("the log starts, as nothing is published", ledger=ledger.uri)

@@ -1,0 +1,81 @@
+"""Wait until there is something new to load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.arguments import as_names
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.stored_positions import last_published_end, positions_in
+from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class KafkaNewDataSensor(KafkaWaitSensor):
+    """
+    Waits until at least so many records have arrived since a snapshot, or since the last window that was published.
+
+    Records are counted in offsets: exactly on plain topics, an upper bound where transactions or compaction leave gaps.
+    At least one of them is a record for sure. Where new data starts is found once for the whole task, retries included.
+
+    :param topics: a topic or several. (templated)
+    :param since: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned. (templated)
+    :param pipeline: instead of ``since``: the pipeline whose last published window is meant. While it has none,
+        anything in the logs is new. (templated)
+    :param ledger_root: with ``pipeline``: the folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by
+        default. (templated)
+    :param min_records: how many records, over all topics; 1 by default.
+    :param isolation_level: which records count. (templated)
+
+    XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``, where
+    ``stale`` holds the newest record's time of each topic without new data, and the ``ledger`` of a stored start.
+    """
+
+    template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", "isolation_level", "kafka_conn_id")
+    keeps_positions = True
+
+    def __init__(
+        self,
+        *,
+        topics: str | list[str],
+        since: Any = None,
+        pipeline: str | None = None,
+        ledger_root: str | None = None,
+        min_records: int = 1,
+        isolation_level: str = IsolationLevel.READ_COMMITTED,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.since = since
+        self.pipeline = pipeline
+        self.ledger_root = ledger_root
+        self.min_records = min_records
+        self.isolation_level = isolation_level
+
+    def condition(self, context: Context, client: OffsetsClient) -> Condition:
+        """There is something new."""
+        return NewData(
+            topics=as_names(self.topics, "topics"),
+            since=self.once(context, self._since),
+            min_records=self.min_records,
+            isolation_level=IsolationLevel.of(self.isolation_level),
+        )
+
+    def _since(self) -> Positions:
+        if (self.since is None) == (self.pipeline is None):
+            raise ConfigurationError(
+                "Since when? Pass since= (the XCom of a snapshot or window) or pipeline=, not both."
+            )
+        if self.pipeline is None:
+            return positions_in(self.since, "since")
+        return last_published_end(open_ledger(self.ledger_root, self.pipeline))

@@ -1,0 +1,82 @@
+"""Wait until a consumer group has passed a fixed target: the drain barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.arguments import as_names
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.hooks.stored_positions import positions_in
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class KafkaOffsetsReachedSensor(KafkaWaitSensor):
+    """
+    Waits until a group's commits have passed a fixed target, which new records don't move.
+
+    The target is a stored snapshot, a window's end, or the log end when this task began: that one is found once and
+    kept for the task's retries. A partition without a commit stands at its log start.
+
+    :param group: group id. (templated)
+    :param target: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned; the log end when
+        this task began by default. (templated)
+    :param topics: with the default target: whose log ends; all topics that the group has committed on or reads by
+        default. (templated)
+    :param isolation_level: which records the group reads. (templated)
+
+    XCom: ``{"group": "...", "target": "log end at 2026-11-21T06:00:00.000Z", "partitions": 6}``, and the ``ledger`` of
+    a stored target.
+    """
+
+    template_fields: Sequence[str] = ("group", "target", "topics", "isolation_level", "kafka_conn_id")
+    keeps_positions = True
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        target: Any = None,
+        topics: str | list[str] | None = None,
+        isolation_level: str = IsolationLevel.READ_COMMITTED,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.group = group
+        self.target = target
+        self.topics = topics
+        self.isolation_level = isolation_level
+
+    def condition(self, context: Context, client: OffsetsClient) -> Condition:
+        """The group has reached the target."""
+        if self.target is not None and self.topics is not None:
+            raise ConfigurationError("target= names its topics itself: drop topics=.")
+        level = IsolationLevel.of(self.isolation_level)
+        return OffsetsReached(self.group, self.once(context, lambda: self._target(client, level)), level)
+
+    def _target(self, client: OffsetsClient, level: IsolationLevel) -> Positions:
+        if self.target is not None:
+            return positions_in(self.target, "target")
+        topics = self._touched(client, level) if self.topics is None else as_names(self.topics, "topics")
+        facts = client.topics(topics).raise_for_errors()
+        extents = client.log_extents(client.partitions_of(topics))
+        ids = {each.topic: each.topic_id for each in facts}
+        return Positions.of_ends(f"log end at {iso_instant(now_ms())}", extents, level, ids)
+
+    def _touched(self, client: OffsetsClient, level: IsolationLevel) -> list[str]:
+        (lag,) = client.group_lags([self.group], isolation_level=level).raise_for_errors()
+        if lag.unknown:
+            raise ConfigurationError(
+                f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so nobody knows what it reads. Is it "
+                "misspelt? Before its first commit, name the topics=."
+            )
+        return lag.partitions.topics()

@@ -1,0 +1,61 @@
+"""Fires when the lag of some groups has fallen to zero."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from airflow.triggers.base import TriggerEvent
+
+from airflow_kafka_offsets.arguments import as_names
+from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
+from airflow_kafka_offsets.triggers.polls import Outcomes, Waits
+
+
+class KafkaLagZeroTrigger(KafkaEdgeTrigger):
+    """
+    For an ``AssetWatcher``: fires whenever all groups have caught up after one of them was behind.
+
+    A group that doesn't exist yet is behind. What is so when the watch begins is no event.
+
+    :param groups: a group id or several.
+    :param topics: judge these topics alone; all that a group has committed on or reads by default.
+    :param max_lag: "zero" may be a few offsets more, in total for each group.
+
+    The other arguments are those of :class:`~.edges.KafkaEdgeTrigger`. Payload: ``{"groups": {"<group>": 0}, "max_lag":
+    0}``.
+    """
+
+    def __init__(
+        self, *, groups: str | list[str], topics: str | list[str] | None = None, max_lag: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.groups = as_names(groups, "groups")
+        self.topics = None if topics is None else as_names(topics, "topics")
+        self.max_lag = max_lag
+
+    def what(self) -> dict[str, Any]:
+        topics = None if self.topics is None else list(self.topics)
+        return {"groups": list(self.groups), "topics": topics, "max_lag": self.max_lag}
+
+    async def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+        """An event at each fall to zero."""
+        condition = GroupsCaughtUp(
+            self.groups,
+            self.topics,
+            max_lag=self.max_lag,
+            unknown_group="wait",
+            isolation_level=self.isolation_level,
+        )
+        was_zero = await self.recall()
+        with waits.joined(condition, self.poll_interval_s):
+            async with aclosing(self.outcomes_of(condition, outcomes)) as found:
+                async for outcome in found:
+                    if isinstance(outcome, Progress) and outcome.done != was_zero:
+                        if outcome.done and was_zero is not None:
+                            yield TriggerEvent(outcome.result)
+                        was_zero = outcome.done
+                        await self.keep(was_zero)

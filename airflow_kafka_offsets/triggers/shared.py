@@ -1,0 +1,85 @@
+"""What all our triggers share: a poll, one for all of them on a connection and isolation level."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable
+from contextlib import aclosing
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.triggers.polls import Outcomes, Waits, poll
+
+_WAITS: dict[Hashable, Waits] = defaultdict(Waits)
+"""Who waits on which shared poll. An entry is never removed: a poll that starts or ends holds on to it."""
+
+_SPREAD_S = 2.0
+"""A thousand waits that log at the same time would block the triggerer's event loop: each takes its time, at most so
+long and at most a quarter of its interval."""
+
+
+class KafkaPollTrigger(BaseEventTrigger):
+    """
+    Base of the triggers: all those on one connection and isolation level share one client and one poll.
+
+    The shared stream's items are the outcomes of a poll by condition; each trigger picks its own. What each waits for
+    is not in the stream's arguments, which are those of whoever came first, but in a registry that the poll reads at
+    each tick. ``dag.test()`` calls :meth:`run`, which polls for one trigger alone.
+
+    :param kafka_conn_id: connection id; looked up anew at each poll, so that an edited connection takes effect.
+    :param isolation_level: which records count.
+    :param poll_interval_s: seconds between polls.
+    """
+
+    supports_triggerer_queue = True
+
+    def __init__(self, *, kafka_conn_id: str, isolation_level: str, poll_interval_s: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
+        self.kafka_conn_id = kafka_conn_id
+        self.isolation_level = IsolationLevel.of(isolation_level)
+        self.poll_interval_s = poll_interval_s
+
+    def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+        """This trigger's events. Each trigger says its own.
+
+        :param outcomes: what each poll found out.
+        :param waits: where to join with the conditions that are to be polled.
+        """
+        raise NotImplementedError
+
+    def shared_stream_key(self) -> Hashable:
+        """What makes two triggers share a poll."""
+        return ("airflow_kafka_offsets", self.kafka_conn_id, str(self.isolation_level))
+
+    @classmethod
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Outcomes]:
+        """Poll for all triggers of the key."""
+        first = cls(**kwargs)
+        async with aclosing(poll(first.kafka_conn_id, _WAITS[first.shared_stream_key()])) as outcomes:
+            async for each in outcomes:
+                yield each
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Outcomes]) -> AsyncIterator[TriggerEvent]:
+        """This trigger's events from the shared poll."""
+        async with aclosing(self.events(shared_stream, _WAITS[self.shared_stream_key()])) as events:
+            async for each in events:
+                yield each
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """This trigger's events from a poll of its own."""
+        waits = Waits()
+        async with (
+            aclosing(poll(self.kafka_conn_id, waits)) as outcomes,
+            aclosing(self.events(outcomes, waits)) as events,
+        ):
+            async for each in events:
+                yield each
+
+    async def say(self, line: str) -> None:
+        """Log a line, not at the same time as everybody else."""
+        await asyncio.sleep(random.random() * min(_SPREAD_S, self.poll_interval_s / 4))
+        self.log.info("%s", line)

@@ -1,0 +1,16 @@
+"""Note where a topic ends, and wait until a consumer group has read that far: a target that a busy topic can't move."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+
+with DAG(dag_id="drained", schedule=None, tags=["kafka-offsets"]):
+    end = KafkaOffsetSnapshotOperator(task_id="end", pipeline="flights_drained", topics="flights")
+    drained = KafkaOffsetsReachedSensor(
+        task_id="drained", group="flights-reader", target=end.output, poke_interval=2, timeout=600, deferrable=True
+    )
+
+    end >> drained

@@ -1,0 +1,22 @@
+"""Wait until a hundred records have arrived since the last window that was published, and note where the topic ends."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+
+with DAG(dag_id="incremental", schedule=None, tags=["kafka-offsets"]):
+    enough = KafkaNewDataSensor(
+        task_id="enough",
+        topics="flights",
+        pipeline="flights_daily",
+        min_records=100,
+        poke_interval=2,
+        timeout=600,
+        deferrable=True,
+    )
+    end = KafkaOffsetSnapshotOperator(task_id="end", pipeline="flights_daily", topics="flights")
+
+    enough >> end

@@ -1,0 +1,20 @@
+"""A condition in a sensor of one's own: any rule that a function can tell."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, PokeReturnValue, task
+
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
+with DAG(dag_id="own_sensor", schedule=None, tags=["kafka-offsets"]):
+
+    @task.sensor(poke_interval=2, timeout=600)
+    def one_of_two_caught_up() -> PokeReturnValue:
+        """Passes as soon as the first of two groups has caught up."""
+        groups = [GroupsCaughtUp(groups=(each,), unknown_group="wait") for each in ("flights-reader", "flights-copy")]
+        with KafkaOffsetsHook().get_conn() as client:
+            progress = [each.check(client) for each in groups]
+        return PokeReturnValue(any(each.done for each in progress), [each.result for each in progress])
+
+    one_of_two_caught_up()

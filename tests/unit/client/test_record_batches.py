@@ -1,0 +1,410 @@
+"""The first visible record in the bytes of a Fetch answer: what is skipped, and what is told without decoding."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import kafka.codec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from airflow_kafka_offsets.client.record_batches import AbortedTransaction, BatchesRead, FoundRecord, read_first_record
+
+T0 = 1_735_689_600_000
+GZIP, LZ4 = 1, 3
+VALUE = b"value" * 50
+"""Smaller when it is compressed: kafka-python sends it as it is otherwise."""
+TIMESTAMP_TYPE, CONTROL, DELETE_HORIZON = 0x08, 0x20, 0x40
+ABORT, COMMIT = 0, 1
+EMPTY = b""
+
+Record = tuple[int, int]
+"""Offset and timestamp."""
+
+
+def batch(
+    *records: Record, base: int | None = None, last: int | None = None, producer: int = -1, codec: int = 0
+) -> bytes:
+    """A batch as a broker stores it.
+
+    :param base: first offset of the batch, which is not that of the first record once the cleaner has removed it.
+    :param last: last offset of the batch, likewise.
+    :param producer: id of the transaction's producer; -1 for no transaction.
+    """
+    base = records[0][0] if base is None else base
+    is_transactional = producer >= 0
+    builder = DefaultRecordBatchBuilder(2, codec, is_transactional, producer, 0, 0, 1 << 20)
+    for offset, timestamp in records:
+        builder.append(offset - base, timestamp, None, VALUE, [])
+    built = builder.build()
+    return patched(built, base, (records[-1][0] if last is None else last) - base)
+
+
+def patched(built: bytearray, base: int, last_delta: int, attributes: int = 0, count: int | None = None) -> bytes:
+    header = list(DefaultRecordBatch.HEADER_STRUCT.unpack_from(built))
+    header[0], header[6] = base, last_delta
+    header[5] |= attributes
+    header[12] = header[12] if count is None else count
+    DefaultRecordBatch.HEADER_STRUCT.pack_into(built, 0, *header)
+    return bytes(built)
+
+
+def stamped_by_the_broker(stored: bytes) -> bytes:
+    """The batch on a LogAppendTime topic: its maximum timestamp is that of every record."""
+    header = DefaultRecordBatch.HEADER_STRUCT.unpack_from(stored)
+    return patched(bytearray(stored), header[0], header[6], TIMESTAMP_TYPE)
+
+
+def marker(offset: int, producer: int, kind: int, *, timestamp: int = T0) -> bytes:
+    """A control batch, which only brokers write."""
+    builder = DefaultRecordBatchBuilder(2, 0, True, producer, 0, -1, 1 << 20)
+    builder.append(0, timestamp, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0), [])
+    return patched(builder.build(), offset, 0, CONTROL)
+
+
+def emptied(base: int, last: int, *, attributes: int = 0, producer: int = -1) -> bytes:
+    """What the cleaner leaves of a batch whose records are all gone: its header."""
+    header = [base, 49, 0, 2, 0, attributes, last - base, -1, -1, producer, 0, 0, 0]
+    return DefaultRecordBatch.HEADER_STRUCT.pack(*header)
+
+
+def legacy(*records: Record, magic: int = 1, codec: int = 0) -> bytes:
+    """Messages of before Kafka 0.11."""
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    for number, (offset, timestamp) in enumerate(records):
+        builder.append(number if codec and magic else offset, timestamp, None, VALUE)
+    built = builder.build()
+    if codec:
+        struct.pack_into(">q", built, 0, records[-1][0])
+    return bytes(built)
+
+
+def first(
+    records: bytes, position: int = 0, at_or_after_ms: int | None = None, aborted: Sequence[tuple[int, int]] = ()
+) -> Record | None:
+    """Offset and timestamp of the first visible record."""
+    found = read_first_record(records, [AbortedTransaction(*each) for each in aborted], position, at_or_after_ms)
+    assert found.error is None
+    return found.record
+
+
+def lz4(stored: bytes) -> bytes:
+    """A batch that says of its records that they are compressed with LZ4. Nobody may look."""
+    is_legacy = stored[16] < 2
+    built = bytearray(stored)
+    built[17 if is_legacy else 22] |= LZ4
+    return bytes(built)
+
+
+@pytest.fixture
+def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The libraries of LZ4 are missing."""
+    monkeypatch.setattr(kafka.codec, "has_lz4", lambda: False)
+
+
+class TestPlainBatches:
+    @pytest.mark.parametrize("codec", [0, GZIP])
+    @pytest.mark.parametrize(("position", "offset"), [(10, 10), (11, 11), (12, 12), (13, 13)])
+    def test_the_record_at_the_position_is_the_first(self, codec: int, position: int, offset: int) -> None:
+        """The first batch starts before the position: brokers send whole batches."""
+        stored = batch((10, T0), (11, T0 + 1), (12, T0 + 2), codec=codec) + batch((13, T0 + 3), codec=codec)
+        assert first(stored, position) == (offset, T0 + offset - 10)
+
+    def test_the_next_batch_is_taken_when_the_position_is_in_none(self) -> None:
+        assert first(batch((10, T0)) + batch((15, T0 + 5)), 12) == (15, T0 + 5)
+
+    def test_no_batch_is_no_record_and_nothing_read(self) -> None:
+        for nothing in (None, EMPTY):
+            assert read_first_record(nothing, [], 7) == BatchesRead(None, 7)
+
+    def test_batches_before_the_position_leave_it_where_it_is(self) -> None:
+        assert read_first_record(batch((3, T0)), [], 7) == BatchesRead(None, 7)
+
+    def test_a_batch_that_is_cut_off_is_not_read(self) -> None:
+        whole, cut = batch((10, T0)), batch((11, T0))
+        assert read_first_record(whole + cut[:-1], [], 11) == BatchesRead(None, 11)
+        assert read_first_record(cut[:-1], [], 11) == BatchesRead(None, 11)
+        assert first(whole + cut[:-1], 10) == (10, T0)
+
+    def test_a_record_without_a_timestamp_has_none(self) -> None:
+        assert first(batch((10, -1), (11, -1)), 10) == (10, None)
+        assert first(batch((10, -1)), 10) == (10, None)
+
+
+class TestTransactions:
+    @pytest.mark.parametrize("kind", [ABORT, COMMIT])
+    def test_a_marker_is_no_record(self, kind: int) -> None:
+        """E12"""
+        assert read_first_record(marker(5, 1, kind), [], 5) == BatchesRead(None, 6)
+
+    def test_committed_records_are_visible(self) -> None:
+        assert first(batch((5, T0), producer=1) + marker(6, 1, COMMIT), 5) == (5, T0)
+
+    def test_aborted_records_are_not_and_what_comes_after_the_marker_is(self) -> None:
+        """E11: the same producer's next transaction was committed."""
+        stored = (
+            batch((5, T0), producer=1)
+            + batch((6, T0), producer=1)
+            + marker(7, 1, ABORT)
+            + batch((8, T0 + 8), producer=1)
+            + marker(9, 1, COMMIT)
+        )
+        assert first(stored, 5, aborted=[(1, 5)]) == (8, T0 + 8)
+        assert first(stored, 5) == (5, T0)
+
+    def test_records_of_others_within_an_aborted_transaction_are_visible(self) -> None:
+        stored = batch((5, T0), producer=1) + batch((6, T0 + 6)) + batch((7, T0 + 7), producer=2) + marker(8, 1, ABORT)
+        assert first(stored, 5, aborted=[(1, 5)]) == (6, T0 + 6)
+        assert first(stored, 7, aborted=[(1, 5)]) == (7, T0 + 7)
+
+    def test_a_producer_may_abort_twice(self) -> None:
+        aborted = [(1, 7), (1, 5)]
+        stored = batch((5, T0), producer=1) + marker(6, 1, ABORT) + batch((7, T0), producer=1) + marker(8, 1, ABORT)
+        assert read_first_record(stored, [AbortedTransaction(*each) for each in aborted], 5) == BatchesRead(None, 9)
+        assert first(stored + batch((9, T0), producer=1), 5, aborted=aborted) == (9, T0)
+
+    def test_a_transaction_that_began_before_the_answer_is_known_by_its_producer(self) -> None:
+        stored = batch((50, T0), producer=1) + marker(51, 1, ABORT) + batch((52, T0))
+        assert first(stored, 50, aborted=[(1, 5)]) == (52, T0)
+
+    def test_a_marker_that_the_cleaner_emptied_is_passed_over(self) -> None:
+        stored = emptied(5, 5, attributes=CONTROL | 0x10, producer=1) + batch((6, T0))
+        assert first(stored, 5, aborted=[(1, 2)]) == (6, T0)
+
+    def test_records_outside_of_transactions_are_visible_whatever_their_producer_aborted(self) -> None:
+        """An idempotent producer has an id too."""
+        builder = DefaultRecordBatchBuilder(2, 0, False, 1, 0, 0, 1 << 20)
+        builder.append(0, T0, None, VALUE, [])
+        assert first(patched(builder.build(), 5, 0), 5, aborted=[(1, 2)]) == (5, T0)
+
+
+class TestCompactedBatches:
+    def test_the_first_record_that_is_left_counts_and_not_where_the_batch_begins(self) -> None:
+        """E11: the cleaner keeps the first and the last offset of a batch."""
+        stored = batch((12, T0 + 12), (15, T0 + 15), base=10, last=19)
+        assert [first(stored, position) for position in (10, 13)] == [(12, T0 + 12), (15, T0 + 15)]
+        assert read_first_record(stored, [], 16) == BatchesRead(None, 20)
+
+    def test_a_batch_without_records_is_passed_over(self) -> None:
+        assert first(emptied(5, 9) + batch((10, T0)), 5) == (10, T0)
+        assert read_first_record(emptied(5, 9), [], 5) == BatchesRead(None, 10)
+
+    def test_a_delete_horizon_is_no_timestamp(self) -> None:
+        """KIP-534 keeps it where the first timestamp is; the distances of the records count from there."""
+        built = bytearray(batch((5, T0), (6, T0 + 6)))
+        stored = patched(built, 5, 1, DELETE_HORIZON)
+        assert first(stored, 6) == (6, T0 + 6)
+
+
+class TestTimestamps:
+    def test_only_records_at_or_after_the_instant_count(self) -> None:
+        """E41: of records in no order of time, the first in order of offsets."""
+        stored = batch((5, T0), (6, T0 + 60), (7, T0 + 20)) + batch((8, T0 + 70))
+        assert first(stored, 5, T0 + 20) == (6, T0 + 60)
+        assert first(stored, 7, T0 + 20) == (7, T0 + 20)
+        assert first(stored, 5, T0 + 61) == (8, T0 + 70)
+        assert read_first_record(stored, [], 5, T0 + 71) == BatchesRead(None, 9)
+
+    def test_a_marker_does_not_count_however_late_it_is(self) -> None:
+        """E41"""
+        stored = batch((5, T0), producer=1) + marker(6, 1, COMMIT, timestamp=T0 + 100) + batch((7, T0 + 2))
+        assert first(stored, 5, T0 + 1) == (7, T0 + 2)
+
+    @pytest.mark.parametrize("codec", [0, GZIP])
+    def test_on_log_append_time_topics_they_are_those_of_the_batch(self, codec: int) -> None:
+        stored = stamped_by_the_broker(batch((5, T0), (6, T0 + 60), (7, T0 + 20), codec=codec))
+        assert first(stored, 5) == (5, T0 + 60)
+        assert first(stored, 6, T0 + 60) == (6, T0 + 60)
+        assert first(stored, 5, T0 + 61) is None
+
+    def test_records_without_one_never_count(self) -> None:
+        assert first(batch((5, -1), (6, T0)), 5, 0) == (6, T0)
+        assert first(legacy((5, -1), magic=0), 5, 0) is None
+
+
+class TestOldFormats:
+    """Logs keep messages in the format in which they were written."""
+
+    @pytest.mark.parametrize("codec", [0, GZIP])
+    def test_have_timestamps_since_kafka_0_10(self, codec: int) -> None:
+        stored = legacy((5, T0), (6, T0 + 6), (7, T0 + 7), codec=codec) + batch((8, T0 + 8))
+        assert [first(stored, position) for position in (5, 6, 8)] == [(5, T0), (6, T0 + 6), (8, T0 + 8)]
+        assert first(stored, 5, T0 + 7) == (7, T0 + 7)
+
+    @pytest.mark.parametrize("codec", [0, GZIP])
+    def test_have_none_before(self, codec: int) -> None:
+        stored = legacy((5, -1), (6, -1), magic=0, codec=codec)
+        assert [first(stored, position) for position in (5, 6)] == [(5, None), (6, None)]
+
+    def test_are_passed_over_up_to_their_last_record(self) -> None:
+        assert read_first_record(legacy((5, T0), (6, T0), codec=GZIP), [], 7) == BatchesRead(None, 7)
+
+
+@pytest.mark.usefixtures("no_codec")
+class TestMissingCodec:
+    def test_costs_the_timestamp_where_the_offset_is_certain(self) -> None:
+        stored = lz4(batch((5, T0), (6, T0 + 6)))
+        assert [first(stored, position) for position in (5, 6)] == [(5, None), (6, None)]
+
+    def test_costs_nothing_where_the_header_tells_all(self) -> None:
+        assert first(lz4(batch((5, T0))), 5, T0) == (5, T0)
+        assert first(stamped_by_the_broker(lz4(batch((5, T0), (6, T0 + 6)))), 5) == (5, T0 + 6)
+        assert first(lz4(batch((5, T0), (6, T0))), 5, T0 + 1) is None
+
+    @pytest.mark.parametrize(
+        ("stored", "at_or_after_ms"),
+        [
+            pytest.param(lz4(batch((6, T0), (8, T0), base=5)), None, id="compacted"),
+            pytest.param(lz4(batch((5, T0), (6, T0 + 6))), T0 + 1, id="some of the records are too old"),
+            pytest.param(lz4(legacy((8, T0))), None, id="before Kafka 0.11"),
+        ],
+    )
+    def test_is_an_error_that_says_what_to_install_where_the_offset_is_not(
+        self, stored: bytes, at_or_after_ms: int | None
+    ) -> None:
+        found = read_first_record(batch((4, T0 - 9)) + stored, [], 5, at_or_after_ms)
+        assert (found.record, found.read_to) == (None, 5)
+        assert found.error is not None
+        assert (found.error.name, found.error.retriable) == ("UNSUPPORTED_COMPRESSION_TYPE", False)
+        assert "lz4" in found.error.message
+        assert "pip install 'airflow-kafka-offsets[codecs]'" in found.error.message
+
+    def test_does_not_keep_aborted_batches_from_being_passed_over(self) -> None:
+        stored = lz4(batch((5, T0), (7, T0), producer=1)) + marker(8, 1, ABORT)
+        assert first(stored, 5, aborted=[(1, 5)]) is None
+
+
+class TestBrokenBytes:
+    def test_are_an_error_where_they_begin(self) -> None:
+        good, bad = batch((5, T0)), bytearray(batch((6, T0), (7, T0 + 1)))
+        bad[DefaultRecordBatch.HEADER_STRUCT.size :] = b"\xff" * (len(bad) - DefaultRecordBatch.HEADER_STRUCT.size)
+        found = read_first_record(good + bytes(bad), [], 6)
+        assert (found.record, found.read_to, found.error and found.error.name) == (None, 6, "CORRUPT_MESSAGE")
+
+    def test_that_no_codec_makes_anything_of_are_an_error_too(self) -> None:
+        bad = bytearray(batch((6, T0), (7, T0 + 1), codec=GZIP))
+        bad[DefaultRecordBatch.HEADER_STRUCT.size + 12 :] = b"?" * 50
+        found = read_first_record(bytes(bad[:8]) + struct.pack(">i", len(bad) - 12) + bytes(bad[12:]), [], 6)
+        assert (found.record, found.error and found.error.name) == (None, "CORRUPT_MESSAGE")
+
+    @settings(deadline=None)
+    @given(st.binary(max_size=200), st.integers(0, 10))
+    def test_never_raise(self, noise: bytes, position: int) -> None:
+        found = read_first_record(batch((5, T0)) + noise, [AbortedTransaction(1, 2)], position)
+        assert found.read_to >= position
+
+
+class Event(NamedTuple):
+    """What happens next in a log: a producer writes some records, ends its transaction, or the log has a gap.
+
+    :param producer: 0 writes without transactions.
+    """
+
+    what: str
+    producer: int
+    gaps: tuple[bool, ...] = ()
+
+
+EVENTS = st.lists(
+    st.builds(
+        Event,
+        st.sampled_from(["write", "write", "abort", "abort", "commit"]),
+        st.sampled_from([0, 1, 1, 1, 2]),
+        st.lists(st.booleans(), min_size=1, max_size=4).map(tuple),
+    ),
+    min_size=4,
+    max_size=25,
+)
+
+
+class History:
+    """A log, and what a reader of committed records sees of it: told record by record, in the naive way."""
+
+    def __init__(self, events: Iterable[Event], codec: int) -> None:
+        self.stored = bytearray()
+        self._aborted: list[tuple[AbortedTransaction, int]] = []
+        self.visible: list[FoundRecord] = []
+        self.all: list[FoundRecord] = []
+        self.end = 0
+        self._open: dict[int, list[Any]] = {}
+        self._codec = codec
+        for event in events:
+            self._write(event) if event.what == "write" else self._decide(event.producer, event.what == "commit")
+        for producer in list(self._open):
+            self._decide(producer, commits=True)
+        self.visible.sort()
+
+    def _write(self, event: Event) -> None:
+        first_offset, self.end = self.end, self.end + len(event.gaps)
+        kept = [first_offset + number for number, gone in enumerate(event.gaps) if not gone]
+        written = [FoundRecord(offset, T0 + offset * 7919 % 101) for offset in kept]
+        if event.producer:
+            self._open.setdefault(event.producer, [first_offset]).extend(written)
+        else:
+            self.visible += written
+        self.all += written
+        producer = event.producer or -1
+        attributes = 0x10 if event.producer else 0
+        self.stored += (
+            batch(*written, base=first_offset, last=self.end - 1, producer=producer, codec=self._codec)
+            if written
+            else emptied(first_offset, self.end - 1, attributes=attributes, producer=producer)
+        )
+
+    def _decide(self, producer: int, commits: bool) -> None:
+        if producer not in self._open:
+            return
+        first_offset, *written = self._open.pop(producer)
+        if commits:
+            self.visible += written
+        else:
+            self._aborted.append((AbortedTransaction(producer, first_offset), self.end))
+        self.stored += marker(self.end, producer, COMMIT if commits else ABORT, timestamp=T0 + 1000)
+        self.end += 1
+
+    def aborted(self, position: int) -> list[AbortedTransaction]:
+        """What a broker tells of: transactions that end at the position or later."""
+        return [each for each, last_offset in self._aborted if last_offset >= position]
+
+    def fetched(self, position: int) -> bytes:
+        """What a broker sends: from the batch on that contains the position."""
+        passed = 0
+        for each in MemoryRecords(bytes(self.stored)):
+            if each.last_offset >= position:
+                break
+            passed += each.size_in_bytes
+        return bytes(self.stored[passed:])
+
+
+class TestAgainstANaiveReader:
+    @settings(max_examples=200, deadline=None)
+    @given(EVENTS, st.sampled_from([0, GZIP]), st.data())
+    def test_each_visible_record_is_the_first_from_somewhere(
+        self, events: list[Event], codec: int, data: st.DataObject
+    ) -> None:
+        """E11, E12: whatever was aborted, interleaved and compacted, from every position, in answers of any size."""
+        log = History(events, codec)
+        committed = data.draw(st.booleans())
+        at_or_after_ms = data.draw(st.none() | st.integers(T0, T0 + 101))
+        at = start = data.draw(st.integers(0, log.end))
+        found = []
+        while at < log.end:
+            stored = log.fetched(at)
+            whole = 12 + int.from_bytes(stored[8:12], "big")  # the first batch comes whole, the last may be cut off
+            size = data.draw(st.integers(whole, len(stored)) | st.just(len(stored)))
+            read = read_first_record(stored[:size], log.aborted(at) if committed else [], at, at_or_after_ms)
+            assert read.error is None
+            assert read.record is not None or read.read_to > at
+            found += [] if read.record is None else [read.record]
+            at = read.read_to + (read.record is not None)
+        assert found == [
+            each
+            for each in (log.visible if committed else log.all)
+            if each.offset >= start and (at_or_after_ms is None or (each.timestamp_ms or 0) >= at_or_after_ms)
+        ]

@@ -1,0 +1,102 @@
+"""What earlier reads have found: which positions it answers, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.client.record_batches import FoundRecord
+from airflow_kafka_offsets.client.record_findings import Finding, ReadLog, RecordFindings
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+LOG = ReadLog("t", 0, IsolationLevel.READ_COMMITTED, None)
+RECORD = FoundRecord(20, 1_735_689_600_000)
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.time_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.time_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def findings(clock: Clock) -> RecordFindings:
+    return RecordFindings(clock)
+
+
+def finding(start: int, end: int, record: FoundRecord | None = None, read_at_s: float = 1000.0) -> Finding:
+    return Finding(start, end, record, read_at_s)
+
+
+class TestFinding:
+    @pytest.mark.parametrize(("offset", "is_known"), [(9, False), (10, True), (19, True), (20, False), (21, False)])
+    def test_of_no_record_answers_from_its_start_to_before_its_end(
+        self, findings: RecordFindings, offset: int, is_known: bool
+    ) -> None:
+        findings.note(LOG, finding(10, 20))
+        assert (findings.lookup(LOG, offset) is not None) == is_known
+
+    @pytest.mark.parametrize(("offset", "is_known"), [(9, False), (10, True), (20, True), (21, False)])
+    def test_of_a_record_answers_up_to_the_record(self, findings: RecordFindings, offset: int, is_known: bool) -> None:
+        findings.note(LOG, finding(10, 20, RECORD))
+        assert (findings.lookup(LOG, offset) is not None) == is_known
+
+    def test_that_reaches_furthest_is_taken(self, findings: RecordFindings) -> None:
+        for each in (finding(10, 12), finding(5, 15), finding(14, 20, RECORD)):
+            findings.note(LOG, each)
+        assert findings.lookup(LOG, 11) == finding(5, 15)
+        assert findings.lookup(LOG, 14) == finding(14, 20, RECORD)
+
+    def test_is_of_its_question_alone(self, findings: RecordFindings) -> None:
+        """E15"""
+        findings.note(LOG, finding(10, 20))
+        others = (
+            LOG._replace(topic="u"),
+            LOG._replace(partition=1),
+            LOG._replace(isolation_level=IsolationLevel.READ_UNCOMMITTED),
+            LOG._replace(at_or_after_ms=0),
+        )
+        assert [findings.lookup(each, 10) for each in others] == [None] * 4
+
+    def test_is_forgotten_after_a_minute(self, findings: RecordFindings, clock: Clock) -> None:
+        """E24: the topic may be another one by then."""
+        findings.note(LOG, finding(10, 20))
+        clock.time_s += 60
+        assert findings.lookup(LOG, 10) is not None
+        clock.time_s += 1
+        assert findings.lookup(LOG, 10) is None
+
+    def test_counts_from_when_its_oldest_part_was_read(self, findings: RecordFindings, clock: Clock) -> None:
+        clock.time_s += 50
+        findings.note(LOG, finding(10, 30, read_at_s=1000.0))
+        clock.time_s += 11
+        assert findings.lookup(LOG, 10) is None
+
+
+class TestNumber:
+    def test_of_findings_of_a_log_is_bounded(self, findings: RecordFindings) -> None:
+        for number in range(100):
+            findings.note(LOG, finding(10 * number, 10 * number + 5))
+        known = [number for number in range(100) if findings.lookup(LOG, 10 * number)]
+        assert known == list(range(68, 100))
+
+    def test_of_logs_is_bounded(self, findings: RecordFindings) -> None:
+        logs = [LOG._replace(partition=number) for number in range(20_010)]
+        for each in logs:
+            findings.note(each, finding(0, 5))
+        assert [number for number, each in enumerate(logs) if findings.lookup(each, 0) is None] == list(range(10))
+
+    def test_does_not_grow_with_what_is_covered(self, findings: RecordFindings) -> None:
+        for end in range(11, 60):
+            findings.note(LOG, finding(10, end))
+        findings.note(LOG, finding(100, 105))
+        assert findings.lookup(LOG, 10) == finding(10, 59)
+        assert findings.lookup(LOG, 100) == finding(100, 105)

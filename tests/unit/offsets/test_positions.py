@@ -1,0 +1,64 @@
+"""Positions: fixed offsets that belong to one topic, and not to another one of its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    LogTruncatedError,
+    OffsetsError,
+    ResponseError,
+    TopicChangedError,
+)
+from airflow_kafka_offsets.offsets.extents import LogExtent
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.unit.offsets.builders import extent, extents, snapshot
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class TestPositions:
+    def test_a_snapshot_gives_its_offsets_and_the_ids_of_its_topics(self) -> None:
+        positions = Positions.of_snapshot(snapshot({0: 5, 1: 7}, number=42), "s3://ledger/p")
+        assert dict(positions.items()) == {ZERO: 5, ONE: 7}
+        assert positions.source == "snapshot 42 as of 2026-11-21T06:00:00.000Z"
+        assert positions.where() == {"ledger": "s3://ledger/p"}
+
+    def test_log_ends_are_those_of_the_isolation_level(self) -> None:
+        logs = extents(extent(0, end=100, stable=90))
+        ends = {level: Positions.of_ends("ends", logs, level, {}) for level in IsolationLevel}
+        assert dict(ends[IsolationLevel.READ_COMMITTED].items()) == {ZERO: 90}
+        assert dict(ends[IsolationLevel.READ_UNCOMMITTED].items()) == {ZERO: 100}
+
+    def test_an_end_that_is_not_known_is_an_error(self) -> None:
+        broken = LogExtent("t", 0, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
+        with pytest.raises(OffsetsError):
+            Positions.of_ends("ends", extents(broken), IsolationLevel.READ_COMMITTED, {})
+
+    def test_a_partition_may_not_be_left_out(self) -> None:
+        with pytest.raises(ConfigurationError):
+            Positions.of("odd", {ONE: 5})
+
+    def test_equal_positions_are_one_value(self) -> None:
+        assert len({Positions.of("a", {ZERO: 5}), Positions.of("a", {ZERO: 5})}) == 1
+
+
+class TestRefusals:
+    positions = Positions.of("snapshot 1", {ZERO: 5}, {"t": "id-1"})
+
+    def test_a_topic_that_was_created_again_is_another_one(self) -> None:
+        """E24."""
+        with pytest.raises(TopicChangedError, match="t was re-created"):
+            self.positions.refuse_other_topics({"t": "id-2"})
+
+    @pytest.mark.parametrize("ids", [{"t": "id-1"}, {"t": None}, {}])
+    def test_the_same_one_and_one_whose_id_nobody_knows_are_taken(self, ids: dict[str, str | None]) -> None:
+        self.positions.refuse_other_topics(ids)
+
+    def test_a_log_that_ends_before_its_offset_was_truncated(self) -> None:
+        self.positions.refuse_truncated({ZERO: 5})
+        with pytest.raises(LogTruncatedError, match="t-0 ends at 4"):
+            self.positions.refuse_truncated({ZERO: 4})

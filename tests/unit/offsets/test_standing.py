@@ -1,0 +1,102 @@
+"""Standing: which partitions of a group count, by the policies that the user chose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups import GroupDescription, GroupMember
+from airflow_kafka_offsets.offsets.lag import GroupLag
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.standing import GroupStanding, judge_group
+from tests.unit.offsets.builders import extent
+
+
+def lag(*commits: CommittedOffset, logs: list[LogExtent], description: GroupDescription | None = None) -> GroupLag:
+    return GroupLag(GroupOffsets("g", CommittedOffsets(commits)), LogExtents(logs), description=description)
+
+
+def judge(given: GroupLag, **policies: Any) -> GroupStanding:
+    return judge_group(given, **{"no_commit": "from_log_start", "only_read": False} | policies)
+
+
+class TestBehind:
+    def test_a_group_at_the_ends_of_its_logs_is_not_behind(self) -> None:
+        standing = judge(lag(CommittedOffset("t", 0, 100), logs=[extent(0)]))
+        assert (standing.total, standing.behind) == (0, ())
+
+    def test_what_it_is_behind_on_is_where_it_would_go_on_reading(self) -> None:
+        (behind,) = judge(lag(CommittedOffset("t", 0, 40), logs=[extent(0)])).behind
+        assert (behind.position.offset, behind.lag, behind.end_offset) == (40, 60, 100)
+
+    def test_records_that_were_deleted_unread_count_and_are_told(self) -> None:
+        """E9."""
+        standing = judge(lag(CommittedOffset("t", 0, 40), logs=[extent(0, start=70)]))
+        (behind,) = standing.behind
+        assert (standing.total, standing.lost) == (60, 30)
+        assert (behind.position.offset, behind.end_offset) == (70, 100)
+
+
+class TestNoCommit:
+    """E18."""
+
+    half = lag(CommittedOffset("t", 0, 100), logs=[extent(0), extent(1, start=5)])
+
+    def test_it_counts_from_the_log_start(self) -> None:
+        assert judge(self.half).total == 95
+
+    def test_it_counts_nothing_where_the_user_says_so(self) -> None:
+        assert judge(self.half, no_commit="ignore").total == 0
+
+    def test_it_is_waited_for_even_where_there_is_nothing_to_read(self) -> None:
+        empty = lag(CommittedOffset("t", 0, 100), logs=[extent(0), extent(1, start=5, end=5)])
+        standing = judge(empty, no_commit="wait")
+        assert (standing.total, standing.why_unknown) == (None, "has no commit on 1 partitions, t-1 for one")
+        assert judge(empty).total == 0
+
+    def test_where_nothing_was_ever_committed_there_is_nothing_to_ignore(self) -> None:
+        assert judge(lag(logs=[extent(0)]), no_commit="ignore").total is None
+
+
+class TestUnknown:
+    def test_a_group_that_does_not_exist_has_no_total(self) -> None:
+        """E19."""
+        standing = judge(lag(logs=[extent(0)], description=GroupDescription("g")))
+        assert (standing.total, standing.why_unknown) == (None, "doesn't exist yet")
+
+    def test_a_commit_ahead_of_the_log_leaves_the_total_unknown(self) -> None:
+        """E17."""
+        standing = judge(lag(CommittedOffset("t", 0, 101), logs=[extent(0)]))
+        assert (standing.total, standing.ahead) == (None, (TopicPartition("t", 0),))
+
+    def test_a_partition_in_error_is_raised(self) -> None:
+        broken = LogExtent("t", 1, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
+        with pytest.raises(OffsetsError, match="group g on t-1: LEADER_NOT_AVAILABLE"):
+            judge(lag(CommittedOffset("t", 0, 100), logs=[extent(0), broken]))
+
+
+class TestAbandonedTopics:
+    """E22."""
+
+    def members(self, *topics: str) -> GroupDescription:
+        return GroupDescription("g", "Stable", members=(GroupMember("m", "c", "h", topics=topics),))
+
+    def old_and_new(self, description: GroupDescription | None) -> GroupLag:
+        logs = [extent(0), LogExtent("old", 0, 0, 100, 100)]
+        return lag(CommittedOffset("t", 0, 100), CommittedOffset("old", 0, 1), logs=logs, description=description)
+
+    def test_they_count(self) -> None:
+        assert judge(self.old_and_new(self.members("t"))).total == 99
+
+    def test_they_are_left_out_where_the_user_says_so(self) -> None:
+        assert judge(self.old_and_new(self.members("t")), only_read=True).total == 0
+
+    def test_a_group_without_members_has_abandoned_nothing(self) -> None:
+        assert judge(self.old_and_new(GroupDescription("g", "Empty")), only_read=True).total == 99
+
+    def test_members_that_read_nothing_there_is_are_no_reason_to_pass(self) -> None:
+        assert judge(self.old_and_new(self.members("gone")), only_read=True).total is None
