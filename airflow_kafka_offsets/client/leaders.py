@@ -18,6 +18,7 @@ class Leaders:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
+        self._topic_ids: dict[str, str | None] = {}
 
     async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
         """Fresh metadata of some topics or of all, and their leaders kept.
@@ -27,6 +28,7 @@ class Leaders:
         metadata = await fetch_metadata(self._transport, topics, deadline)
         for topic in metadata:
             self._leaders[topic.topic] = {each.partition: each for each in topic.partitions}
+            self._topic_ids[topic.topic] = topic.topic_id
         return metadata
 
     async def locate(
@@ -60,6 +62,10 @@ class Leaders:
         """The leader's epoch, to be sent along: a broker that knows better says so instead of answering (E28)."""
         known = self._leaders.get(piece.topic, {}).get(piece.partition)
         return None if known is None else known.leader_epoch
+
+    def incarnation(self, piece: TopicPartition) -> tuple[str | None, int | None]:
+        """What changes when a log isn't the one any more that it was: its topic's id, and its leader's epoch."""
+        return self._topic_ids.get(piece.topic), self.epoch(piece)
 
 
 def _why_not(piece: TopicPartition, topic: TopicMetadata | None) -> ResponseError:

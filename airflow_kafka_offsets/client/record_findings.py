@@ -1,6 +1,6 @@
 """Record findings: what earlier reads of a log have found, so that a poll doesn't read the same tail again.
 
-A finding holds for a while only: a topic may be re-created, and a log truncated or trimmed, meanwhile.
+A finding holds for a while only: a log may be trimmed meanwhile, and old brokers don't tell a re-created topic.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ class ReadLog(NamedTuple):
 
     :param topic: topic name.
     :param partition: partition number.
+    :param incarnation: topic id and leader epoch: of a re-created topic and of a truncated log nothing is known.
     :param isolation_level: which records are visible.
     :param at_or_after_ms: which of them count; None for all.
     """
 
     topic: str
     partition: int
+    incarnation: tuple[str | None, int | None]
     isolation_level: IsolationLevel
     at_or_after_ms: int | None
 

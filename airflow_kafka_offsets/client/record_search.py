@@ -144,7 +144,8 @@ class _Call:
                 each.learn(finding)
 
     def _log(self, reader: LogReader) -> ReadLog:
-        return ReadLog(*reader.piece, self._isolation_level, self._at_or_after_ms)
+        incarnation = self._leaders.incarnation(reader.piece)
+        return ReadLog(*reader.piece, incarnation, self._isolation_level, self._at_or_after_ms)
 
     async def _read(self, node: NodeId, lane: Sequence[LogReader], version: int) -> None:
         """One request, and what its answer leaves open asked in others."""

@@ -8,7 +8,7 @@ from airflow_kafka_offsets.client.record_batches import FoundRecord
 from airflow_kafka_offsets.client.record_findings import Finding, ReadLog, RecordFindings
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
-LOG = ReadLog("t", 0, IsolationLevel.READ_COMMITTED, None)
+LOG = ReadLog("t", 0, ("id-1", 3), IsolationLevel.READ_COMMITTED, None)
 RECORD = FoundRecord(20, 1_735_689_600_000)
 
 
@@ -100,3 +100,13 @@ class TestNumber:
         findings.note(LOG, finding(100, 105))
         assert findings.lookup(LOG, 10) == finding(10, 59)
         assert findings.lookup(LOG, 100) == finding(100, 105)
+
+
+class TestIncarnations:
+    def test_nothing_is_known_of_a_topic_that_was_created_again_or_a_log_with_a_new_leader(self) -> None:
+        """E24, E27."""
+        findings = RecordFindings()
+        findings.note(LOG, Finding(0, 10, None, findings.now_s()))
+        assert findings.lookup(LOG, 5) is not None
+        assert findings.lookup(LOG._replace(incarnation=("id-2", 3)), 5) is None
+        assert findings.lookup(LOG._replace(incarnation=("id-1", 4)), 5) is None

@@ -1,0 +1,141 @@
+"""One process of Airflow, such as its triggerer, with the processes that it forks: launched, stopped, killed.
+
+They end with this one, however this one ends; on Linux also when it is killed. For that, ``python -m
+dev.airflow_process PARENT COMMAND`` is Airflow's command line with one thing added: the kernel ends this process with
+its parent, and what it forks with it. What runs under which settings is not known here: see
+:mod:`dev.airflow_services`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]  # Airflow brings it, without types
+
+from dev import ROOT
+
+STOP_DEADLINE_S = 20.0
+_PR_SET_PDEATHSIG = 1
+
+
+class AirflowProcess:
+    """A process of Airflow's command line, and its log file.
+
+    On Linux the process is bound to the thread that called :meth:`launch`: launch it from a thread that lives as long
+    as the process is needed.
+
+    :param command: words for Airflow's command line, such as ``["triggerer"]``.
+    :param log_file: what it writes to stdout and stderr, one launch after the other.
+    :param environment: all of its environment variables.
+    """
+
+    def __init__(self, command: Sequence[str], log_file: Path, environment: Mapping[str, str]) -> None:
+        self.command = list(command)
+        self.log_file = log_file
+        self.environment = dict(environment)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """How error messages call it."""
+        return f"airflow {self.command[0]}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, which may not be ready yet."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was launched and ended although nobody stopped or killed it."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
+    def pid(self) -> int:
+        """Process id.
+
+        :raises LookupError: it does not run.
+        """
+        if self._process is None or not self.is_running:
+            raise LookupError(f"{self.name} does not run")
+        return self._process.pid
+
+    @property
+    def child_pids(self) -> list[int]:
+        """Process ids of what it forked and is alive, oldest first; empty when it does not run."""
+        try:
+            return [each.pid for each in psutil.Process(self.pid).children()]
+        except (LookupError, psutil.NoSuchProcess):
+            return []
+
+    def launch(self) -> None:
+        """Start the process and return at once."""
+        program = [sys.executable, "-m", "dev.airflow_process", str(os.getpid()), *self.command]
+        with self.log_file.open("ab") as log:
+            # A process group of its own: Ctrl-C reaches us alone, and a kill reaches what it forked too.
+            self._process = subprocess.Popen(
+                program, env=self.environment, cwd=ROOT, stdout=log, stderr=log, process_group=0
+            )
+
+    def wait(self) -> int:
+        """Wait until it ends by itself. Returns its exit code.
+
+        :raises LookupError: it was not launched.
+        """
+        if self._process is None:
+            raise LookupError(f"{self.name} does not run")
+        code = self._process.wait()
+        self._process = None
+        return code
+
+    def stop(self) -> None:
+        """Stop in an orderly way, and by force when that takes too long. Nothing happens when it does not run."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_DEADLINE_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process and what it forked at once (SIGKILL), as a machine's crash does."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def last_log_lines(self, count: int = 25) -> str:
+        """The end of its log file, for error messages."""
+        lines = self.log_file.read_text(errors="replace").splitlines()[-count:]
+        return "\n".join([f"The end of {self.log_file}:", *lines])
+
+
+def _end_with_parent() -> None:
+    """Make the kernel end this process when the thread that forked it ends; nothing happens where there is no Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    """Airflow's command line, in a process that ends with its parent, as do all that it forks."""
+    _end_with_parent()
+    parent = int(sys.argv.pop(1))
+    if os.getppid() != parent:
+        sys.exit(f"process {parent}, which wanted this, has ended")
+    os.register_at_fork(after_in_child=_end_with_parent)
+    from airflow.__main__ import main as airflow
+
+    airflow()
+
+
+if __name__ == "__main__":
+    main()

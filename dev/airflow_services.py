@@ -1,0 +1,253 @@
+"""A whole Airflow on this machine: api-server, scheduler with its LocalExecutor, dag-processor and triggerer.
+
+Each is a process with a log file of its own; the database is SQLite. They end with this process, however it ends.
+
+    with AirflowServices(home) as airflow:
+        (airflow.dags_folder / "wait.py").write_text(...)
+        airflow.unpause("wait")
+        run_id = airflow.trigger("wait")
+        airflow.wait_until(lambda: airflow.runs("wait")[run_id] == "success")
+
+What happened is read from the database by a connection that cannot write; what is to happen is asked of the REST API.
+The settings are in :mod:`dev.airflow_settings`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from dev.airflow_process import AirflowProcess
+from dev.airflow_settings import database_file, service_variables, without_airflow
+from dev.ports import HOST, free_ports
+
+START_DEADLINE_S = 240.0
+WAIT_DEADLINE_S = 120.0
+
+# Their logs are read as files, so that nobody needs to serve them over HTTP.
+COMMANDS = {
+    "api-server": ["api-server"],
+    "scheduler": ["scheduler", "--skip-serve-logs"],
+    "dag-processor": ["dag-processor"],
+    "triggerer": ["triggerer", "--skip-serve-logs"],
+}
+
+T = TypeVar("T")
+
+
+class AirflowServices:
+    """Airflow's services and their database: a context manager, or :meth:`start` and :meth:`close`.
+
+    On Linux the processes are bound to the thread that called :meth:`start`.
+
+    :param home: a folder for the database, logs and Dags; it is made, and stays.
+    :param environment: variables for all services, on top of and in place of ours, such as connections, settings
+        (``AIRFLOW__TRIGGERER__CAPACITY``) or ``PYTHONPATH``. This process's own variables reach them too, except
+        those that Airflow reads.
+    """
+
+    def __init__(self, home: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.home = home
+        (port,) = free_ports(1)
+        self.environment = without_airflow(os.environ) | service_variables(home, port) | dict(environment or {})
+        self.url = f"http://{HOST}:{port}"
+        self._processes = {name: self._process(name, command) for name, command in COMMANDS.items()}
+
+    @property
+    def dags_folder(self) -> Path:
+        """Where Dag files go; a new or changed one is parsed within seconds."""
+        return Path(self.environment["AIRFLOW__CORE__DAGS_FOLDER"])
+
+    @property
+    def triggerer_pid(self) -> int:
+        """Process id of the triggerer, which reads and writes the database.
+
+        :raises LookupError: it does not run.
+        """
+        return self._processes["triggerer"].pid
+
+    @property
+    def trigger_runner_pid(self) -> int:
+        """Process id of the triggerer's child, in whose event loop the triggers run.
+
+        :raises LookupError: it does not run.
+        """
+        children = self._processes["triggerer"].child_pids
+        if not children:
+            raise LookupError("the triggerer has no child that runs triggers")
+        return children[0]
+
+    def pids(self) -> dict[str, list[int]]:
+        """Process ids by service: the service itself, then what it forked and is alive."""
+        return {name: [each.pid, *each.child_pids] for name, each in self._processes.items() if each.is_running}
+
+    def log_file(self, service: str) -> Path:
+        """What a service has written: ``api-server``, ``scheduler``, ``dag-processor`` or ``triggerer``."""
+        return self._processes[service].log_file
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Make the database, start all services, and wait until each says that it is healthy.
+
+        :raises RuntimeError: one ended or was not healthy in time; the message holds the last lines of its log.
+        """
+        atexit.register(self.close)
+        try:
+            self._make_folders()
+            # It takes longest to start, and reads the database only when asked.
+            self._processes["api-server"].launch()
+            self._migrate()
+            for name in ("scheduler", "dag-processor", "triggerer"):
+                self._processes[name].launch()
+            self.wait_until(lambda: all(self.health().values()), START_DEADLINE_S)
+            self._warm_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all services at once. The home folder stays."""
+        for each in self._processes.values():
+            each.kill()
+        atexit.unregister(self.close)
+
+    def health(self) -> dict[str, bool]:
+        """Whether each service is healthy, by its latest heartbeat; the api-server while it answers."""
+        names = {"scheduler": "scheduler", "dag-processor": "dag_processor", "triggerer": "triggerer"}
+        try:
+            answer = self._request("GET", "/monitor/health")
+        except httpx.TransportError:
+            return dict.fromkeys(COMMANDS, False)
+        return {"api-server": True} | {name: answer[key]["status"] == "healthy" for name, key in names.items()}
+
+    def kill_triggerer(self) -> None:
+        """End the triggerer and its child at once (SIGKILL), as a crash of its machine does."""
+        self._processes["triggerer"].kill()
+
+    def stop_triggerer(self) -> None:
+        """Stop the triggerer in an orderly way, as a deployment does."""
+        self._processes["triggerer"].stop()
+
+    def start_triggerer(self) -> None:
+        """Start a triggerer and wait until it is in the database. Triggers of a killed one are not yet taken over.
+
+        :raises RuntimeError: it ended or did not come in time; the message holds the last lines of its log.
+        """
+        last_job = "SELECT coalesce(max(id), 0) FROM job WHERE job_type = 'TriggererJob'"
+        before = self.query(last_job)
+        self._processes["triggerer"].launch()
+        self.wait_until(lambda: self.query(last_job) > before and self._processes["triggerer"].child_pids)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let the scheduler run a Dag. Waits until the Dag's file has been parsed."""
+        self.wait_for_dag(dag_id)
+        self._request("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+
+    def wait_for_dag(self, dag_id: str) -> None:
+        """Wait until a Dag's file has been parsed, so that the Dag can be run."""
+        self.wait_until(lambda: self.query("SELECT 1 FROM serialized_dag WHERE dag_id = ?", dag_id))
+
+    def start_watchers(self, dag_id: str) -> None:
+        """Wait until the watchers of an unpaused Dag's assets have their triggers.
+
+        The scheduler makes the assets active; then the file must be parsed once more, which it would be in 30 s.
+        """
+        assets = """
+            SELECT asset.id FROM dag_schedule_asset_reference AS scheduled JOIN asset ON asset.id = scheduled.asset_id
+            JOIN asset_active AS active ON active.name = asset.name AND active.uri = asset.uri
+            WHERE scheduled.dag_id = ?"""
+        watchers = f"SELECT 1 FROM asset_watcher WHERE asset_id IN ({assets})"
+        self.wait_until(lambda: self.query(assets, dag_id))
+        ((file,),) = self.query("SELECT fileloc FROM dag WHERE dag_id = ?", dag_id)
+        os.utime(file)
+        self.wait_until(lambda: self.query(watchers, dag_id))
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Make a run of a Dag now. Returns its run id.
+
+        :param conf: the run's configuration.
+        """
+        body = {"logical_date": None, "conf": dict(conf or {})}
+        return str(self._request("POST", f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+
+    def runs(self, dag_id: str) -> dict[str, str]:
+        """State by run id of a Dag's runs, oldest first."""
+        return dict(self.query("SELECT run_id, state FROM dag_run WHERE dag_id = ? ORDER BY id", dag_id))
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """State by task of a run: ``wait``, or ``wait[7]`` for a mapped task; None before it is scheduled."""
+        found = self.query(
+            "SELECT task_id, map_index, state FROM task_instance WHERE dag_id = ? AND run_id = ? ORDER BY 1, 2",
+            dag_id,
+            run_id,
+        )
+        return {task if index < 0 else f"{task}[{index}]": state for task, index, state in found}
+
+    def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """Rows of the database, read by a connection that cannot write. Writers (SQLite's WAL) don't hold it up."""
+        database = f"{database_file(self.home).as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(database, uri=True, timeout=30)) as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def wait_until(self, answers: Callable[[], T], deadline_s: float = WAIT_DEADLINE_S) -> T:
+        """Wait until something is so; it is looked at five times a second. Returns what it answered at last.
+
+        :param answers: is true when it is so.
+        :raises RuntimeError: a service ended, or it was not so in time; the message says how the services are.
+        """
+        deadline = time.monotonic() + deadline_s
+        while not (answer := answers()):
+            for each in self._processes.values():
+                if each.has_ended:
+                    raise RuntimeError(f"{each.name} ended.\n{each.last_log_lines()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"It was not so within {deadline_s:.0f} s.\n{self._how_services_are()}")
+            time.sleep(0.2)
+        return answer
+
+    def _how_services_are(self) -> str:
+        healthy = ", ".join(f"{name}: {'healthy' if is_so else 'NOT healthy'}" for name, is_so in self.health().items())
+        return "\n".join([healthy, *(each.last_log_lines(10) for each in self._processes.values())])
+
+    def _process(self, name: str, command: list[str]) -> AirflowProcess:
+        return AirflowProcess(command, self.home / "logs" / f"{name}.log", self.environment)
+
+    def _make_folders(self) -> None:
+        for folder in (self.home / "logs", self.home / "airflow", self.dags_folder):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def _migrate(self) -> None:
+        migration = self._process("migrate", ["db", "migrate"])
+        migration.launch()
+        if migration.wait() != 0:
+            raise RuntimeError(f"airflow db migrate failed.\n{migration.last_log_lines()}")
+
+    def _warm_up(self) -> None:
+        """Have the API for tasks made, which the api-server does at the first request: for seconds it does no other."""
+        httpx.get(f"{self.url}/execution/health", timeout=START_DEADLINE_S).raise_for_status()
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """An answer of the REST API.
+
+        :raises httpx.HTTPStatusError: it refused; its reason is a note on the error.
+        """
+        answer = httpx.request(method, f"{self.url}/api/v2{path}", json=body, timeout=30)
+        try:
+            return answer.raise_for_status().json()
+        except httpx.HTTPStatusError as error:
+            error.add_note(answer.text[:1_000])
+            raise

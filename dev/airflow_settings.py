@@ -1,0 +1,90 @@
+"""What the services of a local Airflow are told: SQLite, one small process of each kind, short waits between looks.
+
+The settings of Airflow's defaults that stay are as telling: no more than 50 triggers are taken up in one loop of the
+triggerer, and its watchdog warns when the event loop is blocked for 0.2 s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dev.ports import HOST
+
+TRIGGERER_CAPACITY = 2_000
+"""How many triggers one triggerer runs. Airflow's default is 1,000, which 1,000 waits and one asset watcher exceed."""
+
+# Long enough for a triggerer that starts its heartbeat anew on a busy machine, and short enough to wait for in a test:
+# the triggers of a killed triggerer are taken over once its last heartbeat is older than this.
+_TRIGGERER_DEAD_AFTER_S = 5
+
+
+def service_variables(home: Path, port: int) -> dict[str, str]:
+    """Settings of a whole Airflow, as environment variables.
+
+    :param home: everything that Airflow writes goes there.
+    :param port: where the api-server is to listen.
+    """
+    sections = _what_it_is(home, port) | _how_quick_it_is()
+    named = {
+        f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
+        for section, options in sections.items()
+        for option, value in options.items()
+    }
+    return named | {"AIRFLOW_HOME": str(home / "airflow"), "NO_COLOR": "1"}
+
+
+def without_airflow(variables: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what Airflow reads: tests and demo set that for the Airflow in their own process."""
+    return {name: value for name, value in variables.items() if not name.lstrip("_").startswith("AIRFLOW")}
+
+
+def database_file(home: Path) -> Path:
+    """The SQLite database of the services."""
+    return home / "airflow" / "airflow.db"
+
+
+def _what_it_is(home: Path, port: int) -> dict[str, dict[str, object]]:
+    address = f"http://{HOST}:{port}"
+    return {
+        "core": {
+            "dags_folder": home / "dags",
+            "load_examples": False,
+            "executor": "LocalExecutor",
+            "parallelism": 4,
+            "execution_api_server_url": f"{address}/execution/",
+            # No log-in: every request to the REST API is an admin's.
+            "simple_auth_manager_all_admins": True,
+            # No key, no encryption: triggers' arguments are plain JSON in the database.
+            "fernet_key": "",
+        },
+        # Seconds that a writer waits for another one, in place of sqlite3's 5.
+        "database": {"sql_alchemy_conn": f"sqlite:///{database_file(home)}?timeout=60", "check_migrations": False},
+        "api": {"base_url": address, "host": HOST, "port": port, "workers": 1, "secret_key": os.urandom(16).hex()},
+        # One secret for all: the scheduler signs the tokens that tasks show to the api-server.
+        "api_auth": {"jwt_secret": os.urandom(32).hex()},
+        "logging": {"logging_level": "INFO", "base_log_folder": home / "airflow" / "logs"},
+        # Seconds that a task waits for the api-server, in place of 5: the machine may be busy.
+        "workers": {"execution_api_timeout": 30},
+        "usage_data_collection": {"enabled": False},
+    }
+
+
+def _how_quick_it_is() -> dict[str, dict[str, object]]:
+    return {
+        "scheduler": {
+            "scheduler_heartbeat_sec": 1,
+            "scheduler_idle_sleep_time": 0.5,
+            # Also how often assets become active, without which their watchers aren't started.
+            "parsing_cleanup_interval": 2,
+            "trigger_timeout_check_interval": 2,
+        },
+        # New and changed Dag files are found at once, unchanged ones parsed again every 30 s.
+        "dag_processor": {"refresh_interval": 1, "bundle_refresh_check_interval": 1, "parsing_processes": 1},
+        "triggerer": {
+            "capacity": TRIGGERER_CAPACITY,
+            "job_heartbeat_sec": 1,
+            "triggerer_health_check_threshold": _TRIGGERER_DEAD_AFTER_S,
+        },
+    }

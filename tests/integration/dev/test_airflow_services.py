@@ -1,0 +1,140 @@
+"""A whole Airflow as processes: what tests of sensors, triggers and asset watchers rest on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dev import ROOT
+from dev.airflow_services import AirflowServices
+
+SENSOR_DAG = """
+from datetime import timedelta
+from airflow.providers.standard.sensors.time_delta import TimeDeltaSensor
+from airflow.sdk import DAG
+
+with DAG("{dag_id}", schedule=None):
+    TimeDeltaSensor(task_id="wait", delta=timedelta(seconds={seconds}), deferrable=True)
+"""
+ASSET_DAG = """
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+from tests.integration.dev.file_trigger import FileTrigger
+
+files = Asset("{dag_id}", watchers=[AssetWatcher(name="files", trigger=FileTrigger("{path}"))])
+
+with DAG("{dag_id}", schedule=[files]):
+
+    @task
+    def see(triggering_asset_events=None):
+        return [each.extra["payload"]["count"] for each in triggering_asset_events[files]]
+
+    see()
+"""
+
+
+def add_sensor_dag(airflow: AirflowServices, dag_id: str, seconds: int) -> str:
+    """A Dag with one deferred sensor, and a run of it. Returns the run id."""
+    (airflow.dags_folder / f"{dag_id}.py").write_text(SENSOR_DAG.format(dag_id=dag_id, seconds=seconds))
+    airflow.unpause(dag_id)
+    return airflow.trigger(dag_id)
+
+
+def wait_for_state(airflow: AirflowServices, dag_id: str, run_id: str, state: str) -> None:
+    """Wait until the only task of a run has a state."""
+    airflow.wait_until(lambda: airflow.task_states(dag_id, run_id) == {"wait": state})
+
+
+def wait_for_runs(airflow: AirflowServices, dag_id: str, states: list[str]) -> None:
+    """Wait until a Dag's runs, oldest first, have these states."""
+    airflow.wait_until(lambda: list(airflow.runs(dag_id).values()) == states)
+
+
+class TestAirflowServices:
+    def test_every_service_is_healthy_after_the_start(self, airflow_services: AirflowServices) -> None:
+        assert airflow_services.health() == dict.fromkeys(
+            ("api-server", "scheduler", "dag-processor", "triggerer"), True
+        )
+        assert airflow_services.trigger_runner_pid in airflow_services.pids()["triggerer"][1:]
+
+    def test_a_deferred_sensor_succeeds(self, airflow_services: AirflowServices) -> None:
+        run_id = add_sensor_dag(airflow_services, "deferred_sensor", seconds=15)
+        wait_for_state(airflow_services, "deferred_sensor", run_id, "deferred")
+        wait_for_state(airflow_services, "deferred_sensor", run_id, "success")
+        airflow_services.wait_until(lambda: airflow_services.runs("deferred_sensor") == {run_id: "success"})
+
+    def test_a_deferred_sensor_outlives_its_triggerer(self, airflow_services: AirflowServices) -> None:
+        run_id = add_sensor_dag(airflow_services, "outlives_triggerer", seconds=20)
+        wait_for_state(airflow_services, "outlives_triggerer", run_id, "deferred")
+        pids = airflow_services.pids()["triggerer"]
+        airflow_services.kill_triggerer()
+        wait_for_end(pids)
+        airflow_services.start_triggerer()
+        assert airflow_services.triggerer_pid not in pids
+        wait_for_state(airflow_services, "outlives_triggerer", run_id, "success")
+
+    def test_a_triggerer_stops_in_an_orderly_way(self, airflow_services: AirflowServices) -> None:
+        airflow_services.stop_triggerer()
+        assert "Exited trigger loop" in airflow_services.log_file("triggerer").read_text()
+        with pytest.raises(LookupError):
+            _ = airflow_services.triggerer_pid
+        airflow_services.start_triggerer()
+
+    def test_a_watched_asset_starts_a_dag_and_keeps_state(
+        self, airflow_services: AirflowServices, tmp_path: Path
+    ) -> None:
+        dag_id, path = "watched_files", tmp_path / "file"
+        (airflow_services.dags_folder / f"{dag_id}.py").write_text(ASSET_DAG.format(dag_id=dag_id, path=path))
+        airflow_services.unpause(dag_id)
+        airflow_services.start_watchers(dag_id)
+        for count in (1, 2):
+            path.touch()
+            wait_for_runs(airflow_services, dag_id, ["success"] * count)
+        seen = "SELECT value FROM xcom WHERE dag_id = ? AND key = 'return_value' ORDER BY timestamp"
+        assert [json.loads(value) for (value,) in airflow_services.query(seen, dag_id)] == [[1], [2]]
+
+
+class TestTheEnd:
+    def test_what_a_killed_service_forked_ends_with_it(self, airflow_services: AirflowServices) -> None:
+        runner = airflow_services.trigger_runner_pid
+        os.kill(airflow_services.triggerer_pid, signal.SIGKILL)
+        wait_for_end([runner])
+        airflow_services.kill_triggerer()
+        airflow_services.start_triggerer()
+
+    def test_services_end_with_a_killed_parent(self, tmp_path: Path) -> None:
+        parent = subprocess.Popen([sys.executable, "-c", _START, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE)
+        with parent:
+            assert parent.stdout is not None
+            pids = [int(each) for each in parent.stdout.readline().split()]
+            assert pids
+            parent.kill()
+        wait_for_end(pids)
+
+
+_START = """
+import pathlib, sys, threading
+from dev.airflow_services import AirflowServices
+
+airflow = AirflowServices(pathlib.Path(sys.argv[1]))
+
+def tell():
+    while not (found := airflow.pids()):
+        pass
+    print(*(pid for pids in found.values() for pid in pids), flush=True)
+
+threading.Thread(target=tell, daemon=True).start()
+airflow.start()
+"""
+
+
+def wait_for_end(pids: list[int]) -> None:
+    """Wait until no such process runs: at most ten seconds."""
+    _, alive = psutil.wait_procs([psutil.Process(each) for each in pids if psutil.pid_exists(each)], timeout=10)
+    assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []
