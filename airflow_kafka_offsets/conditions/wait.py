@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -41,6 +40,8 @@ class Wait:
     :param memory: what an earlier part of the same wait remembered (:meth:`to_json`), in another process maybe.
     """
 
+    __slots__ = ("_answered", "_faults", "_held", "_history", "_poll_interval_s", "_said", "_stable_polls")
+
     def __init__(
         self, poll_interval_s: float, *, stable_polls: int = 1, memory: Mapping[str, Any] | None = None
     ) -> None:
@@ -51,7 +52,7 @@ class Wait:
         self._held: int = memory.get("held", 0)
         self._faults: int = memory.get("faults", 0)
         self._said: str = memory.get("said", "")
-        self._history: deque[tuple[float, int]] = deque(map(tuple, memory.get("history", ())), _HISTORY)
+        self._history: list[tuple[float, int]] = [(at_s, left) for at_s, left in memory.get("history", ())]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -79,7 +80,7 @@ class Wait:
         self._answered, self._faults = True, 0
         self._held = self._held + 1 if progress.done else 0
         if progress.remaining is not None:
-            self._history.append((at_s, progress.remaining))
+            self._history = [*self._history[1 - _HISTORY :], (at_s, progress.remaining)]
         if self._held >= self._stable_polls:
             return Verdict("done", self._say(progress.summary) or progress.summary, result=progress.result)
         if progress.done:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome
@@ -77,13 +78,12 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
     async def outcomes_of(self, condition: Condition, outcomes: AsyncIterator[Outcomes]) -> AsyncGenerator[Outcome]:
         """A condition's own outcomes. Faults are logged, once as long as they stay the same."""
         said = ""
-        async for found in outcomes:
-            outcome = found.get(condition)
-            if outcome is None:
-                continue
-            if isinstance(outcome, Exception) and not isinstance(outcome, KafkaOffsetsError):
-                raise outcome
-            if isinstance(outcome, Exception) and str(outcome) != said:
-                said = str(outcome)
-                await self.say(f"Asking again in {self.poll_interval_s:g} s: {outcome}")
-            yield outcome
+        async with aclosing(super().outcomes_of(condition, outcomes)) as found:
+            async for outcome in found:
+                if isinstance(outcome, Exception) and not isinstance(outcome, KafkaOffsetsError):
+                    raise outcome
+                line = str(outcome) if isinstance(outcome, Exception) else ""
+                if line and line != said:
+                    self.log.info("Asking again in %g s: %s", self.poll_interval_s, line)
+                said = line
+                yield outcome

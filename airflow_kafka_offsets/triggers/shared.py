@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.triggers.polls import Outcomes, Waits, poll
 
@@ -18,8 +19,7 @@ _WAITS: dict[Hashable, Waits] = defaultdict(Waits)
 """Who waits on which shared poll. An entry is never removed: a poll that starts or ends holds on to it."""
 
 _SPREAD_S = 2.0
-"""A thousand waits that log at the same time would block the triggerer's event loop: each takes its time, at most so
-long and at most a quarter of its interval."""
+"""Within so many seconds, and within a quarter of their interval, waits take in what a poll found out."""
 
 
 class KafkaPollTrigger(BaseEventTrigger):
@@ -63,11 +63,9 @@ class KafkaPollTrigger(BaseEventTrigger):
             async for each in outcomes:
                 yield each
 
-    async def filter_shared_stream(self, shared_stream: AsyncIterator[Outcomes]) -> AsyncIterator[TriggerEvent]:
+    def filter_shared_stream(self, shared_stream: AsyncIterator[Outcomes]) -> AsyncGenerator[TriggerEvent]:
         """This trigger's events from the shared poll."""
-        async with aclosing(self.events(shared_stream, _WAITS[self.shared_stream_key()])) as events:
-            async for each in events:
-                yield each
+        return self.events(shared_stream, _WAITS[self.shared_stream_key()])
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """This trigger's events from a poll of its own."""
@@ -79,7 +77,14 @@ class KafkaPollTrigger(BaseEventTrigger):
             async for each in events:
                 yield each
 
-    async def say(self, line: str) -> None:
-        """Log a line, not at the same time as everybody else."""
-        await asyncio.sleep(random.random() * min(_SPREAD_S, self.poll_interval_s / 4))
-        self.log.info("%s", line)
+    async def outcomes_of(self, condition: Condition, outcomes: AsyncIterator[Outcomes]) -> AsyncGenerator[Outcome]:
+        """A condition's own outcomes, leaving out those that say again that it doesn't hold."""
+        last: Outcome | None = None
+        async for found in outcomes:
+            outcome = found.get(condition)
+            if outcome is None or (outcome == last and isinstance(outcome, Progress) and not outcome.done):
+                continue
+            last = outcome
+            # Not at the same time as everybody else: a thousand waits that log would block the triggerer's event loop.
+            await asyncio.sleep(random.random() * min(_SPREAD_S, self.poll_interval_s / 4))
+            yield outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from airflow.triggers.base import TriggerEvent
@@ -35,39 +36,36 @@ class KafkaWaitTrigger(KafkaPollTrigger):
         poll_interval_s: float,
         memory: Mapping[str, Any] | None = None,
     ) -> None:
+        self._condition = condition_from_json(condition)
         super().__init__(
             kafka_conn_id=kafka_conn_id,
             isolation_level=condition["isolation_level"],
             poll_interval_s=poll_interval_s,
         )
-        self.condition = condition
-        self.memory = memory
+        self._wait = Wait(poll_interval_s, stable_polls=self._condition.stable_polls, memory=memory)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
             f"{type(self).__module__}.{type(self).__name__}",
             {
                 "kafka_conn_id": self.kafka_conn_id,
-                "condition": self.condition,
+                "condition": self._condition.to_json(),
                 "poll_interval_s": self.poll_interval_s,
-                "memory": self.memory,
+                "memory": self._wait.to_json(),
             },
         )
 
     async def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
         """One event, at the end of the wait."""
-        condition = condition_from_json(self.condition)
-        wait = Wait(self.poll_interval_s, stable_polls=condition.stable_polls, memory=self.memory)
-        with waits.joined(condition, self.poll_interval_s):
-            async for found in outcomes:
-                if condition not in found:
-                    continue
-                verdict = wait.take(found[condition], time.time())
-                if verdict.line:
-                    await self.say(verdict.line)
-                if verdict.status != "waiting":
-                    yield TriggerEvent(_payload(verdict))
-                    return
+        with waits.joined(self._condition, self.poll_interval_s):
+            async with aclosing(self.outcomes_of(self._condition, outcomes)) as found:
+                async for outcome in found:
+                    verdict = self._wait.take(outcome, time.time())
+                    if verdict.line:
+                        self.log.info("%s", verdict.line)
+                    if verdict.status != "waiting":
+                        yield TriggerEvent(_payload(verdict))
+                        return
 
 
 def _payload(verdict: Verdict) -> dict[str, Any]:
