@@ -2,6 +2,10 @@
 
 A leader says "no such record" of an empty log, of a log whose records are all older, and of a record that isn't visible
 yet. Which of them it is takes the log's extent and its newest timestamp, asked for those partitions alone.
+
+Kafka (4.3.0 at least) says it wrongly, too: where a segment's deleted records, before the log start, are newer than the
+instant and end in a transaction marker, the ones behind them are overlooked. Its answer contradicts the newest
+timestamp then, and the log is read from its start instead.
 """
 
 from __future__ import annotations
@@ -14,9 +18,16 @@ from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import fetch_extents
+from airflow_kafka_offsets.client.record_search import RecordSearch
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.extents import LogExtents
-from airflow_kafka_offsets.offsets.listed import ListedOffsets, say_why_unmatched
+from airflow_kafka_offsets.offsets.first_records import Position
+from airflow_kafka_offsets.offsets.listed import (
+    ListedOffsets,
+    contradicted,
+    put_in_records,
+    say_why_unmatched,
+)
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
 
@@ -24,6 +35,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, Spec
 async def look_up(
     transport: Transport,
     leaders: Leaders,
+    search: RecordSearch,
     partitions: Collection[TopicPartition],
     spec: OffsetSpec,
     isolation_level: IsolationLevel,
@@ -43,6 +55,15 @@ async def look_up(
         partial(fetch_list_offsets, transport, leaders, unmatched, OffsetSpec.MAX_TIMESTAMP, level, deadline)
     ]
     if extents is None:
-        works.append(partial(fetch_extents, transport, leaders, unmatched, deadline, [level]))
+        levels = {level, isolation_level}
+        works.append(partial(fetch_extents, transport, leaders, unmatched, deadline, levels))
     newest, *fresh = await transport.gather(works)
-    return say_why_unmatched(listed, extents or fresh[0], newest)
+    known = extents or fresh[0]
+    doubtful = contradicted(listed, known, newest, isolation_level)
+    if doubtful:
+        again = await fetch_list_offsets(transport, leaders, doubtful, spec, isolation_level, deadline)
+        listed = ListedOffsets([*listed, *again])  # mostly a record has just come
+        starts = [known.lookup(*each) for each in again.unmatched()]
+        read = [Position(each.topic, each.partition, each.log_start_offset or 0) for each in starts if each is not None]
+        listed = put_in_records(listed, await search.find(read, isolation_level, spec.timestamp_ms, deadline), known)
+    return say_why_unmatched(listed, known, newest)

@@ -167,7 +167,9 @@ class OffsetsClient:
         if not isinstance(spec, OffsetSpec):
             raise ConfigurationError(f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse.")
         return self._ask(
-            lambda session, deadline: look_up(session.transport, session.leaders, wanted, spec, level, deadline)
+            lambda session, deadline: look_up(
+                session.transport, session.leaders, session.record_search, wanted, spec, level, deadline
+            )
         )
 
     def segment_offsets(
@@ -213,7 +215,9 @@ class OffsetsClient:
         names, level = _several(topics), IsolationLevel.of(isolation_level)
         spec = None if timestamp_ms is None else OffsetSpec.at(timestamp_ms)
         return self._ask(
-            lambda session, deadline: survey(session.transport, session.leaders, names, spec, level, deadline)
+            lambda session, deadline: survey(
+                session.transport, session.leaders, session.record_search, names, spec, level, deadline
+            )
         )
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:

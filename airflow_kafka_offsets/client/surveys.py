@@ -17,6 +17,7 @@ from airflow_kafka_offsets.client.instants import look_up
 from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.metadata import partitions_of
+from airflow_kafka_offsets.client.record_search import RecordSearch
 from airflow_kafka_offsets.client.topic_configs import fetch_topic_configs, topic_facts
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.errors import ClusterError
@@ -55,6 +56,7 @@ def cluster_id_of(cluster_id: str | None) -> str:
 async def survey(
     transport: Transport,
     leaders: Leaders,
+    search: RecordSearch,
     topics: Iterable[str],
     spec: OffsetSpec | None,
     isolation_level: IsolationLevel,
@@ -77,5 +79,5 @@ async def survey(
     found = Survey(cluster_id_of(metadata.cluster_id), facts, extents)
     if spec is None:
         return found
-    listed = await look_up(transport, leaders, partitions, spec, isolation_level, deadline, extents)
+    listed = await look_up(transport, leaders, search, partitions, spec, isolation_level, deadline, extents)
     return Survey(found.cluster_id, facts, extents, listed)

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.conditions.questions import (
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.completeness import CLOCK_MARGIN_MS, Completeness, IdlePolicy, sort_by_evidence
 from airflow_kafka_offsets.offsets.extents import LogExtents
-from airflow_kafka_offsets.offsets.first_records import Position
+from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -101,14 +101,22 @@ class WindowComplete(Condition):
         return listed.raise_for_errors().refuse_older_answers()
 
     def _with_record(self, listed: ListedOffsets) -> Generator[Question[Any], Any, set[TopicPartition]]:
-        """The partitions where a record was found indeed: it may be a transaction marker, with old records behind."""
+        """The partitions where a visible record was found, and no marker or aborted one with old records behind it."""
         found = [Position(each.topic, each.partition, each.offset) for each in listed if each.offset is not None]
-        if not found:
-            return set()
-        after = self._looked_up_ms
-        records = yield from ask(Records.about(found, isolation_level=self.isolation_level, at_or_after_ms=after))
-        records.raise_for_errors()
-        return {TopicPartition(each.topic, each.partition) for each in records if each.offset is not None}
+        records = yield from self._read(found)
+        others = [Position(*each[:3]) for each in records if each.offset != each.position]
+        late = yield from self._read(others, at_or_after_ms=self._looked_up_ms)
+        passed = [each for each in records if each.offset == each.position]
+        passed += [each for each in late if each.offset is not None]
+        return {TopicPartition(each.topic, each.partition) for each in passed}
+
+    def _read(
+        self, positions: list[Position], at_or_after_ms: int | None = None
+    ) -> Generator[Question[Any], Any, FirstRecords]:
+        if not positions:
+            return FirstRecords()
+        question = Records.about(positions, isolation_level=self.isolation_level, at_or_after_ms=at_or_after_ms)
+        return (yield from ask(question)).raise_for_errors()
 
     def _sort(
         self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int

@@ -7,8 +7,9 @@ from typing import NamedTuple, Self
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.first_records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
-from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 
 class ListOutcome(StrEnum):
@@ -91,6 +92,43 @@ def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: Listed
         each._replace(outcome=_why(each, extents, newest)) if each.outcome is ListOutcome.NO_RECORD else each
         for each in listed
     )
+
+
+def contradicted(
+    listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets, isolation_level: IsolationLevel
+) -> list[TopicPartition]:
+    """Where "no record at or after the instant" can't be true: the newest timestamp is that late, and stands below the
+    end of the visible log. The other parameters are those of :func:`say_why_unmatched`.
+    """
+    found = []
+    for key in listed.unmatched():
+        extent, top, asked = extents.lookup(*key), newest.lookup(*key), listed.lookup(*key)
+        if extent is None or top is None or asked is None or extent.is_empty:
+            continue
+        end, instant_ms = extent.end_offset(isolation_level), asked.spec.timestamp_ms
+        if end and top.offset is not None and top.offset < end and (top.timestamp_ms or 0) >= (instant_ms or 0):
+            found.append(key)
+    return found
+
+
+def put_in_records(listed: ListedOffsets, records: FirstRecords, extents: LogExtents) -> ListedOffsets:
+    """What reading a log from its start has found, in place of what its leader said.
+
+    :param records: the first visible record at or after the instant, for some partitions.
+    :param extents: where their logs end, high watermark included.
+    """
+    return ListedOffsets([*listed, *(_listed(each, listed, extents) for each in records)])
+
+
+def _listed(record: FirstRecord, listed: ListedOffsets, extents: LogExtents) -> ListedOffset:
+    said, extent = listed.lookup(record.topic, record.partition), extents.lookup(record.topic, record.partition)
+    assert said is not None and extent is not None, "only what was listed is read"
+    if record.error is not None:
+        return said._replace(outcome=ListOutcome.ERROR, error=record.error)
+    if record.offset is not None:
+        return said._replace(outcome=ListOutcome.FOUND, offset=record.offset, timestamp_ms=record.timestamp_ms)
+    whole = record.searched_to is not None and record.searched_to >= (extent.high_watermark or 0)
+    return said._replace(outcome=ListOutcome.ALL_OLDER if whole else ListOutcome.NOT_VISIBLE)
 
 
 def _why(listed: ListedOffset, extents: LogExtents, newest: ListedOffsets) -> ListOutcome:

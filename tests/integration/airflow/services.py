@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dev.airflow_services import AirflowServices
+from dev.kafka import Broker
 
 
 @pytest.fixture(scope="session")
-def airflow_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowServices]:
+def airflow_services(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowServices]:
     """The services of this session. Tests write Dag files of their own into ``dags_folder``, each Dag id once.
 
-    Modules below the repository's root, such as a test's own trigger classes, can be imported by all services.
+    Modules below the repository's root, such as a test's own trigger classes, can be imported by all services. Their
+    connection ``kafka_default`` reaches the session's broker.
     """
     home: Path = tmp_path_factory.mktemp("airflow-services")
-    with AirflowServices(home) as running:
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+    environment = {
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
+        "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
+    }
+    with AirflowServices(home, environment) as running:
         yield running

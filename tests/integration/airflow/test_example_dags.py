@@ -7,16 +7,23 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import RECORDS_A_DAY, sasl, use_connection
+from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, sasl, use_connection
+from tests.integration.conftest import Produce
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -148,23 +155,78 @@ class TestCredentials:
         assert [path for path in home.rglob("*.json") if "admin-secret" in path.read_text()] == []
 
 
+GROUP = "flights-reader"
+CAUGHT_UP = {"groups": {GROUP: 0}, "max_lag": 0}
+
+
+def commit(broker: Broker, offset: int | None) -> None:
+    """Commit an offset on each partition of ``flights``; None for the end of each."""
+    with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+        ends = client.list_offsets(client.partitions_of(["flights"]), OffsetSpec.LATEST).raise_for_errors()
+        pieces = [CommittedOffset(*each[:2], each.offset if offset is None else offset) for each in ends]
+        client.commit_offsets(GROUP, CommittedOffsets(pieces)).raise_for_errors()
+
+
+@contextmanager
+def meanwhile(work: Callable[..., object], *arguments: object) -> Iterator[None]:
+    """Have something done six seconds later, while the block waits for it."""
+    timer = threading.Timer(6, work, args=arguments)
+    timer.start()
+    yield
+    timer.join()
+
+
 class TestGroupCaughtUp:
     def test_it_waits_for_the_group_and_keeps_its_commits(self, home: Path, broker: Broker) -> None:
-        from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-        from airflow_kafka_offsets.client.settings import ClientSettings
-        from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+        commit(broker, 5)
+        with meanwhile(commit, broker, None):
+            results = run_dag("group_caught_up", datetime.now(UTC))
+        assert results["caught_up"] == ("success", CAUGHT_UP)
+        assert results["keep"][1]["as_of"] == f"group {GROUP}"
 
-        end = 3 * RECORDS_A_DAY + 1
 
-        def commit(offset: int) -> None:
-            commits = CommittedOffsets([CommittedOffset("flights", partition, offset) for partition in range(2)])
-            with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
-                client.commit_offsets("flights-reader", commits).raise_for_errors()
+class TestDrained:
+    def test_it_waits_until_the_group_has_read_what_was_there(self, home: Path, broker: Broker) -> None:
+        commit(broker, 5)
+        with meanwhile(commit, broker, None):
+            results = run_dag("drained", datetime.now(UTC))
+        state, result = results["drained"]
+        assert (state, result["group"], result["partitions"]) == ("success", GROUP, 2)
+        assert result["ledger"] == results["end"][1]["ledger"]
 
-        commit(5)
-        timer = threading.Timer(6, commit, args=(end,))
-        timer.start()
-        results = run_dag("group_caught_up", datetime.now(UTC))
-        timer.join()
-        assert results["caught_up"] == ("success", {"groups": {"flights-reader": 0}, "max_lag": 0})
-        assert results["keep"][1]["as_of"] == "group flights-reader"
+
+class TestIncremental:
+    def test_it_waits_for_records_after_the_last_window_that_was_published(
+        self, home: Path, resolve: Resolve, publish: Publish, produce: Produce
+    ) -> None:
+        end = datetime.now(UTC).isoformat()
+        publish(resolve("flights", "2013-03-09T00:00:00Z", end, pipeline="flights_daily"))
+        with meanwhile(produce, "flights", 0, [(None, None, b"x")] * 100):
+            results = run_dag("incremental", datetime.now(UTC))
+        state, result = results["enough"]
+        assert (state, result["new"], result["stale"]) == ("success", {"flights": 100}, {})
+        assert results["end"][0] == "success"
+
+
+class TestOwnSensor:
+    def test_it_passes_when_one_of_two_groups_has_caught_up(self, home: Path, broker: Broker) -> None:
+        """The other group doesn't exist."""
+        commit(broker, 5)
+        with meanwhile(commit, broker, None):
+            state, results = run_dag("own_sensor", datetime.now(UTC))["one_of_two_caught_up"]
+        assert (state, results[0]) == ("success", CAUGHT_UP)
+        assert results[1]["groups"] == {"flights-copy": None}
+
+
+class TestLagAlert:
+    def test_a_group_that_goes_back_is_alerted(
+        self, home: Path, broker: Broker, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """The samples of two runs, of which the second has a commit before that of the first."""
+        commit(broker, None)
+        good = run_dag("lag_alert", datetime.now(UTC))["check_group"]
+        assert good == ("success", {"group": GROUP, "lag": 0, "status": "OK"})
+        commit(broker, 5)
+        capfd.readouterr()
+        assert run_dag("lag_alert", datetime.now(UTC))["check_group"][0] == "failed"
+        assert f"Kafka: group {GROUP} is rewound" in "".join(capfd.readouterr())

@@ -1,0 +1,460 @@
+"""Faults while tasks wait on the triggerer: passing ones are survived, others told, and nothing passes wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import structlog
+from kafka.admin import ACL, ACLFilter, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from structlog.testing import capture_logs
+
+from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.conditions.window_complete import WindowComplete
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
+from dev.cluster import KafkaCluster
+from dev.kafka import Broker, BrokerSettings
+from tests.integration.airflow.conftest import FOR_EVER, T0_MS, sasl, use_connection
+from tests.integration.airflow.waits.runner import Runner, running
+from tests.integration.client.cases.workload import (
+    Kafka,
+    admin_of,
+    commit,
+    connected_client,
+    coordinator_id,
+    new_name,
+    new_topic,
+    produce,
+    wait_until,
+)
+from tests.integration.conftest import USERS
+
+INTERVAL_S = 0.5
+UNHURRIED_S = 2.0
+"""Between polls of waits that bear five bad ones: so long a busy machine may take to mend what a test has broken."""
+OUTAGE_S = 20.0
+PATIENCE_S = 90.0
+KINDS = ["caught up", "reached", "complete", "new data"]
+
+
+class Triggerer:
+    """Airflow's trigger runner, in a thread of its own: tests do one thing after the other."""
+
+    def __init__(self, runner: Runner, call: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._runner = runner
+        self._call = call
+
+    def start(self, trigger: KafkaWaitTrigger) -> int:
+        """Start a trigger; its id."""
+
+        async def start() -> int:
+            return self._runner.start(trigger)
+
+        return int(self._call(start()))
+
+    def events(self, number: int) -> list[Any]:
+        """What a trigger has fired so far."""
+        return self._runner.events(number)
+
+    def event(self, number: int) -> Any:
+        """What it fires, or has fired."""
+        return self._call(self._runner.event(number, PATIENCE_S))
+
+
+@contextmanager
+def triggering() -> Iterator[Triggerer]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="triggerer")
+    thread.start()
+
+    def call(work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_S + 10)
+
+    running_one = running()
+    try:
+        yield Triggerer(call(running_one.__aenter__()), call)
+    finally:
+        call(running_one.__aexit__(None, None, None))
+        call(loop.shutdown_default_executor())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def triggerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Triggerer]:
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "5")
+    with triggering() as one:
+        yield one
+
+
+@pytest.fixture
+def said() -> Iterator[list[MutableMapping[str, Any]]]:
+    """What is logged, by the level that users have and not by that of tests."""
+    before = structlog.get_config()["wrapper_class"]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    try:
+        with capture_logs() as lines:
+            yield lines
+    finally:
+        structlog.configure(wrapper_class=before)
+
+
+@pytest.fixture(scope="module")
+def other_broker() -> Iterator[Broker]:
+    """A broker that may be restarted."""
+    with Broker(BrokerSettings(name="waits-faults")) as running_one:
+        yield running_one
+
+
+@pytest.fixture(scope="module")
+def running_cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(name="waits") as running_one:
+        wait_until(lambda: coordinator_id(running_one, "any"), "groups have coordinators")
+        yield running_one
+
+
+@pytest.fixture
+def cluster(running_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    """The cluster, whole again after the test."""
+    yield running_cluster
+    running_cluster.heal()
+
+
+@dataclass
+class Log:
+    """A topic of ten records, a second apart from T0 on, and a group that has read four of them."""
+
+    kafka: Kafka
+    topic: str
+    group: str = field(default_factory=lambda: new_name("group"))
+
+    @classmethod
+    def on(cls, kafka: Kafka, **options: Any) -> Log:
+        log = cls(kafka, new_topic(kafka, config=FOR_EVER, **options))
+        produce(kafka, log.topic, timestamps=[T0_MS + number * 1000 for number in range(10)])
+        log.commit(4)
+        return log
+
+    def commit(self, offset: int, partition: int = 0) -> None:
+        with connected_client(self.kafka.bootstrap_servers, timeout_s=40) as client:
+            commit(client, self.group, {TopicPartition(self.topic, partition): offset})
+
+    def conditions(self, topic_id: str | None = None) -> dict[str, Condition]:
+        """One of each kind; none of them true yet."""
+        ends = Positions.of("end of ten", {TopicPartition(self.topic, 0): 10}, {self.topic: topic_id})
+        return {
+            "caught up": GroupsCaughtUp((self.group,), (self.topic,)),
+            "reached": OffsetsReached(self.group, ends),
+            "complete": WindowComplete((self.topic,), T0_MS + 10_000),
+            "new data": NewData((self.topic,), ends),
+        }
+
+    def come_true(self) -> None:
+        """Make all of them true."""
+        produce(self.kafka, self.topic, timestamps=[T0_MS + 10_000])
+        self.commit(11)
+
+
+class Waits:
+    """Waits on one connection."""
+
+    def __init__(self, triggerer: Triggerer, conn_id: str, log: Log, interval_s: float = INTERVAL_S) -> None:
+        self._triggerer = triggerer
+        self._conn_id = conn_id
+        self._log = log
+        self._interval_s = interval_s
+        self.numbers: dict[str, int] = {}
+
+    def start(self, **conditions: Condition) -> None:
+        """Start waits; one of each kind unless others are named."""
+        for name, condition in (conditions or self._log.conditions()).items():
+            self.numbers[name] = self._start(condition)
+
+    def _start(self, condition: Condition) -> int:
+        return self._triggerer.start(
+            KafkaWaitTrigger(
+                kafka_conn_id=self._conn_id, condition=condition.to_json(), poll_interval_s=self._interval_s
+            )
+        )
+
+    def are_polled(self, times: int = 2) -> None:
+        """Return after so many more good polls, in which each of them was checked: another wait shares them."""
+        for _ in range(times):
+            is_there = NewData((self._log.topic,), Positions("the beginning"))
+            assert self._triggerer.event(self._start(is_there))["status"] == "done"
+        time.sleep(self._interval_s / 4)  # within which all of them have taken in what the poll found out
+
+    def have_ended(self) -> dict[str, Any]:
+        """The events that there are."""
+        return {name: found for name, each in self.numbers.items() if (found := self._triggerer.events(each))}
+
+    def end(self) -> dict[str, str]:
+        """How each ends; the message where it fails."""
+        events = {name: self._triggerer.event(each) for name, each in self.numbers.items()}
+        return {name: each.get("message", each["status"]) for name, each in events.items()}
+
+    def all_pass(self) -> bool:
+        return set(self.end().values()) == {"done"}
+
+
+MakeWaits = Callable[..., Waits]
+
+
+@pytest.fixture
+def waits(triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch) -> MakeWaits:
+    """Makes waits on a log, by a connection to its cluster."""
+
+    def make(log: Log, conn_id: str = "waits", **options: Any) -> Waits:
+        use_connection(monkeypatch, conn_id, {"bootstrap.servers": log.kafka.bootstrap_servers})
+        return Waits(triggerer, conn_id, log, **options)
+
+    return make
+
+
+def wait_for_lines(said: list[MutableMapping[str, Any]], *words: str, count: int = 1) -> None:
+    """Wait until so many log lines have all of some words."""
+
+    def are_there() -> bool:
+        lines = [str(each["event"]) for each in list(said)]
+        return sum(all(word in line for word in words) for line in lines) >= count
+
+    wait_until(are_there, f"{count} lines with {words}")
+
+
+class TestPermission:
+    """E32: on the topic, for all four kinds of wait at once."""
+
+    @pytest.fixture
+    def log(self, broker: Broker) -> Log:
+        return Log.on(broker)
+
+    @pytest.fixture
+    def as_alice(
+        self, triggerer: Triggerer, broker: Broker, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[[float], Waits]:
+        use_connection(monkeypatch, "alice", sasl(broker, "alice", USERS["alice"]))
+
+        def start(interval_s: float) -> Waits:
+            waiting = Waits(triggerer, "alice", log, interval_s)
+            waiting.start()
+            waiting.are_polled()
+            return waiting
+
+        return start
+
+    def take_away(self, log: Log) -> None:
+        pattern = ResourcePattern(ResourceType.TOPIC, log.topic)
+        with admin_of(log.kafka) as admin:
+            admin.create_acls([ACL("User:alice", "*", ACLOperation.ALL, ACLPermissionType.DENY, pattern)])
+
+    def give_back(self, log: Log) -> None:
+        pattern = ResourcePattern(ResourceType.TOPIC, log.topic)
+        with admin_of(log.kafka) as admin:
+            admin.delete_acls([ACLFilter("User:alice", "*", ACLOperation.ALL, ACLPermissionType.DENY, pattern)])
+
+    def test_that_is_taken_away_and_given_back_is_survived(
+        self, log: Log, as_alice: Callable[[float], Waits], said: list[MutableMapping[str, Any]]
+    ) -> None:
+        waiting = as_alice(UNHURRIED_S)
+        self.take_away(log)
+        wait_for_lines(said, "Asking again", log.topic, "TOPIC_AUTHORIZATION_FAILED", count=len(KINDS))
+        self.give_back(log)
+        waiting.are_polled(1)
+        assert waiting.have_ended() == {}
+        log.come_true()
+        assert waiting.all_pass()
+
+    def test_that_is_taken_away_for_good_fails_the_task_after_five_polls(
+        self, log: Log, as_alice: Callable[[float], Waits]
+    ) -> None:
+        waiting = as_alice(INTERVAL_S)
+        self.take_away(log)
+        taken_at = time.monotonic()
+        ended = waiting.end()
+        assert time.monotonic() - taken_at > 4 * INTERVAL_S
+        for message in ended.values():
+            assert f"{log.topic}: TOPIC_AUTHORIZATION_FAILED" in message
+
+
+class TestTopic:
+    def test_that_is_deleted_and_made_again_is_waited_for_unless_the_target_belongs_to_the_old_one(
+        self, broker: Broker, waits: MakeWaits, said: list[MutableMapping[str, Any]]
+    ) -> None:
+        """E24, E25: what is true of the new topic passes, and nothing in between."""
+        log, kept = Log.on(broker), new_topic(broker)
+        with connected_client(broker.bootstrap_servers) as client:
+            commit(client, log.group, {TopicPartition(kept, 0): 0})  # by which the group outlives the topic
+            (topic,) = client.topics([log.topic])
+        wanted = log.conditions(topic.topic_id)
+        waiting = waits(log, interval_s=UNHURRIED_S)
+        waiting.start(**wanted | {"caught up": replace(wanted["caught up"], no_commit="wait")})  # type: ignore[type-var]
+        waiting.are_polled()
+        with admin_of(broker) as admin:
+            admin.delete_topics([log.topic])
+            wait_for_lines(said, "Asking again", log.topic, "UNKNOWN_TOPIC_OR_PARTITION", count=len(KINDS))
+        assert waiting.have_ended() == {}
+        new_topic(broker, name=log.topic, config=FOR_EVER)
+        produce(broker, log.topic, timestamps=[T0_MS])
+        waiting.are_polled(1)
+        assert waiting.have_ended().keys() == {"reached", "new data"}
+        log.commit(1)
+        produce(broker, log.topic, timestamps=[T0_MS + 10_000])
+        log.commit(2)
+        ended = waiting.end()
+        assert (ended.pop("caught up"), ended.pop("complete")) == ("done", "done")
+        for message in ended.values():
+            assert f"Topic {log.topic} was re-created" in message
+
+    def test_that_gets_another_partition_has_not_been_read_before_that_is(
+        self, broker: Broker, waits: MakeWaits
+    ) -> None:
+        """E23: for a group whose topics were not named, too."""
+        log = Log.on(broker)
+        waiting = waits(log)
+        waiting.start(all_topics=GroupsCaughtUp((log.group,)), named=GroupsCaughtUp((log.group,), (log.topic,)))
+        waiting.are_polled()
+        with admin_of(broker) as admin:
+            admin.create_partitions({log.topic: 2})
+        wait_until(lambda: produce(broker, log.topic, 1), "the partition has a leader")
+        log.commit(10)
+        waiting.are_polled()
+        assert waiting.have_ended() == {}
+        log.commit(1, partition=1)
+        assert waiting.all_pass()
+
+
+class TestGroup:
+    def test_that_is_reset_backwards_has_to_catch_up_again(self, broker: Broker, waits: MakeWaits) -> None:
+        """One that waits for a row of polls at zero lag: a few of them are not enough."""
+        log = Log.on(broker)
+        waiting = waits(log)
+        waiting.start(stable=GroupsCaughtUp((log.group,), stable_polls=8), at_once=GroupsCaughtUp((log.group,)))
+        waiting.are_polled(1)
+        log.commit(2)
+        waiting.are_polled()
+        assert waiting.have_ended() == {}
+        log.commit(10)
+        waiting.are_polled(1)
+        log.commit(0)
+        waiting.are_polled(3)
+        assert waiting.have_ended().keys() == {"at_once"}
+        log.commit(10)
+        assert waiting.all_pass()
+
+
+class TestConnection:
+    def test_that_is_edited_takes_effect_while_a_task_waits(
+        self,
+        broker: Broker,
+        waits: MakeWaits,
+        monkeypatch: pytest.MonkeyPatch,
+        said: list[MutableMapping[str, Any]],
+    ) -> None:
+        """It led nowhere at first, and is gone for a poll later on."""
+        log = Log.on(broker)
+        waiting = waits(log, conn_id="edited", interval_s=UNHURRIED_S)
+        use_connection(monkeypatch, "edited", {"bootstrap.servers": "127.0.0.1:1"})
+        waiting.start()
+        wait_for_lines(said, "Asking again", "127.0.0.1:1", count=len(KINDS))
+        use_connection(monkeypatch, "edited", {"bootstrap.servers": broker.bootstrap_servers})
+        waiting.are_polled(1)
+        monkeypatch.delenv("AIRFLOW_CONN_EDITED")
+        wait_for_lines(said, "Asking again", "There is no connection edited", count=len(KINDS))
+        use_connection(monkeypatch, "edited", {"bootstrap.servers": broker.bootstrap_servers})
+        waiting.are_polled(1)
+        assert waiting.have_ended() == {}
+        log.come_true()
+        assert waiting.all_pass()
+
+    def test_that_is_pointed_at_another_cluster_asks_there(
+        self, broker: Broker, other_broker: Broker, waits: MakeWaits, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where topic and group have the same names, and all is true."""
+        log = Log.on(broker)
+        there = Log(other_broker, new_topic(other_broker, name=log.topic, config=FOR_EVER), log.group)
+        produce(other_broker, log.topic, timestamps=[T0_MS] * 10)
+        there.come_true()
+        waiting = waits(log, conn_id="moved")
+        waiting.start()
+        waiting.are_polled()
+        assert waiting.have_ended() == {}
+        use_connection(monkeypatch, "moved", {"bootstrap.servers": other_broker.bootstrap_servers})
+        assert waiting.all_pass()
+
+
+class TestBroker:
+    def test_that_is_restarted_is_waited_for(
+        self, other_broker: Broker, waits: MakeWaits, said: list[MutableMapping[str, Any]]
+    ) -> None:
+        log = Log.on(other_broker)
+        waiting = waits(log)
+        waiting.start()
+        waiting.are_polled()
+        other_broker.stop()
+        wait_for_lines(said, "Asking again", count=len(KINDS))
+        other_broker.start()
+        waiting.are_polled()
+        assert waiting.have_ended() == {}
+        log.come_true()
+        assert waiting.all_pass()
+
+
+class TestCluster:
+    """E26, E27, E30: three replicas each."""
+
+    @pytest.fixture
+    def log(self, cluster: KafkaCluster) -> Log:
+        return Log.on(cluster, replicas=[[1, 2, 3]])
+
+    @pytest.fixture
+    def waiting(self, log: Log, waits: MakeWaits) -> Waits:
+        """Waits of all kinds that have been polled."""
+        waiting = waits(log)
+        waiting.start()
+        waiting.are_polled()
+        return waiting
+
+    def test_whose_leader_is_killed_has_another_one(self, cluster: KafkaCluster, log: Log, waiting: Waits) -> None:
+        victim = cluster.leader(log.topic, 0)
+        victim.kill()
+        wait_until(lambda: cluster.leader(log.topic, 0) is not victim, "another replica leads")
+        waiting.are_polled()
+        assert waiting.have_ended() == {}
+        log.come_true()
+        assert waiting.all_pass()
+
+    def test_whose_coordinator_is_killed_has_another_one(self, cluster: KafkaCluster, log: Log, waiting: Waits) -> None:
+        victim = cluster.brokers[coordinator_id(cluster, log.group) - 1]
+        victim.kill()
+        wait_until(lambda: coordinator_id(cluster, log.group) != victim.node_id, "another broker coordinates")
+        waiting.are_polled()
+        assert waiting.have_ended() == {}
+        log.come_true()
+        assert waiting.all_pass()
+
+    def test_that_is_down_altogether_is_waited_for(
+        self, cluster: KafkaCluster, log: Log, waiting: Waits, said: list[MutableMapping[str, Any]]
+    ) -> None:
+        for each in cluster.brokers:
+            each.kill()
+        wait_for_lines(said, "Asking again", count=len(KINDS))
+        time.sleep(OUTAGE_S)
+        assert waiting.have_ended() == {}
+        cluster.heal()
+        waiting.are_polled()
+        assert waiting.have_ended() == {}
+        log.come_true()
+        assert waiting.all_pass()

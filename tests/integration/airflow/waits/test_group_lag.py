@@ -1,0 +1,396 @@
+"""Group lag on a real broker: what each option counts, what transactions and deletions leave, and who may not look."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from datetime import timedelta
+
+import pytest
+import structlog
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaPartition
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from structlog.testing import capture_logs
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Commit, Context, sasl, use_connection
+from tests.integration.client.cases import workload
+from tests.integration.client.cases.workload import (
+    admin_of,
+    connected_client,
+    group_member,
+    new_name,
+    send,
+    transactional_producer,
+    wait_until,
+)
+from tests.integration.conftest import USERS, MakeTopic, Produce
+
+MakeGroup = Callable[[str, Mapping[int, int]], str]
+Look = Callable[..., Progress]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[OffsetsClient]:
+    with connected_client(broker.bootstrap_servers) as connected:
+        yield connected
+
+
+@pytest.fixture
+def group(client: OffsetsClient) -> MakeGroup:
+    """Makes a group with commits on some partitions of a topic."""
+
+    def make(topic: str, offsets: Mapping[int, int]) -> str:
+        name = new_name("group")
+        workload.commit(client, name, {TopicPartition(topic, number): offset for number, offset in offsets.items()})
+        return name
+
+    return make
+
+
+@pytest.fixture
+def look(client: OffsetsClient, context: Context) -> Look:
+    """Check once what a sensor with these arguments waits for."""
+
+    def check(groups: str | list[str], **arguments: object) -> Progress:
+        return KafkaGroupLagSensor(task_id="s", groups=groups, **arguments).condition(context, client).check(client)
+
+    return check
+
+
+@pytest.fixture
+def spread(topic: MakeTopic, produce: Produce) -> str:
+    """Four partitions of five records."""
+    name = topic(partitions=4)
+    for partition in range(4):
+        produce(name, partition, [(None, None, b"x")] * 5)
+    return name
+
+
+@pytest.fixture
+def said() -> Iterator[list[MutableMapping[str, object]]]:
+    """What is logged, by the level that users have and not by that of tests."""
+    before = structlog.get_config()["wrapper_class"]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    try:
+        with capture_logs() as lines:
+            yield lines
+    finally:
+        structlog.configure(wrapper_class=before)
+
+
+class TestLimits:
+    @pytest.fixture
+    def behind(self, spread: str, group: MakeGroup) -> str:
+        """A group that is 4, 2, 1 and 3 behind."""
+        return group(spread, {0: 1, 1: 3, 2: 4, 3: 2})
+
+    def test_all_that_are_given_have_to_hold_and_without_any_the_total_is_zero(self, behind: str, look: Look) -> None:
+        for limits, passes in (
+            ({}, False),
+            ({"max_lag": 9}, False),
+            ({"max_lag": 10}, True),
+            ({"max_partition_lag": 3}, False),
+            ({"max_partition_lag": 4}, True),
+            ({"max_lag": 10, "max_partition_lag": 3}, False),
+            ({"max_lag": 9, "max_partition_lag": 4}, False),
+            ({"max_lag": 10, "max_partition_lag": 4}, True),
+        ):
+            found = look(behind, **limits)
+            assert (limits, found.done) == (limits, passes)
+            assert found.result == {"groups": {behind: 10}} | (limits or {"max_lag": 0})
+            assert found.remaining == 10
+
+    def test_the_summary_names_the_total_and_the_worst_three_partitions(
+        self, spread: str, behind: str, look: Look
+    ) -> None:
+        assert look(behind).summary == f"{behind} is 10 behind ({spread}-0 4, {spread}-3 3, {spread}-1 2)"
+
+    def test_each_group_is_held_against_them_by_itself(self, spread: str, behind: str, look: Look) -> None:
+        other = new_name("other")
+        assert not look([behind, other], max_lag=10, unknown_group="wait").done
+        assert look([behind, behind], max_lag=10).done
+
+
+class TestPace:
+    def test_a_second_look_says_how_fast_it_goes_and_how_long_that_will_take(
+        self, ten: str, commit: Commit, context: Context, said: list[MutableMapping[str, object]]
+    ) -> None:
+        name = new_name("group")
+        sensor = KafkaGroupLagSensor(task_id="s", groups=name)
+        for offset in (2, 6):
+            commit(name, ten, offset)
+            assert not sensor.poke(context)
+        first, second = (str(each["event"]) for each in said)
+        assert first == f"{name} is 8 behind ({ten}-0 8)"
+        assert re.fullmatch(rf"{name} is 4 behind \({ten}-0 4\); falling by \S+/s, done in about .+", second)
+
+
+class TestMaxAge:
+    @pytest.fixture
+    def aged(self, topic: MakeTopic, produce: Produce, group: MakeGroup) -> str:
+        """A group whose oldest unread records are ten and fifty minutes old; read ones are two hours old."""
+        name, now = topic(partitions=2), int(time.time())
+        for partition, minutes in enumerate((10, 50)):
+            stamps = [now - 7200, now - minutes * 60, now]
+            produce(name, partition, [(stamp * 1000, None, b"x") for stamp in stamps])
+        return group(name, {0: 1, 1: 1})
+
+    def test_the_oldest_unread_record_of_any_partition_counts(self, aged: str, look: Look) -> None:
+        assert look(aged, max_age=timedelta(hours=1)).done
+        found = look(aged, max_age=45 * 60)
+        assert not found.done
+        assert found.result["age_s"][aged] >= 3000
+        assert f"its oldest unread record is {found.result['age_s'][aged]:.0f} s old" in found.summary
+
+    def test_a_limit_on_lag_has_to_hold_beside_it(self, aged: str, look: Look) -> None:
+        assert not look(aged, max_age=timedelta(hours=1), max_lag=3).done
+        assert look(aged, max_age=timedelta(hours=1), max_lag=4).done
+
+    def test_who_has_read_everything_has_no_unread_record_however_strict_the_limit(
+        self, ten: str, group: MakeGroup, look: Look
+    ) -> None:
+        found = look(group(ten, {0: 10}), max_age=0)
+        assert found.done
+        assert list(found.result["age_s"].values()) == [0]
+
+    def test_a_marker_has_no_age(self, broker: Broker, ten: str, group: MakeGroup, look: Look) -> None:
+        """E12"""
+        with transactional_producer(broker) as producer:
+            last = send(producer, ten)[-1]
+            producer.commit_transaction()
+        assert look(group(ten, {0: last + 1}), max_age=0).done
+
+
+class TestStablePolls:
+    def test_it_has_to_hold_so_many_polls_in_a_row(
+        self, ten: str, commit: Commit, context: Context, said: list[MutableMapping[str, object]]
+    ) -> None:
+        name = new_name("group")
+        sensor = KafkaGroupLagSensor(task_id="s", groups=name, stable_polls=3)
+        passed = []
+        for offset in (10, 10, 9, 10, 10, 10):
+            commit(name, ten, offset)
+            passed.append(bool(sensor.poke(context)))
+        assert passed == [False, False, False, False, False, True]
+        assert said[1]["event"] == f"{name} is 0 behind; held 2 of 3 polls"
+
+
+class TestNoCommit:
+    """E18"""
+
+    @pytest.fixture
+    def half(self, spread: str, group: MakeGroup) -> str:
+        """A group that has read three of four partitions and has no commit on the last."""
+        return group(spread, {0: 5, 1: 5, 2: 5})
+
+    def test_counts_everything_from_the_log_start(
+        self, admin: KafkaAdminClient, spread: str, half: str, look: Look
+    ) -> None:
+        admin.delete_records({KafkaPartition(spread, 3): 2})
+        assert look(half).result["groups"] == {half: 3}
+        assert not look(half, max_lag=2).done
+
+    def test_counts_nothing_where_it_is_ignored(self, half: str, look: Look) -> None:
+        assert look(half, no_commit="ignore").done
+
+    def test_is_not_ignored_where_there_is_no_commit_at_all(self, spread: str, ten: str, half: str, look: Look) -> None:
+        found = look(half, topics=ten, no_commit="ignore")
+        assert (found.done, found.remaining) == (False, None)
+        assert found.summary == f"{half} has committed nothing yet"
+
+    def test_is_waited_for_even_where_the_partition_is_empty(
+        self, topic: MakeTopic, group: MakeGroup, commit: Commit, look: Look
+    ) -> None:
+        name = topic(partitions=2)
+        half = group(name, {1: 0})
+        assert look(half).done, "from the log start there is nothing to read"
+        found = look(half, no_commit="wait")
+        assert not found.done
+        assert found.summary == f"{half} has no commit on 1 partitions, {name}-0 for one"
+        commit(half, name, 0)
+        assert look(half, no_commit="wait").done
+
+
+class TestUnknownGroup:
+    """E19"""
+
+    @pytest.mark.parametrize("named", [False, True], ids=["all topics", "named topics"])
+    def test_fails_or_is_waited_for_and_never_passes_even_on_an_empty_topic(
+        self, topic: MakeTopic, look: Look, named: bool
+    ) -> None:
+        options = {"topics": topic()} if named else {}
+        with pytest.raises(ConditionFailedError, match="Group mispselt doesn't exist"):
+            look("mispselt", **options)
+        found = look("mispselt", unknown_group="wait", max_lag=10**9, **options)
+        assert (found.done, found.summary) == (False, "mispselt doesn't exist yet")
+
+    def test_a_member_that_has_committed_nothing_makes_it_known_and_counts_from_the_log_start(
+        self, broker: Broker, ten: str, look: Look
+    ) -> None:
+        name = new_name("group")
+        with group_member(broker, name, [ten]):
+            assert look(name).result["groups"] == {name: 10}
+
+
+class TestAheadOfLog:
+    def test_fails_or_is_waited_for_and_passes_only_when_it_is_no_longer(
+        self, ten: str, spread: str, group: MakeGroup, commit: Commit, look: Look
+    ) -> None:
+        """E17: whatever limits there are, the total isn't known."""
+        name = group(ten, {0: 11})
+        with pytest.raises(ConditionFailedError, match=rf"on {ten}-0 is past the log's end"):
+            look(name)
+        found = look(name, ahead_of_log="wait", max_lag=10**9)
+        assert (found.done, found.remaining) == (False, None)
+        assert found.summary == f"{name} has committed past the log's end on {ten}-0"
+        commit(name, ten, 10)
+        assert look(name, ahead_of_log="wait").done
+
+
+class TestAbandonedTopics:
+    def test_count_unless_they_are_ignored_while_the_group_has_members(
+        self, broker: Broker, ten: str, spread: str, group: MakeGroup, commit: Commit, look: Look
+    ) -> None:
+        """E22: commits on a topic that nobody reads any more, and a live member on another."""
+        name = group(spread, dict.fromkeys(range(4), 5))
+        commit(name, ten, 2)
+        assert not look(name, abandoned_topics="ignore").done, "without members nobody knows which are abandoned"
+        with group_member(broker, name, [spread]):
+            assert look(name).result["groups"] == {name: 8}
+            found = look(name, abandoned_topics="ignore")
+            assert (found.done, found.result["groups"]) == (True, {name: 0})
+
+
+class TestTransactions:
+    """What stands in the log and no reader gets."""
+
+    def test_a_commit_before_a_tail_of_markers_has_caught_up(
+        self, broker: Broker, ten: str, group: MakeGroup, produce: Produce, look: Look
+    ) -> None:
+        """E12: at either isolation level."""
+        with transactional_producer(broker) as producer:
+            last = send(producer, ten)[-1]
+            producer.commit_transaction()
+        name = group(ten, {0: last + 1})
+        for level in ("read_committed", "read_uncommitted"):
+            found = look(name, isolation_level=level)
+            assert (found.done, found.result["groups"]) == (True, {name: 0}), level
+        assert not look(group(ten, {0: last})).done, "the record before the marker is unread"
+        produce(ten, 0, [(None, None, b"x")])
+        assert not look(name).done, "there is a record behind the marker now"
+
+    def test_aborted_records_are_nothing_to_one_level_and_unread_to_the_other(
+        self, broker: Broker, ten: str, group: MakeGroup, look: Look
+    ) -> None:
+        """E12, E13"""
+        with transactional_producer(broker) as producer:
+            send(producer, ten, timestamps=(None, None))
+            producer.abort_transaction()
+        name = group(ten, {0: 10})
+        assert look(name).done
+        assert look(name, isolation_level="read_uncommitted").result["groups"] == {name: 3}
+
+    def test_only_the_partitions_without_records_count_as_nothing(
+        self, broker: Broker, spread: str, group: MakeGroup, look: Look
+    ) -> None:
+        """E12: the largest lag is all aborted, the smaller one is real."""
+        with transactional_producer(broker) as producer:
+            send(producer, spread, timestamps=(None,) * 4)
+            producer.abort_transaction()
+        name = group(spread, {0: 5, 1: 3, 2: 5, 3: 5})
+        found = look(name)
+        assert (found.done, found.result["groups"]) == (False, {name: 2})
+        assert found.summary == f"{name} is 2 behind ({spread}-1 2)"
+        assert look(name, max_lag=2).done
+
+    def test_an_open_transaction_counts_for_those_who_read_everything(
+        self, broker: Broker, ten: str, group: MakeGroup, look: Look
+    ) -> None:
+        """E13: and for all once it is committed."""
+        name = group(ten, {0: 10})
+        with transactional_producer(broker) as producer:
+            send(producer, ten, timestamps=(None, None))
+            assert look(name).done
+            assert look(name, isolation_level="read_uncommitted").result["groups"] == {name: 2}
+            producer.commit_transaction()
+            wait_until(lambda: not look(name).done, "the records are visible")
+        wait_until(lambda: look(name).result["groups"] == {name: 3}, "two records and a marker are unread")
+
+
+class TestDeletedRecords:
+    """E9"""
+
+    def test_that_were_never_read_are_no_reason_to_pass_even_if_nothing_is_left_to_read(
+        self, admin: KafkaAdminClient, ten: str, group: MakeGroup, look: Look
+    ) -> None:
+        name = group(ten, {0: 3})
+        admin.delete_records({KafkaPartition(ten, 0): 5})
+        assert look(name).summary == f"{name} is 7 behind ({ten}-0 7); 2 offsets were deleted before it read them"
+        admin.delete_records({KafkaPartition(ten, 0): 10})
+        found = look(name)
+        assert (found.done, found.result["groups"]) == (False, {name: 7})
+        assert found.summary == f"{name} is 7 behind ({ten}-0 7); 7 offsets were deleted before it read them"
+
+    def test_have_no_age_that_could_be_told(
+        self, admin: KafkaAdminClient, ten: str, group: MakeGroup, look: Look
+    ) -> None:
+        name = group(ten, {0: 3})
+        admin.delete_records({KafkaPartition(ten, 0): 10})
+        found = look(name, max_age=timedelta(hours=1))
+        assert not found.done
+        assert "7 offsets were deleted before it read them" in found.summary
+
+
+class TestWithoutReadPermission:
+    """E32: Describe is enough for arithmetic. What takes a look into the log never passes without Read."""
+
+    @pytest.fixture
+    def alice(self, broker: Broker, ten: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[OffsetsClient]:
+        """A client who may describe the topic."""
+        use_connection(monkeypatch, "alice", sasl(broker, "alice", USERS["alice"]))
+        self.allow(broker, ten, ACLOperation.DESCRIBE)
+        keys = {key: value for key, value in sasl(broker, "alice", USERS["alice"]).items() if "servers" not in key}
+        keys = {key.replace(".", "_"): value for key, value in keys.items()}
+        with connected_client(broker.sasl_bootstrap_servers, **keys) as connected:
+            yield connected
+
+    def allow(self, broker: Broker, topic: str, may: ACLOperation) -> None:
+        with admin_of(broker) as admin:
+            pattern = ResourcePattern(ResourceType.TOPIC, topic)
+            admin.create_acls([ACL("User:alice", "*", may, ACLPermissionType.ALLOW, pattern)])
+
+    def sensor(self, group: str, **arguments: object) -> KafkaGroupLagSensor:
+        return KafkaGroupLagSensor(task_id="s", groups=group, kafka_conn_id="alice", **arguments)
+
+    def test_a_tail_of_markers_is_waited_for_until_it_may_be_read(
+        self, broker: Broker, ten: str, group: MakeGroup, alice: OffsetsClient, context: Context
+    ) -> None:
+        """E12"""
+        with transactional_producer(broker) as producer:
+            last = send(producer, ten)[-1]
+            producer.commit_transaction()
+        sensor = self.sensor(group(ten, {0: last + 1}))
+        assert not sensor.poke(context)
+        self.allow(broker, ten, ACLOperation.READ)
+        wait_until(lambda: sensor.poke(context), "alice may read")
+
+    def test_an_age_that_cannot_be_told_is_an_error(
+        self, ten: str, group: MakeGroup, alice: OffsetsClient, context: Context
+    ) -> None:
+        condition = self.sensor(group(ten, {0: 9}), max_age=timedelta(days=999)).condition(context, alice)
+        with pytest.raises(OffsetsError, match=f"on {ten}-0: TOPIC_AUTHORIZATION_FAILED"):
+            condition.check(alice)
+
+    def test_who_has_caught_up_by_arithmetic_passes(
+        self, ten: str, group: MakeGroup, alice: OffsetsClient, context: Context
+    ) -> None:
+        assert self.sensor(group(ten, {0: 10}), max_age=0).poke(context)

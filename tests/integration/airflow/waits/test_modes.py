@@ -1,0 +1,271 @@
+"""Modes: poking, rescheduling and deferring are three ways to wait for the same thing, with the same end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    TaskDeferralError,
+    TaskDeferred,
+)
+
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
+from tests.integration.airflow.conftest import T0_MS, Commit, Context, at, use_connection
+from tests.integration.airflow.test_sensors import event_of
+from tests.integration.client.cases.workload import new_name
+from tests.integration.conftest import Produce
+
+MODES: dict[str, dict[str, Any]] = {
+    "poke": {},
+    "reschedule": {"mode": "reschedule"},
+    "deferrable": {"deferrable": True},
+}
+KINDS = ["group_lag", "offsets_reached", "window_complete", "new_data"]
+FAILURES = [({}, AirflowFailException), ({"soft_fail": True}, AirflowSkipException)]
+FAILURES += [({"never_fail": True}, AirflowSkipException)]
+INTERVAL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Waited:
+    """Something to wait for.
+
+    :param make: a sensor for it.
+    :param misspelt: arguments that make it wait for something that can't come true.
+    :param come_true: makes it true.
+    """
+
+    make: Callable[..., KafkaWaitSensor]
+    misspelt: dict[str, Any]
+    come_true: Callable[[], object]
+
+
+@pytest.fixture(params=KINDS)
+def waited(request: pytest.FixtureRequest, ten: str, commit: Commit, produce: Produce, context: Context) -> Waited:
+    """What one of the four sensors waits for, on a topic of ten records; it isn't true yet."""
+    context["ti"].get_first_reschedule_date = lambda _: None
+    group = new_name("group")
+    commit(group, ten, 4)
+    snapshot = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline="loads", topics=ten).execute(context)
+    kinds: dict[str, tuple[type[KafkaWaitSensor], dict[str, Any], dict[str, Any]]] = {
+        "group_lag": (KafkaGroupLagSensor, {"groups": group}, {"groups": "mispselt"}),
+        "offsets_reached": (KafkaOffsetsReachedSensor, {"group": group, "target": snapshot}, {"group": "mispselt"}),
+        "window_complete": (
+            KafkaWindowCompleteSensor,
+            {"topics": ten, "start": at(0), "end": at(10)},
+            {"topics": "mispselt"},
+        ),
+        "new_data": (KafkaNewDataSensor, {"topics": ten, "since": snapshot}, {"topics": "mispselt"}),
+    }
+    kind, arguments, misspelt = kinds[request.param]
+
+    def make(**options: Any) -> KafkaWaitSensor:
+        return kind(**{"task_id": "s", "poke_interval": INTERVAL_S} | arguments | options)
+
+    def come_true() -> None:
+        if request.param in ("group_lag", "offsets_reached"):
+            commit(group, ten, 10)
+        else:
+            produce(ten, 0, [(T0_MS + 10_000, None, b"x")])
+
+    return Waited(make, misspelt, come_true)
+
+
+def resume(sensor: KafkaWaitSensor, context: Context, event: dict[str, Any]) -> Any:
+    """Go on after a trigger's event, as Airflow does."""
+    return sensor.resume_execution("execute_complete", {"event": event}, context)
+
+
+class TestDone:
+    def test_in_each_mode_it_is_done_at_once_with_the_same_result(self, waited: Waited, context: Context) -> None:
+        waited.come_true()
+        poked, *others = [waited.make(**mode).execute(context) for mode in MODES.values()]
+        assert poked
+        assert others == [poked, poked]
+
+
+class TestWaiting:
+    """In each mode it waits until it is true, and then pushes what it found."""
+
+    def test_poking_holds_on(self, waited: Waited, context: Context) -> None:
+        later = threading.Timer(2 * INTERVAL_S, waited.come_true)
+        later.start()
+        result = waited.make().execute(context)
+        later.join()
+        assert result == waited.make().execute(context)
+
+    def test_rescheduling_comes_back_with_another_sensor_each_time(self, waited: Waited, context: Context) -> None:
+        for _ in range(2):
+            before = datetime.now(UTC)
+            with pytest.raises(AirflowRescheduleException) as rescheduled:
+                waited.make(mode="reschedule", poke_interval=60).execute(context)
+            assert rescheduled.value.reschedule_date >= before + timedelta(seconds=60)
+        waited.come_true()
+        assert waited.make(mode="reschedule").execute(context) == waited.make().execute(context)
+
+    def test_deferring_leaves_it_to_a_trigger_that_another_process_makes(
+        self, waited: Waited, context: Context
+    ) -> None:
+        with pytest.raises(TaskDeferred) as deferred:
+            waited.make(deferrable=True).execute(context)
+        trigger = KafkaWaitTrigger(**deferred.value.trigger.serialize()[1])
+
+        async def wait() -> Any:
+            waiting = asyncio.ensure_future(anext(trigger.run()))  # type: ignore[arg-type, call-overload]
+            await asyncio.sleep(3 * INTERVAL_S)
+            assert not waiting.done()
+            await asyncio.to_thread(waited.come_true)
+            return (await asyncio.wait_for(waiting, 30)).payload
+
+        event = asyncio.run(wait())
+        assert deferred.value.method_name == "execute_complete"
+        assert resume(waited.make(deferrable=True), context, event) == waited.make().execute(context)
+
+
+class TestPermanentFault:
+    """What waiting can't mend, and what the user wants to become of it."""
+
+    def test_ends_the_task_in_each_mode_alike(self, waited: Waited, context: Context) -> None:
+        for mode in MODES.values():
+            for flags, expected in FAILURES:
+                context["task_state_store"].clear()
+                with pytest.raises(expected) as ended:
+                    waited.make(**waited.misspelt, **mode, **flags).execute(context)
+                assert type(ended.value) is expected, (mode, flags)
+
+    def test_ends_it_too_when_the_trigger_meets_it(self, waited: Waited, context: Context) -> None:
+        """The worker's own check has been good."""
+        with pytest.raises(TaskDeferred) as deferred:
+            waited.make(deferrable=True).execute(context)
+        arguments = deferred.value.trigger.serialize()[1]
+        renamed = {name: "mispselt" if name == "group" else ["mispselt"] for name in waited.misspelt}
+        arguments = arguments | {"condition": arguments["condition"] | renamed, "memory": None}
+        event = event_of(KafkaWaitTrigger(**arguments))
+        assert (event["status"], "mispselt" in event["message"]) == ("failed", True)
+        for flags, expected in FAILURES:
+            with pytest.raises(expected):
+                resume(waited.make(deferrable=True, **flags), context, event)
+
+
+class TestTimeout:
+    """``soft_fail`` skips in each mode."""
+
+    FLAGS = [({}, AirflowSensorTimeout), ({"soft_fail": True}, AirflowSkipException)]
+
+    def test_of_poking_counts_from_the_start_of_the_task(self, waited: Waited, context: Context) -> None:
+        for flags, expected in self.FLAGS:
+            with pytest.raises(expected, match="timed out"):
+                waited.make(timeout=2 * INTERVAL_S, **flags).execute(context)
+
+    def test_of_rescheduling_counts_from_the_first_time(self, waited: Waited, context: Context) -> None:
+        first = datetime.now(UTC) - timedelta(hours=1)
+        context["ti"].get_first_reschedule_date = lambda _: first
+        for flags, expected in self.FLAGS:
+            with pytest.raises(AirflowRescheduleException):
+                waited.make(mode="reschedule", timeout=7200, **flags).execute(context)
+            with pytest.raises(expected, match="timed out"):
+                waited.make(mode="reschedule", timeout=1800, **flags).execute(context)
+
+    def test_of_deferring_is_what_is_left_of_it_and_ends_the_task_in_the_same_way(
+        self, waited: Waited, context: Context
+    ) -> None:
+        for flags, expected in self.FLAGS:
+            sensor = waited.make(deferrable=True, timeout=900, **flags)
+            with pytest.raises(TaskDeferred) as deferred:
+                sensor.execute(context)
+            assert deferred.value.timeout is not None
+            assert timedelta(0) < deferred.value.timeout < timedelta(seconds=900)
+            with pytest.raises(expected):
+                sensor.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+
+    def test_that_is_over_before_the_first_check_is_does_not_defer(self, waited: Waited, context: Context) -> None:
+        for flags, expected in self.FLAGS:
+            with pytest.raises(expected, match="timed out"):
+                waited.make(deferrable=True, timeout=0, **flags).execute(context)
+
+    def test_means_the_same_in_each_mode_for_those_who_never_fail(self, waited: Waited, context: Context) -> None:
+        ended = []
+        for mode in MODES.values():
+            sensor = waited.make(timeout=0, never_fail=True, **mode)
+            with pytest.raises((AirflowSensorTimeout, AirflowSkipException)) as timed_out:
+                sensor.execute(context)
+            ended.append(type(timed_out.value))
+        assert len(set(ended)) == 1, ended
+
+    def test_runs_out_on_the_worker_while_nobody_can_tell_what_to_wait_for(
+        self, monkeypatch: pytest.MonkeyPatch, context: Context
+    ) -> None:
+        """The target is a log's end, and no broker answers: there is nothing yet to defer with."""
+        use_connection(monkeypatch, "nowhere", {"bootstrap.servers": "127.0.0.1:1"})
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "1")
+        sensor = KafkaOffsetsReachedSensor(
+            task_id="s", group="g", topics="t", kafka_conn_id="nowhere", deferrable=True, poke_interval=0.1, timeout=2
+        )
+        with pytest.raises(AirflowSensorTimeout, match="timed out"):
+            sensor.execute(context)
+
+
+class TestTriggerer:
+    def test_that_loses_the_trigger_fails_the_task_for_another_try(self, context: Context) -> None:
+        with pytest.raises(TaskDeferralError):
+            KafkaGroupLagSensor(task_id="s", groups="g", deferrable=True).resume_execution(
+                "__fail__", {"error": "Trigger failure"}, context
+            )
+
+
+class TestStablePolls:
+    def sensor(self, group: str, **options: Any) -> KafkaGroupLagSensor:
+        return KafkaGroupLagSensor(task_id="s", groups=group, poke_interval=INTERVAL_S, **options)
+
+    @pytest.fixture
+    def group(self, ten: str, commit: Commit, context: Context) -> str:
+        """A group that has caught up."""
+        name = new_name("group")
+        commit(name, ten, 10)
+        context["ti"].get_first_reschedule_date = lambda _: None
+        return name
+
+    def reschedule(self, group: str, context: Context) -> bool:
+        """Whether one more poke, in a process of its own, passes the third of three polls."""
+        try:
+            return bool(self.sensor(group, mode="reschedule", stable_polls=3).execute(context))
+        except AirflowRescheduleException:
+            return False
+
+    def test_are_counted_on_from_reschedule_to_reschedule(
+        self, ten: str, group: str, commit: Commit, context: Context
+    ) -> None:
+        passed = []
+        for offset in (10, 10, 9, 10, 10, 10):
+            commit(group, ten, offset)
+            passed.append(self.reschedule(group, context))
+        assert passed == [False, False, False, False, False, True]
+
+    def test_are_counted_anew_by_another_try(self, group: str, context: Context) -> None:
+        assert [self.reschedule(group, context) for _ in range(2)] == [False, False]
+        context["ti"].try_number = 2
+        assert [self.reschedule(group, context) for _ in range(3)] == [False, False, True]
+
+    def test_include_the_workers_own_check_when_it_defers(self, ten: str, group: str, context: Context) -> None:
+        with pytest.raises(TaskDeferred) as deferred:
+            self.sensor(group, deferrable=True, stable_polls=2).execute(context)
+        memory = deferred.value.trigger.serialize()[1]["memory"]
+        assert memory["held"] == 1
+        event = event_of(deferred.value.trigger)
+        assert self.sensor(group, deferrable=True).execute_complete(context, event)["groups"] == {group: 0}

@@ -1,0 +1,226 @@
+"""New data on a real broker: since a snapshot or the last published window, and what is no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaPartition
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, fails_with, recreate
+from tests.integration.client.cases.workload import connected_client, send, transactional_producer, wait_until
+from tests.integration.conftest import MakeTopic, Produce, Record
+
+Snapshot = Callable[..., dict[str, Any]]
+Look = Callable[..., Progress]
+ONE: list[Record] = [(T0_MS + 20_000, None, b"x")]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[OffsetsClient]:
+    with connected_client(broker.bootstrap_servers) as connected:
+        yield connected
+
+
+@pytest.fixture
+def snapshot(context: Context) -> Snapshot:
+    """Snapshot where the logs of topics end; the XCom."""
+
+    def take(*topics: str) -> dict[str, Any]:
+        operator = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline="loads", topics=list(topics))
+        return operator.execute(context)
+
+    return take
+
+
+@pytest.fixture
+def look(client: OffsetsClient, context: Context) -> Look:
+    """Check once what a sensor with these arguments waits for. Each look is a task of its own."""
+
+    def check(topics: str | list[str], **arguments: object) -> Progress:
+        sensor = KafkaNewDataSensor(task_id="s", topics=topics, **arguments)
+        try:
+            return sensor.condition(context, client).check(client)
+        finally:
+            context["task_state_store"].clear()
+
+    return check
+
+
+class TestSinceSnapshot:
+    def test_one_record_is_enough(self, ten: str, snapshot: Snapshot, produce: Produce, look: Look) -> None:
+        since = snapshot(ten)
+        found = look(ten, since=since)
+        assert not found.done
+        assert found.summary == f"0 new of 1; nothing new: {ten}, newest {iso_instant(T0_MS + 9000)}"
+        produce(ten, 0, ONE)
+        found = look(ten, since=since)
+        assert (found.done, found.summary) == (True, f"1 new of 1 ({ten} 1)")
+        assert found.result.pop("since").startswith("snapshot 1 as of ")
+        assert found.result == {"new": {ten: 1}, "stale": {}, "ledger": since["ledger"]}
+
+    def test_so_many_records_are_counted_over_all_topics_and_partitions(
+        self, ten: str, topic: MakeTopic, snapshot: Snapshot, produce: Produce, look: Look
+    ) -> None:
+        other = topic(partitions=2)
+        since = snapshot(ten, other)
+        for name, partition in ((ten, 0), (other, 0), (other, 1)):
+            produce(name, partition, ONE)
+        assert not look([ten, other], since=since, min_records=4).done
+        found = look([ten, other], since=since, min_records=3)
+        assert (found.done, found.result["new"]) == (True, {ten: 1, other: 2})
+
+    def test_where_new_data_starts_is_kept_for_retries_and_dropped_on_success(
+        self, ten: str, snapshot: Snapshot, produce: Produce, context: Context
+    ) -> None:
+        first = snapshot(ten)
+        assert not KafkaNewDataSensor(task_id="s", topics=ten, since=first).poke(context)
+        produce(ten, 0, ONE)
+        context["ti"].try_number = 2
+        later = snapshot(ten)
+        assert KafkaNewDataSensor(task_id="s", topics=ten, since=later).poke(context)
+        assert context["task_state_store"] == {}
+        assert not KafkaNewDataSensor(task_id="s", topics=ten, since=later).poke(context)
+
+    def test_of_a_windows_end(self, ten: str, resolve: Resolve, look: Look) -> None:
+        assert look(ten, since=resolve(ten, at(0), at(4))).result["new"] == {ten: 6}
+
+
+class TestSinceTheLastPublishedWindow:
+    def test_everything_in_the_logs_is_new_while_nothing_is_published(
+        self, ten: str, resolve: Resolve, look: Look
+    ) -> None:
+        resolve(ten, at(0), at(4))
+        found = look(ten, pipeline="loads")
+        assert (found.done, found.result["new"]) == (True, {ten: 10})
+        assert found.result["since"] == "the log starts, as nothing is published"
+
+    def test_what_lies_behind_its_end_is_new_whatever_else_is_resolved(
+        self, ten: str, resolve: Resolve, publish: Publish, produce: Produce, look: Look
+    ) -> None:
+        for start, end in ((0, 2), (2, 6)):
+            publish(resolve(ten, at(start), at(end)))
+        resolve(ten, at(6), at(9))
+        found = look(ten, pipeline="loads")
+        assert (found.done, found.result["new"]) == (True, {ten: 4})
+        assert found.result["since"].startswith("end of window ")
+
+    def test_nothing_is_new_when_all_is_published(
+        self, ten: str, resolve: Resolve, publish: Publish, produce: Produce, look: Look
+    ) -> None:
+        publish(resolve(ten, at(0), at(10)))
+        assert not look(ten, pipeline="loads").done
+        produce(ten, 0, ONE)
+        assert look(ten, pipeline="loads").done
+
+    @pytest.mark.parametrize("arguments", [{}, {"pipeline": "loads", "since": {}}])
+    def test_it_takes_one_start_exactly(self, ten: str, look: Look, arguments: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError, match="Since when"):
+            look(ten, **arguments)
+
+
+class TestNoData:
+    @pytest.mark.parametrize("ending", ["commit_transaction", "abort_transaction"])
+    def test_markers_and_aborted_records_alone_are_none(
+        self, broker: Broker, ten: str, client: OffsetsClient, produce: Produce, ending: str
+    ) -> None:
+        """E12: the marker of a committed transaction whose records were there before."""
+        with transactional_producer(broker) as producer:
+            last = send(producer, ten)[-1]
+            getattr(producer, ending)()
+        new_from = 10 if ending == "abort_transaction" else last + 1
+        condition = NewData((ten,), Positions.of("before", {TopicPartition(ten, 0): new_from}))
+        wait_until(lambda: "transaction markers" in condition.check(client).summary, "the marker is there")
+        assert not condition.check(client).done
+        produce(ten, 0, ONE)
+        assert condition.check(client).done
+
+    def test_an_open_transaction_has_none_for_those_who_read_committed_records(
+        self, broker: Broker, ten: str, snapshot: Snapshot, look: Look
+    ) -> None:
+        """E13"""
+        since = snapshot(ten)
+        with transactional_producer(broker) as producer:
+            send(producer, ten)
+            assert not look(ten, since=since).done
+            assert look(ten, since=since, isolation_level="read_uncommitted").done
+            producer.commit_transaction()
+            wait_until(lambda: look(ten, since=since).done, "the record is visible")
+
+    def test_deleted_records_are_not_new(
+        self, ten: str, admin: KafkaAdminClient, snapshot: Snapshot, produce: Produce, look: Look
+    ) -> None:
+        """E9"""
+        since = snapshot(ten)
+        produce(ten, 0, ONE * 5)
+        admin.delete_records({KafkaPartition(ten, 0): 13})
+        assert look(ten, since=since).result["new"] == {ten: 2}
+        admin.delete_records({KafkaPartition(ten, 0): 15})
+        assert not look(ten, since=since).done
+
+
+class TestStaleTopics:
+    def test_are_named_with_the_time_of_their_newest_record(
+        self, ten: str, topic: MakeTopic, snapshot: Snapshot, produce: Produce, look: Look
+    ) -> None:
+        fresh, empty = topic(), topic()
+        since = snapshot(ten, fresh, empty)
+        produce(fresh, 0, ONE)
+        found = look([ten, fresh, empty], since=since)
+        assert found.done
+        assert found.result["stale"] == {ten: iso_instant(T0_MS + 9000), empty: None}
+        assert f"{ten}, newest {iso_instant(T0_MS + 9000)}" in found.summary
+
+    def test_have_no_newer_record_for_a_marker(
+        self, broker: Broker, ten: str, client: OffsetsClient, snapshot: Snapshot, look: Look
+    ) -> None:
+        """E41: it bears the broker's time, and its transaction's record the producer's."""
+        with transactional_producer(broker) as producer:
+            last = send(producer, ten, timestamps=[T0_MS + 20_000])[-1]
+            producer.commit_transaction()
+        wait_until(lambda: look(ten, since=snapshot(ten)).result["new"] == {ten: 0}, "the snapshot is past the marker")
+        (extent,) = client.log_extents([TopicPartition(ten, 0)]).raise_for_errors()
+        assert extent.last_stable_offset == last + 2
+        assert look(ten, since=snapshot(ten)).result["stale"] == {ten: iso_instant(T0_MS + 20_000)}
+
+
+class TestTopicsThatChange:
+    def test_a_new_partition_is_new_from_its_log_start(
+        self, ten: str, admin: KafkaAdminClient, snapshot: Snapshot, produce: Produce, look: Look
+    ) -> None:
+        """E23"""
+        since = snapshot(ten)
+        admin.create_partitions({ten: 2})
+        assert not look(ten, since=since).done
+        produce(ten, 1, ONE * 2)
+        assert look(ten, since=since).result["new"] == {ten: 2}
+
+    def test_a_recreated_topic_fails(
+        self, ten: str, admin: KafkaAdminClient, snapshot: Snapshot, produce: Produce, context: Context
+    ) -> None:
+        """E24: more records than there were before are no news."""
+        since = snapshot(ten)
+        recreate(admin, ten)
+        produce(ten, 0, ONE * 15)
+        with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
+            KafkaNewDataSensor(task_id="s", topics=ten, since=since).execute(context)
+        assert fails_with(TopicChangedError, failed)
+
+    def test_a_log_that_ends_before_the_start_of_new_data_fails(self, ten: str, client: OffsetsClient) -> None:
+        """E34"""
+        since = Positions.of("before", {TopicPartition(ten, 0): 12})
+        with pytest.raises(LogTruncatedError, match=f"{ten}-0 ends at 10 now"):
+            NewData((ten,), since).check(client)

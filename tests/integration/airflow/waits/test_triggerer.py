@@ -1,0 +1,364 @@
+"""Waits and watchers on a whole Airflow: real scheduler, workers and triggerer, which is killed and started again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from dev import ROOT
+from dev.airflow_services import AirflowServices
+from dev.deferred_waits import TASK_ID, insert_waits, waits_taken_up
+from dev.kafka import Broker, BrokerSettings
+from tests.integration.conftest import MakeTopic, Produce
+
+DEADLINE_S = 240.0
+WAIT_TRIGGER = "airflow_kafka_offsets.triggers.wait.KafkaWaitTrigger"
+OWN_BROKER = "own_broker"
+"""The connection to a broker that counts requests, which no other test uses."""
+
+WAIT_DAG = """
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+
+with DAG("{dag_id}", schedule=None):
+    KafkaGroupLagSensor(
+        task_id="wait",
+        kafka_conn_id="{conn_id}",
+        groups="{{{{ dag_run.conf['group'] }}}}-{{{{ ti.try_number }}}}",
+        poke_interval=1,
+        deferrable=True,
+    )
+"""
+
+# The suite's limit of five minutes for a test is for machines that do nothing else.
+pytestmark = pytest.mark.timeout(900)
+
+
+def client_of(broker: Broker) -> OffsetsClient:
+    return OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers}))
+
+
+def commit(broker: Broker, topic: str, offset: int | None, *groups: str) -> None:
+    """Commit an offset on all partitions of a topic; None for the end of each."""
+    with client_of(broker) as client:
+        ends = client.list_offsets(client.partitions_of([topic]), OffsetSpec.LATEST).raise_for_errors()
+        pieces = [
+            CommittedOffset(each.topic, each.partition, each.offset if offset is None else offset) for each in ends
+        ]
+        for group in groups:
+            client.commit_offsets(group, CommittedOffsets(pieces)).raise_for_errors()
+
+
+def ask(airflow: AirflowServices, method: str, path: str, body: Any = None) -> None:
+    """Ask Airflow's REST API for something, as a user's browser does."""
+    httpx.request(method, f"{airflow.url}/api/v2{path}", json=body, timeout=60).raise_for_status()
+
+
+def add_wait_dag(airflow: AirflowServices, dag_id: str, conn_id: str = "kafka_default") -> None:
+    text = WAIT_DAG.format(dag_id=dag_id, conn_id=conn_id)
+    (airflow.dags_folder / f"{dag_id}.py").write_text(text, encoding="utf-8")
+    airflow.unpause(dag_id)
+
+
+def start_waits(airflow: AirflowServices, dag_id: str, *groups: str) -> dict[str, str]:
+    """A run for each group, all of them deferred and with the triggerer. Run ids by group."""
+    run_ids = {group: airflow.trigger(dag_id, {"group": group}) for group in groups}
+    airflow.wait_until(lambda: waits_taken_up(airflow, dag_id) == len(groups), DEADLINE_S)
+    return run_ids
+
+
+def wait_for_success(airflow: AirflowServices, dag_id: str, run_id: str) -> Any:
+    """Wait until the wait of a run has succeeded; its XCom."""
+    airflow.wait_until(lambda: airflow.task_states(dag_id, run_id) == {"wait": "success"}, DEADLINE_S)
+    found = "SELECT value FROM xcom WHERE dag_id = ? AND run_id = ? AND key = 'return_value'"
+    ((value,),) = airflow.query(found, dag_id, run_id)
+    return json.loads(value)
+
+
+@pytest.fixture
+def five(topic: MakeTopic, produce: Produce) -> str:
+    """A topic of one partition with five records."""
+    name = topic()
+    produce(name, 0, [(None, None, b"x")] * 5)
+    return name
+
+
+@pytest.fixture(scope="module")
+def own_broker(airflow_services: AirflowServices) -> Iterator[Broker]:
+    """A broker behind a proxy, which the connection :data:`OWN_BROKER` in Airflow's database reaches."""
+    with Broker(BrokerSettings(name="triggerer", proxied=True)) as broker:
+        extra = json.dumps({"bootstrap.servers": broker.proxied_bootstrap_servers})
+        connection = {"connection_id": OWN_BROKER, "conn_type": "kafka", "extra": extra}
+        ask(airflow_services, "POST", "/connections", connection)
+        yield broker
+
+
+def add_topic(broker: Broker, name: str, partitions: int, records: int) -> None:
+    """A topic with so many records on each partition."""
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+        for partition in range(partitions):
+            for _ in range(records):
+                producer.send(name, partition=partition, value=b"x")
+        producer.flush()
+
+
+class TestKilledTriggerer:
+    def test_deferred_waits_outlive_it_and_take_what_happens_meanwhile_for_what_it_is(
+        self, airflow_services: AirflowServices, broker: Broker, five: str
+    ) -> None:
+        """Of three groups that are behind, one catches up while there is no triggerer, and one falls further back."""
+        dag_id, groups = "outlives_its_triggerer", [f"{name}-{five}" for name in ("forth", "back", "later")]
+        forth, back, later = groups
+        commit(broker, five, 3, *(f"{each}-1" for each in groups))
+        add_wait_dag(airflow_services, dag_id)
+        run_ids = start_waits(airflow_services, dag_id, *groups)
+        airflow_services.kill_triggerer()
+        commit(broker, five, 5, f"{forth}-1")
+        commit(broker, five, 1, f"{back}-1")
+        airflow_services.start_triggerer()
+        result = wait_for_success(airflow_services, dag_id, run_ids[forth])
+        assert result == {"groups": {f"{forth}-1": 0}, "max_lag": 0}
+        for each in (back, later):
+            assert airflow_services.task_states(dag_id, run_ids[each]) == {"wait": "deferred"}
+            commit(broker, five, 5, f"{each}-1")
+            result = wait_for_success(airflow_services, dag_id, run_ids[each])
+            assert result == {"groups": {f"{each}-1": 0}, "max_lag": 0}
+
+
+class TestLeaving:
+    def test_waits_that_are_cleared_or_deleted_leave_the_poll_and_the_others_go_on(
+        self, airflow_services: AirflowServices, own_broker: Broker
+    ) -> None:
+        """A cleared wait is a second try, for another group here; the first one's group never catches up."""
+        dag_id, groups = "leaving", ["cleared", "deleted", "stays"]
+        add_topic(own_broker, "left", partitions=1, records=5)
+        commit(own_broker, "left", 3, *(f"{each}-1" for each in groups), "cleared-2")
+        add_wait_dag(airflow_services, dag_id, OWN_BROKER)
+        run_ids = start_waits(airflow_services, dag_id, *groups)
+        (before,) = _triggers(airflow_services, dag_id, run_ids["cleared"])
+        clearing = {"dry_run": False, "only_failed": False, "dag_run_id": run_ids["cleared"], "task_ids": ["wait"]}
+        ask(airflow_services, "POST", f"/dags/{dag_id}/clearTaskInstances", clearing)
+        ask(airflow_services, "DELETE", f"/dags/{dag_id}/dagRuns/{run_ids['deleted']}")
+        airflow_services.wait_until(
+            lambda: _triggers(airflow_services, dag_id, run_ids["cleared"]) not in ([], [before]), DEADLINE_S
+        )
+        commit(own_broker, "left", None, "cleared-2", "stays-1")
+        for each in ("cleared-2", "stays-1"):
+            result = wait_for_success(airflow_services, dag_id, run_ids[each[:-2]])
+            assert result == {"groups": {each: 0}, "max_lag": 0}
+        # Nobody is left; two waits that went on would ask once a second.
+        airflow_services.wait_until(lambda: not _requests_within(own_broker, seconds=4), DEADLINE_S)
+
+
+def _triggers(airflow: AirflowServices, dag_id: str, run_id: str) -> list[int]:
+    """Ids of the triggers that a run's deferred tasks wait for."""
+    found = "SELECT trigger_id FROM task_instance WHERE dag_id = ? AND run_id = ? AND state = 'deferred'"
+    return [each for (each,) in airflow.query(found, dag_id, run_id)]
+
+
+def _requests_within(broker: Broker, seconds: float) -> Counter[int]:
+    broker.proxy.reset_counts()
+    time.sleep(seconds)
+    return broker.proxy.requests
+
+
+class TestAThousandWaits:
+    """Over 50 groups on 20 partitions, every 10 s."""
+
+    GROUPS = tuple(f"group-{number}" for number in range(50))
+    INTERVAL_S = 10
+    SAMPLE = 10
+    """So many of them are resumed by workers in the end; a thousand would keep these busy for half an hour."""
+    FETCH = 1
+
+    def test_they_ask_what_one_wait_on_all_groups_asks_and_all_of_them_fire(
+        self, airflow_services: AirflowServices, own_broker: Broker
+    ) -> None:
+        add_topic(own_broker, "wide", partitions=20, records=5)
+        commit(own_broker, "wide", 3, *self.GROUPS)
+        union = self._requests_of_one_wait(own_broker)
+        assert sum(union.values()) == 6  # metadata, groups of both protocols, commits, log starts, log ends
+
+        counts = {"many_waits": 1_000 - self.SAMPLE, "sampled_waits": self.SAMPLE}
+        runs = {dag_id: self._insert(airflow_services, dag_id, count) for dag_id, count in counts.items()}
+        for dag_id, count in counts.items():
+            airflow_services.wait_until(lambda d=dag_id, c=count: waits_taken_up(airflow_services, d) == c, DEADLINE_S)
+        assert self._requests_of_a_poll(own_broker) == union
+
+        airflow_services.unpause("sampled_waits")
+        commit(own_broker, "wide", None, *self.GROUPS)
+        airflow_services.wait_until(lambda: self._fired(airflow_services, "many_waits") == 990, DEADLINE_S)
+        success = {f"{TASK_ID}[{number}]": "success" for number in range(self.SAMPLE)}
+        airflow_services.wait_until(
+            lambda: airflow_services.task_states("sampled_waits", runs["sampled_waits"]) == success, DEADLINE_S
+        )
+        events = airflow_services.query("SELECT value FROM xcom WHERE dag_id = 'sampled_waits' ORDER BY map_index")
+        assert [json.loads(value) for (value,) in events] == [
+            {"status": "done", "result": {"groups": {group: 0}, "max_lag": 0}} for group in self.GROUPS[: self.SAMPLE]
+        ]
+
+    def _insert(self, airflow: AirflowServices, dag_id: str, count: int) -> str:
+        arguments = [
+            {
+                "kafka_conn_id": OWN_BROKER,
+                "condition": GroupsCaughtUp((self.GROUPS[number % len(self.GROUPS)],)).to_json(),
+                "poll_interval_s": self.INTERVAL_S,
+            }
+            for number in range(count)
+        ]
+        return insert_waits(airflow, WAIT_TRIGGER, arguments, dag_id=dag_id)
+
+    def _requests_of_one_wait(self, broker: Broker) -> Counter[int]:
+        """Once coordinators are known and the records that stand in the way were found."""
+        settings = ClientSettings.from_config({"bootstrap.servers": broker.proxied_bootstrap_servers})
+        with OffsetsClient(settings) as client:
+            GroupsCaughtUp(self.GROUPS).check(client)
+            broker.proxy.reset_counts()
+            assert not GroupsCaughtUp(self.GROUPS).check(client).done
+            return broker.proxy.requests
+
+    def _requests_of_a_poll(self, broker: Broker) -> Counter[int]:
+        """Counted from the middle of an interval to the next: all processes of a machine have the same clock."""
+        time.sleep(self.INTERVAL_S + self.INTERVAL_S / 2 - time.monotonic() % self.INTERVAL_S)
+        counts = _requests_within(broker, self.INTERVAL_S)
+        del counts[self.FETCH]  # a record that was found is read again each minute
+        return counts
+
+    def _fired(self, airflow: AirflowServices, dag_id: str) -> int:
+        """How many of a paused Dag's waits have their event and wait for a worker."""
+        found = """SELECT count(*) FROM task_instance WHERE dag_id = ? AND state = 'scheduled' AND trigger_id IS NULL
+            AND next_kwargs LIKE '%"done"%'"""
+        return int(airflow.query(found, dag_id)[0][0])
+
+
+WATCHERS = {"on_lag_zero": "flights_read", "on_new_data": "flights_arrived", "on_window_complete": "flights_hour"}
+"""The asset that each example Dag of an asset watcher is scheduled by."""
+WINDOW_MS = 15_000
+GROUP = "flights-reader"
+
+
+@pytest.fixture(scope="module")
+def watching(airflow_services: AirflowServices, broker: Broker, flights: None) -> Iterator[AirflowServices]:
+    """The example Dags of asset watchers, which watch by now; hours are windows of some seconds."""
+    commit(broker, "flights", 5, GROUP)
+    for dag_id in WATCHERS:
+        text = (ROOT / "dags" / f"{dag_id}.py").read_text(encoding="utf-8")
+        shorter = f"poll_interval_s=1, window=timedelta(milliseconds={WINDOW_MS})"
+        text = text.replace("window=timedelta(hours=1)", shorter).replace("timedelta(minutes=15)", "1")
+        (airflow_services.dags_folder / f"{dag_id}.py").write_text(text, encoding="utf-8")
+    for dag_id in WATCHERS:
+        airflow_services.unpause(dag_id)
+        airflow_services.start_watchers(dag_id)
+    for dag_id in WATCHERS:
+        airflow_services.wait_until(lambda d=dag_id: remembered(airflow_services, d) is not None, DEADLINE_S)
+    yield airflow_services
+    for dag_id in WATCHERS:
+        (airflow_services.dags_folder / f"{dag_id}.py").unlink()
+
+
+def remembered(airflow: AirflowServices, dag_id: str) -> Any:
+    """What a Dag's watcher keeps in the asset's state; None before it watches."""
+    found = "SELECT value FROM asset_state_store JOIN asset ON asset.id = asset_id WHERE asset.name = ?"
+    values = [json.loads(value) for (value,) in airflow.query(found, WATCHERS[dag_id])]
+    return values[0] if values else None
+
+
+def fired(airflow: AirflowServices, dag_id: str) -> list[Any]:
+    """The payloads of all events that a Dag is scheduled by, oldest first."""
+    found = "SELECT e.extra FROM asset_event AS e JOIN asset AS a ON a.id = e.asset_id WHERE a.name = ? ORDER BY e.id"
+    return [json.loads(extra)["payload"] for (extra,) in airflow.query(found, WATCHERS[dag_id])]
+
+
+def reported(airflow: AirflowServices, dag_id: str) -> list[Any]:
+    """The payloads that a Dag's runs were given, one after the other."""
+    found = """SELECT value FROM xcom JOIN dag_run ON dag_run.id = dag_run_id
+        WHERE xcom.dag_id = ? AND key = 'return_value' ORDER BY dag_run.id"""
+    return [payload for (value,) in airflow.query(found, dag_id) for payload in json.loads(value)]
+
+
+def fall_back_and_catch_up(airflow: AirflowServices, broker: Broker) -> None:
+    commit(broker, "flights", 5, GROUP)
+    airflow.wait_until(lambda: remembered(airflow, "on_lag_zero") is False, DEADLINE_S)
+    commit(broker, "flights", None, GROUP)
+
+
+def wait_for_reports(airflow: AirflowServices, dag_id: str, count: int) -> list[Any]:
+    """Wait until a Dag's runs were given so many payloads, which are those of the events, each once. Answers them."""
+    airflow.wait_until(lambda: len(reported(airflow, dag_id)) >= count, DEADLINE_S)
+    payloads = reported(airflow, dag_id)
+    assert payloads == fired(airflow, dag_id)[: len(payloads)]
+    return payloads
+
+
+class TestWatchers:
+    def test_a_group_that_catches_up_schedules_a_run_each_time(self, watching: AirflowServices, broker: Broker) -> None:
+        assert fired(watching, "on_lag_zero") == []
+        commit(broker, "flights", None, GROUP)
+        zero = {"groups": {GROUP: 0}, "max_lag": 0}
+        assert wait_for_reports(watching, "on_lag_zero", 1) == [zero]
+        fall_back_and_catch_up(watching, broker)
+        assert wait_for_reports(watching, "on_lag_zero", 2) == [zero, zero]
+
+    def test_a_hundred_records_schedule_a_run_each_time(self, watching: AirflowServices, produce: Produce) -> None:
+        assert fired(watching, "on_new_data") == []
+        produce("flights", 0, [(None, None, b"x")] * 60)
+        time.sleep(6)
+        assert fired(watching, "on_new_data") == []
+        produce("flights", 1, [(None, None, b"x")] * 50)
+        (payload,) = wait_for_reports(watching, "on_new_data", 1)
+        assert payload.keys() == {"new", "stale", "since"}
+        assert (payload["new"], payload["stale"]) == ({"flights": 110}, {})
+        produce("flights", 0, [(None, None, b"x")] * 100)
+        assert wait_for_reports(watching, "on_new_data", 2)[1]["new"] == {"flights": 100}
+
+    def test_each_window_schedules_a_run_in_its_turn(self, watching: AirflowServices) -> None:
+        payloads = wait_for_reports(watching, "on_window_complete", 2)
+        assert payloads[0].keys() == {"start", "end", "partitions_passed", "assumed_idle"}
+        assert payloads[0]["partitions_passed"] == 2
+        assert _follow_each_other(payloads)
+
+    def test_a_triggerer_that_is_killed_and_started_again_fires_for_what_is_new_alone(
+        self, watching: AirflowServices, broker: Broker, produce: Produce
+    ) -> None:
+        """Records that arrive while there is none are new once there is one again, and no window is left out."""
+        before = {dag_id: len(fired(watching, dag_id)) for dag_id in WATCHERS}
+        watching.wait_until(lambda: len(fired(watching, "on_window_complete")) > before["on_window_complete"])
+        time.sleep(3)  # a triggerer that is killed while it fires loses the event
+        watching.kill_triggerer()
+        windows = len(fired(watching, "on_window_complete"))
+        produce("flights", 0, [(None, None, b"x")] * 40)
+        watching.start_triggerer()
+        watching.wait_until(lambda: len(fired(watching, "on_window_complete")) >= windows + 2, DEADLINE_S)
+        assert len(fired(watching, "on_lag_zero")) == before["on_lag_zero"]
+        assert len(fired(watching, "on_new_data")) == before["on_new_data"]
+
+        produce("flights", 0, [(None, None, b"x")] * 60)
+        fall_back_and_catch_up(watching, broker)
+        wait_for_reports(watching, "on_lag_zero", before["on_lag_zero"] + 1)
+        payloads = wait_for_reports(watching, "on_new_data", before["on_new_data"] + 1)
+        assert payloads[-1]["new"] == {"flights": 100}
+        assert _follow_each_other(wait_for_reports(watching, "on_window_complete", windows + 2))
+        assert len(fired(watching, "on_lag_zero")) == before["on_lag_zero"] + 1
+        assert len(fired(watching, "on_new_data")) == before["on_new_data"] + 1
+
+
+def _follow_each_other(windows: list[Any]) -> bool:
+    """Each window begins where the one before ends."""
+    return all(one["end"] == other["start"] for one, other in itertools.pairwise(windows))
