@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test docs bench clean
+.PHONY: help setup demo lint check test docs fuzz bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test: lint ## lint and every test, on real services too
 docs: setup ## write the reference of the public API to .local/docs
 	@$(BIN)/python docs/reference.py .local/docs
 	@echo "written to .local/docs/index.html"
+
+fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 150
+	@FUZZ_HISTORIES=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/integration/fuzz
 
 bench: setup ## measure this package against its peers, on real brokers
 	@$(BIN)/python -m tests.benchmarks

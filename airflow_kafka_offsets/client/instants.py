@@ -3,9 +3,9 @@
 A leader says "no such record" of an empty log, of a log whose records are all older, and of a record that isn't visible
 yet. Which of them it is takes the log's extent and its newest timestamp, asked for those partitions alone.
 
-Kafka (4.3.0 at least) says it wrongly, too: where a segment's deleted records, before the log start, are newer than the
-instant and end in a transaction marker, the ones behind them are overlooked. Its answer contradicts the newest
-timestamp then, and the log is read from its start instead.
+Kafka (4.3.0 at least) says it wrongly, too: a segment that lies before the log start as a whole, and isn't removed yet
+(after DeleteRecords or retention, for some minutes), hides the segments behind it when one of its records is late
+enough. The answer contradicts the newest timestamp then, and the log is read from its start instead.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class TestRequests:
             counts = proxied.proxy.requests
             for each in numbers:
                 await runner.cancel(each)
-            # The counts were taken in the middle of a poll maybe; and a record that was found is read again each minute.
+            # The counts are taken in the middle of a poll maybe; and what was found is read again each minute.
             found = {key: round(count / counts[OFFSET_FETCH]) for key, count in counts.items()}
             return {key: count for key, count in found.items() if count}
 

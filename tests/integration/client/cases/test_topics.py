@@ -53,6 +53,33 @@ def offset_at(client: OffsetsClient, topic: str, spec: OffsetSpec) -> int | None
     return found.offset
 
 
+class TestLookUpBehindDeletedSegments:
+    """A segment before the log start that isn't removed yet hides records from look-ups by time (Kafka 4.3.0)."""
+
+    @pytest.fixture
+    def trimmed(self, cluster: KafkaCluster, client: OffsetsClient) -> TopicPartition:
+        """T0 + 5 s in a segment of its own; in the next one a day later, T0 - 1 ms, T0, T0 + 5 s. Two are deleted."""
+        topic = new_topic(cluster, config={"retention.ms": "-1", "segment.ms": str(HOUR_MS)})
+        produce(cluster, topic, timestamps=[T0 + 5_000, T0 + 24 * HOUR_MS, T0 - 1, T0, T0 + 5_000])
+        client.delete_records({TopicPartition(topic, 0): 2}).raise_for_errors()
+        return TopicPartition(topic, 0)
+
+    @pytest.mark.parametrize("level", list(IsolationLevel))
+    def test_the_record_is_found_all_the_same(
+        self, client: OffsetsClient, trimmed: TopicPartition, level: IsolationLevel
+    ) -> None:
+        (found,) = client.list_offsets([trimmed], OffsetSpec.at(T0), isolation_level=level)
+        assert (found.outcome, found.offset, found.timestamp_ms) == (ListOutcome.FOUND, 3, T0)
+
+    def test_a_snapshot_of_that_moment_is_right_too(self, client: OffsetsClient, trimmed: TopicPartition) -> None:
+        """E1, E2."""
+        (found,) = client.survey([trimmed.topic], T0).listed
+        assert found.offset == 3
+
+    def test_where_there_is_none_it_says_so(self, client: OffsetsClient, trimmed: TopicPartition) -> None:
+        assert outcome_at(client, trimmed.topic, T0 + 5_001) is ListOutcome.ALL_OLDER
+
+
 class TestRecreatedTopic:
     """E24: another topic under the same name, and smaller."""
 
