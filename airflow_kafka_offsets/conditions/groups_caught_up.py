@@ -78,16 +78,15 @@ class GroupsCaughtUp(Condition):
 
     def steps(self) -> Steps:
         standings = [self._judge(each) for each in (yield from self._lags())]
-        standings = yield from self._look_behind_markers(standings)
+        standings, unreadable = yield from self._look_behind_markers(standings)
         ages = yield from self._ages(standings)
-        done = all(map(self._fits, standings)) and all(age <= (self.max_age_ms or 0) for age in ages.values())
+        done = all(map(self._fits, standings)) and all(map(self._is_young, ages.values()))
+        summary = "; ".join(_describe(each, ages.get(each.group)) for each in standings)
+        if unreadable and not done:
+            summary += f"; transaction markers count as lag without the ACL Read on {', '.join(unreadable)}"
         totals = [each.total for each in standings]
-        return Progress(
-            done,
-            "; ".join(_describe(each, ages.get(each.group)) for each in standings),
-            self._result(standings, ages),
-            None if any(each is None for each in totals) else sum(each or 0 for each in totals),
-        )
+        remaining = None if None in totals else sum(each or 0 for each in totals)
+        return Progress(done, summary, self._result(standings, ages), remaining)
 
     def _lags(self) -> Generator[Question[Any], Any, GroupLags]:
         if self.topics is None:
@@ -126,8 +125,9 @@ class GroupsCaughtUp(Condition):
 
     def _look_behind_markers(
         self, standings: list[GroupStanding]
-    ) -> Generator[Question[Any], Any, list[GroupStanding]]:
-        """Clear partitions that have no record left to read, where that may make the difference.
+    ) -> Generator[Question[Any], Any, tuple[list[GroupStanding], list[str]]]:
+        """Clear partitions that have no record left to read, where that may make the difference. Topics that may not be
+        read come beside it.
 
         First on the partition of each group that is furthest behind: mostly there is a record, and that settles it.
         """
@@ -143,15 +143,23 @@ class GroupsCaughtUp(Condition):
         ]
         more = yield from self._first_records(rest)
         known = FirstRecords([*records, *more])
-        return [each.without(one for one in each.behind if _is_clear(one, known)) for each in standings]
+        cleared = [each.without(one for one in each.behind if _is_clear(one, known)) for each in standings]
+        return cleared, sorted({each.topic for each in known.errors()})
 
-    def _ages(self, standings: list[GroupStanding]) -> Generator[Question[Any], Any, dict[str, int]]:
-        """The age in milliseconds of each group's oldest unread record, where there is a limit to it."""
+    def _is_young(self, age_ms: int | None) -> bool:
+        return age_ms is not None and age_ms <= (self.max_age_ms or 0)
+
+    def _ages(self, standings: list[GroupStanding]) -> Generator[Question[Any], Any, dict[str, int | None]]:
+        """The age in milliseconds of each group's oldest unread record, where there is a limit to it.
+
+        None where records were deleted before they were read: nobody knows how old they were.
+        """
         if self.max_age_ms is None:
             return {}
-        behind = [(each.group, one) for each in standings for one in each.behind]
+        behind = [(each.group, one) for each in standings if not each.lost for one in each.behind]
         records = yield from self._first_records(one for _, one in behind)
-        now, ages = now_ms(), {each.group: 0 for each in standings if each.total is not None}
+        now = now_ms()
+        ages = {each.group: None if each.lost else 0 for each in standings if each.total is not None}
         for group, one in behind:
             found = records.lookup(*one.position)
             assert found is not None, "every position was asked for"
@@ -164,7 +172,7 @@ class GroupsCaughtUp(Condition):
                     f"max_age needs the timestamp of a compressed record of {one}: install the codecs, "
                     "pip install 'airflow-kafka-offsets[codecs]'."
                 )
-            ages[group] = max(ages.get(group, 0), now - found.timestamp_ms)
+            ages[group] = max(ages.get(group) or 0, now - found.timestamp_ms)
         return ages
 
     def _first_records(self, behind: Iterable[Behind]) -> Generator[Question[Any], Any, FirstRecords]:
@@ -181,12 +189,13 @@ class GroupsCaughtUp(Condition):
             raise OffsetsError("Reading from the committed offsets", failures)
         return records
 
-    def _result(self, standings: Iterable[GroupStanding], ages: dict[str, int]) -> dict[str, Any]:
+    def _result(self, standings: Iterable[GroupStanding], ages: dict[str, int | None]) -> dict[str, Any]:
         limits = {"max_lag": self._limit(), "max_partition_lag": self.max_partition_lag}
         result: dict[str, Any] = {"groups": {each.group: each.total for each in standings}}
         result |= {name: limit for name, limit in limits.items() if limit is not None}
         if self.max_age_ms is not None:
-            result |= {"max_age_s": self.max_age_ms / 1000, "age_s": {group: ms / 1000 for group, ms in ages.items()}}
+            in_s = {group: None if ms is None else ms / 1000 for group, ms in ages.items()}
+            result |= {"max_age_s": self.max_age_ms / 1000, "age_s": in_s}
         return result
 
 

@@ -90,7 +90,9 @@ class NewData(Condition):
     def _stale(
         self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]
     ) -> Generator[Question[Any], Any, dict[str, str | None]]:
-        """When the topics without new data had their newest record; None where they have none."""
+        """The newest timestamps of the topics without new data: that of a record, or of a transaction's end (E41). None
+        where there is none.
+        """
         stale = [each for each in partitions if not counts[each.topic]]
         if not stale:
             return {}

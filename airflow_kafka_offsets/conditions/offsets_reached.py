@@ -10,7 +10,7 @@ from airflow_kafka_offsets.conditions.condition import Condition, Progress, Step
 from airflow_kafka_offsets.conditions.questions import Extents, LagsOn, Question, Records, ask, ask_partitions
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
-from airflow_kafka_offsets.offsets.lag import GroupLag, PartitionLag
+from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -59,6 +59,13 @@ class OffsetsReached(Condition):
             raise ConditionFailedError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach the {self.target.source}. "
                 "Is it misspelt, or not started yet?"
+            )
+        ahead = lag.with_status(LagStatus.AHEAD_OF_LOG) if lag.error is None else []
+        if ahead:
+            raise ConditionFailedError(
+                f"The commit of group {self.group} on {ahead[0].topic}-{ahead[0].partition} is past the log's end "
+                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit copied. It has reached "
+                "nothing."
             )
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)

@@ -79,8 +79,8 @@ class WindowComplete(Condition):
         if elapsed_ms < 0:
             return Progress(False, f"{instant}: lies ahead, looking from {iso_instant(self._looked_up_ms)} on", {})
         partitions, _ = yield from ask_partitions(self.topics)
-        listed = yield from self._look_up(partitions)
-        passed = yield from self._with_record(listed)
+        listed = yield from self._look_up(partitions, self._looked_up_ms)
+        passed = yield from self._with_record(listed, self._looked_up_ms)
         found = yield from self._sort(listed, passed, elapsed_ms)
         found = yield from self._apply_policy(found, elapsed_ms)
         producers = (yield from ask(Writers.about(found.undecided))) if found.undecided else Producers()
@@ -95,17 +95,21 @@ class WindowComplete(Condition):
     def _looked_up_ms(self) -> int:
         return self.instant_ms + self.allowed_lateness_ms
 
-    def _look_up(self, partitions: Iterable[TopicPartition]) -> Generator[Question[Any], Any, ListedOffsets]:
-        spec = OffsetSpec.at(self._looked_up_ms)
+    def _look_up(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int
+    ) -> Generator[Question[Any], Any, ListedOffsets]:
+        spec = OffsetSpec.at(timestamp_ms)
         listed = yield from ask(Listed.about(partitions, spec=spec, isolation_level=self.isolation_level))
         return listed.raise_for_errors().refuse_older_answers()
 
-    def _with_record(self, listed: ListedOffsets) -> Generator[Question[Any], Any, set[TopicPartition]]:
+    def _with_record(
+        self, listed: ListedOffsets, timestamp_ms: int
+    ) -> Generator[Question[Any], Any, set[TopicPartition]]:
         """The partitions where a visible record was found, and no marker or aborted one with old records behind it."""
         found = [Position(each.topic, each.partition, each.offset) for each in listed if each.offset is not None]
         records = yield from self._read(found)
         others = [Position(*each[:3]) for each in records if each.offset != each.position]
-        late = yield from self._read(others, at_or_after_ms=self._looked_up_ms)
+        late = yield from self._read(others, at_or_after_ms=timestamp_ms)
         passed = [each for each in records if each.offset == each.position]
         passed += [each for each in late if each.offset is not None]
         return {TopicPartition(each.topic, each.partition) for each in passed}
@@ -153,7 +157,7 @@ class WindowComplete(Condition):
     def _alive(self, topics: Iterable[str]) -> Generator[Question[Any], Any, set[str]]:
         """The topics where somebody wrote as late as an idle partition needs it."""
         assert self.idle_after_ms is not None
-        spec = OffsetSpec.at(self._looked_up_ms + self.idle_after_ms)
         partitions, _ = yield from ask_partitions(topics)
-        listed = yield from ask(Listed.about(partitions, spec=spec, isolation_level=self.isolation_level))
-        return {each.topic for each in listed.raise_for_errors() if each.outcome is ListOutcome.FOUND}
+        timestamp_ms = self._looked_up_ms + self.idle_after_ms
+        listed = yield from self._look_up(partitions, timestamp_ms)
+        return {each.topic for each in (yield from self._with_record(listed, timestamp_ms))}

@@ -25,7 +25,8 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     Waits until at least so many records have arrived since a snapshot, or since the last window that was published.
 
     Records are counted in offsets: exactly on plain topics, an upper bound where transactions or compaction leave gaps.
-    At least one of them is a record for sure. Where new data starts is found once for the whole task, retries included.
+    At least one of them is a record for sure. Which window was published last is found once for the whole task, retries
+    included.
 
     :param topics: a topic or several. (templated)
     :param since: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned. (templated)
@@ -66,16 +67,17 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         """There is something new."""
         return NewData(
             topics=as_names(self.topics, "topics"),
-            since=self.once(context, self._since),
+            since=self._since(context),
             min_records=self.min_records,
             isolation_level=IsolationLevel.of(self.isolation_level),
         )
 
-    def _since(self) -> Positions:
+    def _since(self, context: Context) -> Positions:
         if (self.since is None) == (self.pipeline is None):
             raise ConfigurationError(
                 "Since when? Pass since= (the XCom of a snapshot or window) or pipeline=, not both."
             )
         if self.pipeline is None:
             return positions_in(self.since, "since")
-        return last_published_end(open_ledger(self.ledger_root, self.pipeline))
+        ledger = open_ledger(self.ledger_root, self.pipeline)
+        return self.once(context, lambda: last_published_end(ledger))

@@ -61,11 +61,11 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         if self.target is not None and self.topics is not None:
             raise ConfigurationError("target= names its topics itself: drop topics=.")
         level = IsolationLevel.of(self.isolation_level)
-        return OffsetsReached(self.group, self.once(context, lambda: self._target(client, level)), level)
-
-    def _target(self, client: OffsetsClient, level: IsolationLevel) -> Positions:
         if self.target is not None:
-            return positions_in(self.target, "target")
+            return OffsetsReached(self.group, positions_in(self.target, "target"), level)
+        return OffsetsReached(self.group, self.once(context, lambda: self._ends(client, level)), level)
+
+    def _ends(self, client: OffsetsClient, level: IsolationLevel) -> Positions:
         topics = self._touched(client, level) if self.topics is None else as_names(self.topics, "topics")
         facts = client.topics(topics).raise_for_errors()
         extents = client.log_extents(client.partitions_of(topics))

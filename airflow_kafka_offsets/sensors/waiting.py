@@ -72,7 +72,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         end = time.monotonic() + self.timeout
         with self._clients:
             if not self.deferrable:
-                return super().execute(context)
+                return self._wait_here(context)
             condition, verdict = self._first_check(context)
             while condition is None:  # what to wait for takes an answer that the cluster hasn't given yet
                 time.sleep(min(self.poke_interval, self._left(end)))
@@ -80,6 +80,15 @@ class KafkaWaitSensor(BaseSensorOperator):
         if verdict.status != "done":
             self._defer(context, condition, self._left(end))
         return self._finish(context, verdict.result)
+
+    def _wait_here(self, context: Context) -> Any:
+        """Poke or reschedule; at a timeout ``never_fail`` means what it means on the triggerer."""
+        try:
+            return super().execute(context)
+        except AirflowSensorTimeout as error:
+            if self.never_fail:
+                raise AirflowSkipException(str(error)) from error
+            raise
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Check once."""

@@ -142,6 +142,8 @@ def window_is_complete(
 
 def target_is_reached(logs: Logs, commits: Offsets, target: Offsets, level: str) -> Verdict:
     """Whether a group has read everything below a target that was the end of the log once."""
+    if any(commits.get(number, 0) > logs[number].high_watermark for number in target):
+        return Verdict.ERROR
     left = any(
         commits.get(number, 0) < end and _is_left(logs[number], commits.get(number), level, end)
         for number, end in target.items()

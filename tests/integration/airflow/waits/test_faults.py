@@ -364,6 +364,7 @@ class TestConnection:
         said: list[MutableMapping[str, Any]],
     ) -> None:
         """It led nowhere at first, and is gone for a poll later on."""
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "3")
         log = Log.on(broker)
         waiting = waits(log, conn_id="edited", interval_s=UNHURRIED_S)
         use_connection(monkeypatch, "edited", {"bootstrap.servers": "127.0.0.1:1"})

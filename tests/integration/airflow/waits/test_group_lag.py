@@ -349,6 +349,15 @@ class TestDeletedRecords:
         assert not found.done
         assert "7 offsets were deleted before it read them" in found.summary
 
+    def test_are_not_made_good_by_a_young_record_behind_them(
+        self, admin: KafkaAdminClient, ten: str, group: MakeGroup, produce: Produce, look: Look
+    ) -> None:
+        """They were older than it."""
+        name = group(ten, {0: 3})
+        produce(ten, 0, [(None, None, b"x")])
+        admin.delete_records({KafkaPartition(ten, 0): 10})
+        assert not look(name, max_age=timedelta(hours=1)).done
+
 
 class TestWithoutReadPermission:
     """E32: Describe is enough for arithmetic. What takes a look into the log never passes without Read."""

@@ -155,7 +155,9 @@ class TestLeaving:
         (before,) = _triggers(airflow_services, dag_id, run_ids["cleared"])
         clearing = {"dry_run": False, "only_failed": False, "dag_run_id": run_ids["cleared"], "task_ids": ["wait"]}
         ask(airflow_services, "POST", f"/dags/{dag_id}/clearTaskInstances", clearing)
-        ask(airflow_services, "DELETE", f"/dags/{dag_id}/dagRuns/{run_ids['deleted']}")
+        run = f"/dags/{dag_id}/dagRuns/{run_ids['deleted']}"
+        ask(airflow_services, "PATCH", run, {"state": "failed"})  # a run that isn't over can't be deleted
+        ask(airflow_services, "DELETE", run)
         airflow_services.wait_until(
             lambda: _triggers(airflow_services, dag_id, run_ids["cleared"]) not in ([], [before]), DEADLINE_S
         )
@@ -331,7 +333,7 @@ class TestWatchers:
     def test_each_window_schedules_a_run_in_its_turn(self, watching: AirflowServices) -> None:
         payloads = wait_for_reports(watching, "on_window_complete", 2)
         assert payloads[0].keys() == {"start", "end", "partitions_passed", "assumed_idle"}
-        assert payloads[0]["partitions_passed"] == 2
+        assert payloads[0]["partitions_passed"] + len(payloads[0]["assumed_idle"]) == 2
         assert _follow_each_other(payloads)
 
     def test_a_triggerer_that_is_killed_and_started_again_fires_for_what_is_new_alone(
