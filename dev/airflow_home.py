@@ -49,7 +49,7 @@ def _spark_conf(home: Path) -> Path:
     folder = home / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     settings = {
-        "spark.jars.ivy": LOCAL / "ivy",
+        "spark.jars.ivy": LOCAL / "spark-ivy",  # not that of dev.jars: neither locks it for the other
         "spark.local.dir": folder / "scratch",
         "spark.sql.warehouse.dir": folder / "warehouse",
         "spark.ui.enabled": "false",

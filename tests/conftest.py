@@ -31,3 +31,24 @@ def airflow_db() -> Path:
 
     initdb()
     return AIRFLOW_HOME / "airflow.db"
+
+
+_TOGETHER = {
+    # Spark's own Ivy cache is for one process at a time.
+    "spark": ("tests/integration/spark/", "tests/integration/airflow/test_example_dags.py"),
+    # One Airflow, which takes half a minute to start.
+    "airflow": (
+        "tests/integration/dev/test_airflow_services.py",
+        "tests/integration/dev/test_deferred_waits.py",
+        "tests/integration/airflow/waits/test_triggerer.py",
+    ),
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes: a file's tests share what it starts, and so do some files."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        group = next((name for name, starts in _TOGETHER.items() if file.startswith(starts)), file)
+        item.add_marker(pytest.mark.xdist_group(group))
