@@ -15,7 +15,7 @@ from airflow_kafka_offsets.conditions.condition import Condition, Progress, Step
 from airflow_kafka_offsets.conditions.policies import one_of
 from airflow_kafka_offsets.conditions.questions import Lags, LagsOn, Question, Records, ask, ask_partitions
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
-from airflow_kafka_offsets.offsets.first_records import FirstRecord, FirstRecords
+from airflow_kafka_offsets.offsets.first_records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -200,12 +200,8 @@ class GroupsCaughtUp(Condition):
 
 
 def _is_clear(behind: Behind, records: FirstRecords) -> bool:
-    """Whether nothing is left to read before the end that lag was measured to."""
-    found: FirstRecord | None = records.lookup(*behind.position)
-    if found is None or found.error is not None or behind.lost:
-        return False
-    reached = found.searched_to if found.offset is None else found.offset
-    return reached is not None and reached >= behind.end_offset
+    """Whether nothing is left to read before the end that lag was measured to, and nothing was lost."""
+    return not behind.lost and records.nothing_before(behind.position, behind.end_offset)
 
 
 def _describe(standing: GroupStanding, age_ms: int | None) -> str:

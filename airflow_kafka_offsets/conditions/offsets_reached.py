@@ -112,10 +112,10 @@ class OffsetsReached(Condition):
         first = max(to_go, key=lambda each: each.left)
         records = yield from ask(Records.about([first.position], isolation_level=self.isolation_level))
         rest = [each.position for each in to_go if each is not first]
-        if rest and _is_clear(first, records):
+        if rest and records.nothing_before(first.position, first.target):
             more = yield from ask(Records.about(rest, isolation_level=self.isolation_level))
             records = FirstRecords([*records, *more])
-        return [each for each in to_go if not _is_clear(each, records)]
+        return [each for each in to_go if not records.nothing_before(each.position, each.target)]
 
     def _describe(self, to_go: list[_ToGo], left: int) -> str:
         if not to_go:
@@ -134,12 +134,3 @@ def _end(lag: PartitionLag, isolation_level: IsolationLevel) -> int:
     end = lag.last_stable_offset if isolation_level is IsolationLevel.READ_COMMITTED else lag.high_watermark
     assert end is not None, "a partition without error has the end that counts"
     return end
-
-
-def _is_clear(one: _ToGo, records: FirstRecords) -> bool:
-    """Whether no record is left to read before the target. What can't be read isn't clear."""
-    found = records.lookup(*one.position)
-    if found is None or found.error is not None:
-        return False
-    reached = found.searched_to if found.offset is None else found.offset
-    return reached is not None and reached >= one.target

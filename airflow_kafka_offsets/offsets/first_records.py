@@ -83,6 +83,14 @@ class FirstRecords(Container[FirstRecord]):
         """The element of one position; None when it wasn't asked for."""
         return self._positions.get(Position(topic, partition, position))
 
+    def nothing_before(self, position: Position, end_offset: int) -> bool:
+        """Whether it is known that no visible record lies in ``[position, end_offset)``."""
+        found = self._positions.get(position)
+        if found is None or found.error is not None:
+            return False
+        reached = found.searched_to if found.offset is None else found.offset
+        return reached is not None and reached >= end_offset
+
     def positions(self) -> list[Position]:
         """All positions, in order."""
         return sorted(self._positions)
