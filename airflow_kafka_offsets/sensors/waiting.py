@@ -132,9 +132,13 @@ class KafkaWaitSensor(BaseSensorOperator):
             raise AirflowFailException(verdict.message) from (outcome if isinstance(outcome, Exception) else None)
         return condition, verdict
 
+    @property
+    def _reschedules(self) -> bool:
+        return self.reschedule and not self.deferrable
+
     def _recall(self, context: Context) -> Wait:
         if self._wait is None:
-            memory = _store(context).get(_MEMORY) if self.reschedule and not self.deferrable else None
+            memory = _store(context).get(_MEMORY) if self._reschedules else None
             # Each try is a wait of its own.
             memory = memory if memory and memory["try_number"] == context["ti"].try_number else None
             self._wait = Wait(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
@@ -142,7 +146,7 @@ class KafkaWaitSensor(BaseSensorOperator):
 
     def _remember(self, context: Context, wait: Wait) -> None:
         """Leave word for the next poke, where that is another process."""
-        if self.reschedule and not self.deferrable:
+        if self._reschedules:
             _store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
 
     def once(self, context: Context, find: Callable[[], Positions]) -> Positions:
@@ -159,6 +163,8 @@ class KafkaWaitSensor(BaseSensorOperator):
         """What is pushed. A task that is cleared and runs again starts anew."""
         if self.keeps_positions:
             _store(context).delete(_POSITIONS)
+        if self._reschedules:
+            _store(context).delete(_MEMORY)
         return result
 
     def _left(self, end: float) -> float:

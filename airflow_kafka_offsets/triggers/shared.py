@@ -18,6 +18,8 @@ from airflow_kafka_offsets.triggers.polls import Outcomes, Waits, poll
 _WAITS: dict[Hashable, Waits] = defaultdict(Waits)
 """Who waits on which shared poll. An entry is never removed: a poll that starts or ends holds on to it."""
 
+_SHORTEST_S = 0.1
+"""Airflow lets ``poke_interval`` be 0."""
 _SPREAD_S = 2.0
 """Within so many seconds, and within a quarter of their interval, waits take in what a poll found out."""
 
@@ -41,7 +43,7 @@ class KafkaPollTrigger(BaseEventTrigger):
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
         self.kafka_conn_id = kafka_conn_id
         self.isolation_level = IsolationLevel.of(isolation_level)
-        self.poll_interval_s = poll_interval_s
+        self.poll_interval_s = max(poll_interval_s, _SHORTEST_S)
 
     def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
         """This trigger's events. Each trigger says its own.
