@@ -18,6 +18,7 @@ from tests.benchmarks.memory import memory
 from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
 from tests.benchmarks.snapshot import snapshots
+from tests.benchmarks.waits import waits
 
 WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "poll": poll,
@@ -26,6 +27,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "many-partitions": many_partitions,
     "snapshots": snapshots,
     "outage": outage,
+    "waits": waits,
 }
 """Each benchmark by name, in the order in which they run."""
 

@@ -78,18 +78,20 @@ class Topic:
 
 POLLED = Topic("polled", 100, records=4, groups=GROUPS)
 """What a poll of very many groups looks at."""
+WAITED = Topic("waited", 20, records=4, groups=GROUPS[:50])
+"""What deferred tasks wait for."""
 THOUSAND = Topic("thousand", 1_000, groups=("reader-of-thousand",))
 WIDE = Topic("wide", 10_000, every=4, groups=("reader-of-wide",))
 
 
 class Clusters:
-    """One broker, and three behind proxies; a context manager, which ends those that were started.
+    """Brokers alone and behind proxies; a context manager, which ends those that were started.
 
     :param say: shows progress.
     """
 
     def __init__(self, say: Say) -> None:
-        self._say = say
+        self.say = say
         self._running = ExitStack()
 
     def __enter__(self) -> Self:
@@ -101,28 +103,36 @@ class Clusters:
     @cached_property
     def single(self) -> Broker:
         """One broker, with :data:`POLLED` and its groups."""
-        self._say("starting one broker")
+        self.say("starting one broker")
         broker = self._running.enter_context(Broker(BrokerSettings(name="bench", heap_mb=1024)))
         self._fill(broker.bootstrap_servers, POLLED)
         return broker
 
     @cached_property
+    def proxied(self) -> Broker:
+        """One broker behind a proxy, with :data:`WAITED` and its groups."""
+        self.say("starting one broker behind a proxy")
+        broker = self._running.enter_context(Broker(BrokerSettings(name="bench-waits", proxied=True)))
+        self._fill(broker.bootstrap_servers, WAITED)
+        return broker
+
+    @cached_property
     def three(self) -> KafkaCluster:
         """Three brokers behind proxies, with all topics and groups."""
-        self._say("starting three brokers")
+        self.say("starting three brokers")
         cluster = KafkaCluster(name="bench", properties=_PATIENT, proxied=True, heap_mb=1024)
         self._running.enter_context(cluster)
         self._fill(cluster.bootstrap_servers, POLLED, THOUSAND, WIDE)
         return cluster
 
     def _fill(self, bootstrap_servers: str, *topics: Topic) -> None:
-        self._say(f"creating {sum(each.partitions for each in topics):,} partitions")
+        self.say(f"creating {sum(each.partitions for each in topics):,} partitions")
         for topic in topics:
             create(bootstrap_servers, topic)
         wait_for_leaders(bootstrap_servers, topics)
-        self._say("writing records")
+        self.say("writing records")
         write(bootstrap_servers, topics)
-        self._say(f"committing for {sum(len(each.groups) for each in topics):,} groups")
+        self.say(f"committing for {sum(len(each.groups) for each in topics):,} groups")
         for topic in topics:
             commit(bootstrap_servers, topic)
 
