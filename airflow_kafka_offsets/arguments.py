@@ -1,7 +1,8 @@
-"""Arguments as users give them: one name or several, a timedelta or seconds."""
+"""Arguments as users give them: names, durations, counts, and words of which there are a few."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,13 +15,53 @@ def as_names(value: Any, argument: str) -> tuple[str, ...]:
     :param argument: the argument's name, for the message.
     :raises ConfigurationError: for anything else.
     """
-    names = (value,) if isinstance(value, str) else tuple(value or ())
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple, set)) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"{argument} is a name or a list of names, not {value!r}.")
+    if any(name.startswith("[") for name in names):
+        raise ConfigurationError(
+            f"{argument} is {value!r}, the text of a list: a Dag whose templates make lists needs "
+            "render_template_as_native_obj=True."
+        )
     return names
 
 
-def as_milliseconds(duration: timedelta | float | None) -> int | None:
-    """A duration as users give it, a timedelta or seconds, in milliseconds; None stays None."""
+def as_milliseconds(duration: Any, argument: str) -> int | None:
+    """A duration as users give it, a timedelta or seconds, in milliseconds; None stays None.
+
+    :param argument: the argument's name, for the message.
+    :raises ConfigurationError: for anything else, and for less than 0.
+    """
+    if duration is None:
+        return None
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    return None if seconds is None else round(seconds * 1000)
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
+        raise ConfigurationError(f"{argument} is a timedelta or a number of seconds, 0 or more, not {duration!r}.")
+    return round(seconds * 1000)
+
+
+def as_count(number: Any, argument: str, *, least: int = 0) -> None:
+    """Make sure that an argument is a whole number; None is none.
+
+    :raises ConfigurationError: when it isn't, or is less than ``least``.
+    """
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
+        raise ConfigurationError(f"{argument} is a whole number, {least} or more, not {number!r}.")
+
+
+def one_of(name: str, value: str, *allowed: str) -> None:
+    """Make sure that a policy is one of those that there are.
+
+    :raises ConfigurationError: when it isn't.
+    """
+    if value not in allowed:
+        raise ConfigurationError(f"{name} is {' or '.join(map(repr, allowed))}, not {value!r}.")
+
+
+def refuse_text(argument: str, names: Sequence[str]) -> None:
+    """Make sure that several names are not one text, which is a sequence of letters, nor none.
+
+    :raises ConfigurationError: when they are.
+    """
+    if isinstance(names, str) or not names:
+        raise ConfigurationError(f"{argument} is a tuple of at least one name, not {names!r}.")

@@ -112,7 +112,14 @@ class OffsetsError(KafkaOffsetsError):
 
 
 class WindowError(KafkaOffsetsError):
-    """A window can't be read as it was pinned."""
+    """A window can't be read as it was pinned.
+
+    :param topic: the topic that it is about, where that is one.
+    """
+
+    def __init__(self, message: str, *, topic: str | None = None) -> None:
+        super().__init__(message)
+        self.topic = topic
 
 
 class DataLossError(WindowError):

@@ -13,14 +13,33 @@ from typing import Any
 from airflow.sdk import DAG, Asset, Context, CronTriggerTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.consumer_status import ConsumerStatus, Sample, judge_partition
+from airflow_kafka_offsets.offsets.lag import GroupLag
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 GROUP = "flights-reader"
 MOST_LAG = 1_000_000
-SAMPLES = 10
+SAMPLES, LEAST = 10, 3
+"""How many samples are kept of each partition, and from how many on it is judged."""
 
 history = Asset("flights_reader_lag")
+
+
+def samples_of(lag: GroupLag) -> dict[TopicPartition, Sample]:
+    """Commit and log end of each partition that has both."""
+    return {
+        TopicPartition(each.topic, each.partition): Sample(each.committed_offset, each.last_stable_offset)
+        for each in lag.partitions.raise_for_errors()
+        if each.committed_offset is not None and each.last_stable_offset is not None
+    }
+
+
+def judge(samples: list[Sample]) -> ConsumerStatus:
+    """How the group gets on with a partition; a few samples only tell that it was rewound."""
+    status = judge_partition(samples)
+    return status if len(samples) >= LEAST or status is ConsumerStatus.REWOUND else ConsumerStatus.OK
 
 
 def alert(context: Context) -> None:
@@ -41,19 +60,21 @@ with DAG(
     def check_group(asset_state_store: Any = None) -> dict[str, Any]:
         """Measure, remember, judge; fail with what is wrong."""
         with KafkaOffsetsHook().get_conn() as client:
+            # What a consumer can't read (transaction markers, aborted records) is no lag here.
+            progress = GroupsCaughtUp(groups=(GROUP,), max_lag=0).check(client)
             (lag,) = client.group_lags([GROUP]).raise_for_errors()
         kept = asset_state_store[history].get("samples") or {}
-        worst = ConsumerStatus.OK
-        samples: dict[str, list[list[int]]] = {}
-        for each in lag.partitions.raise_for_errors():
-            name = f"{each.topic}-{each.partition}"
-            end = each.last_stable_offset
-            if each.committed_offset is not None and end is not None:
-                samples[name] = [*kept.get(name, []), [each.committed_offset, end]][-SAMPLES:]
-                worst = max(worst, judge_partition([Sample(*one) for one in samples[name]]))
+        samples = {
+            str(partition): [*kept.get(str(partition), []), list(sample)][-SAMPLES:]
+            for partition, sample in samples_of(lag).items()
+        }
         asset_state_store[history].set("samples", samples)
-        if worst > ConsumerStatus.OK or lag.total is None or lag.total > MOST_LAG:
-            raise AirflowFailException(f"group {GROUP} is {worst.name.lower()}, {lag.total} behind")
-        return {"group": GROUP, "lag": lag.total, "status": worst.name}
+        judged = [judge([Sample(*one) for one in each]) for each in samples.values()]
+        status = ConsumerStatus.OK if progress.done else max(judged, default=ConsumerStatus.OK)
+        if status > ConsumerStatus.OK:
+            raise AirflowFailException(f"{progress.summary} ({status.name})")
+        if progress.remaining is None or progress.remaining > MOST_LAG:
+            raise AirflowFailException(f"{progress.summary} (more than {MOST_LAG})")
+        return {"group": GROUP, "lag": progress.remaining, "status": status.name}
 
     check_group()

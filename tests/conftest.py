@@ -7,8 +7,10 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -45,10 +47,13 @@ _TOGETHER = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist's class
     """Where tests run in several processes: a file's tests share what it starts, and so do some files."""
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        group = next((name for name, starts in _TOGETHER.items() if file.startswith(starts)), file)
-        item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((name for name, starts in _TOGETHER.items() if file.startswith(starts)), file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
+    return _ByFile(config, log)

@@ -1,7 +1,7 @@
 """Fetch (key 1): the record batches of some partitions from some offsets on, asked of one leader without a session.
 
 Versions: 4 brings isolation levels and aborted transactions (KIP-98, Kafka 0.11), 5 log start offsets, 9 leader epochs
-(KIP-320), 10 zstd (KIP-110), 12 flexible encoding. 13 would take topic ids for names, which tells nothing more here.
+(KIP-320), 10 zstd (KIP-110). From 11 on a leader may send a reader to a follower instead of an answer (KIP-392).
 
 Partitions come in the order of the request. However small the limits are, the first one that has any batch at its
 offset gets at least that batch (KIP-74); the others get what fits, which may be nothing.
@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
-FIRST_VERSION, LAST_VERSION = 4, 12
+FIRST_VERSION, LAST_VERSION = 4, 10
 """What is spoken."""
 ANSWER_BYTES = 16 * 1024 * 1024
 """What one answer is to hold at most. A batch that is larger comes nevertheless."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.client.coordinators import Coordinators
@@ -163,14 +164,31 @@ class OffsetsClient:
         :param isolation_level: which records are visible (KIP-98): latest is the last stable offset under
             ``read_committed`` and the high watermark under ``read_uncommitted``.
         """
-        wanted, level = list(partitions), IsolationLevel.of(isolation_level)
-        if not isinstance(spec, OffsetSpec):
-            raise ConfigurationError(f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse.")
-        return self._ask(
-            lambda session, deadline: look_up(
-                session.transport, session.leaders, session.record_search, wanted, spec, level, deadline
-            )
-        )
+        return self.list_offsets_by({spec: partitions}, isolation_level=isolation_level)[spec]
+
+    def list_offsets_by(
+        self,
+        wanted: Mapping[OffsetSpec, Iterable[TopicPartition]],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[OffsetSpec, ListedOffsets]:
+        """:meth:`list_offsets` for several specs, all of them at the same time.
+
+        :param wanted: partitions by spec.
+        """
+        asked, level = {spec: list(each) for spec, each in wanted.items()}, IsolationLevel.of(isolation_level)
+        for spec in asked:
+            if not isinstance(spec, OffsetSpec):
+                raise ConfigurationError(
+                    f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse."
+                )
+
+        async def work(session: _Session, deadline: Deadline) -> dict[OffsetSpec, ListedOffsets]:
+            ask = partial(look_up, session.transport, session.leaders, session.record_search)
+            works = [partial(ask, each, spec, level, deadline) for spec, each in asked.items()]
+            return dict(zip(asked, await session.transport.gather(works), strict=True))
+
+        return self._ask(work)
 
     def segment_offsets(
         self, partitions: Iterable[TopicPartition], before: OffsetSpec = OffsetSpec.LATEST, *, max_offsets: int = 1000
@@ -246,10 +264,29 @@ class OffsetsClient:
         :param isolation_level: which records are visible, and where the log ends (E13).
         :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds; None for any record.
         """
-        wanted, level = [Position(*each) for each in positions], IsolationLevel.of(isolation_level)
-        if any(each.offset < 0 for each in wanted):
+        return self.first_records_by({at_or_after_ms: positions}, isolation_level=isolation_level)[at_or_after_ms]
+
+    def first_records_by(
+        self,
+        wanted: Mapping[int | None, Iterable[Position]],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int | None, FirstRecords]:
+        """:meth:`first_records` for several timestamps, all of them at the same time.
+
+        :param wanted: positions by the timestamp from which on records count, Unix milliseconds; None for any record.
+        """
+        level = IsolationLevel.of(isolation_level)
+        asked = {at_ms: [Position(*each) for each in positions] for at_ms, positions in wanted.items()}
+        if any(each.offset < 0 for positions in asked.values() for each in positions):
             raise ConfigurationError("Records are looked for from an offset of 0 or more.")
-        return self._ask(lambda session, deadline: session.record_search.find(wanted, level, at_or_after_ms, deadline))
+
+        async def work(session: _Session, deadline: Deadline) -> dict[int | None, FirstRecords]:
+            find = session.record_search.find
+            works = [partial(find, positions, level, at_ms, deadline) for at_ms, positions in asked.items()]
+            return dict(zip(asked, await session.transport.gather(works), strict=True))
+
+        return self._ask(work)
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> LogExtents:
         """Delete all records before some offsets, for good (DeleteRecords, key 21, KIP-107). Needs the ACL Delete.

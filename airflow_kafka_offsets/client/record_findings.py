@@ -1,6 +1,7 @@
 """Record findings: what earlier reads of a log have found, so that a poll doesn't read the same tail again.
 
-A finding holds for a while only: a log may be trimmed meanwhile, and old brokers don't tell a re-created topic.
+That a record is there holds for a while only: it may be deleted. That none is there holds as long as the log is the
+same one, and for a while where old brokers don't tell.
 """
 
 from __future__ import annotations
@@ -58,21 +59,24 @@ class RecordFindings:
 
     def lookup(self, log: ReadLog, offset: int) -> Finding | None:
         """The finding that reaches furthest from this offset; None when nothing is known of it."""
-        oldest_s = self.now_s() - _LASTS_S
         known = [
             each
             for each in self._logs.get(log, ())
-            if each.read_at_s >= oldest_s and each.start <= offset <= each.end and offset < each.end + bool(each.record)
+            if self._holds(log, each) and each.start <= offset <= each.end and offset < each.end + bool(each.record)
         ]
         return max(known, key=lambda each: each.end, default=None)
 
+    def _holds(self, log: ReadLog, finding: Finding) -> bool:
+        """A record may be deleted; where none is, none will be, as long as it is the same topic."""
+        lasts = finding.record is None and log.incarnation[0] is not None
+        return lasts or finding.read_at_s >= self.now_s() - _LASTS_S
+
     def note(self, log: ReadLog, finding: Finding) -> None:
         """Keep a finding in place of those that it covers."""
-        oldest_s = self.now_s() - _LASTS_S
         kept = [
             each
             for each in self._logs.pop(log, ())
-            if each.read_at_s >= oldest_s and not (finding.start <= each.start and each.end <= finding.end)
+            if self._holds(log, each) and not (finding.start <= each.start and each.end <= finding.end)
         ]
         self._logs[log] = [*kept, finding][-_MOST_PER_LOG:]
         while len(self._logs) > _MOST_LOGS:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.conditions.questions import Question, ask_as_one
+from airflow_kafka_offsets.conditions.questions import Asking, Question, ask_as_one
 from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
@@ -30,7 +30,7 @@ class Progress:
     ends: Positions | None = None
 
 
-Steps: TypeAlias = Generator[Question[Any], Any, Progress]
+Steps: TypeAlias = Asking[Progress]
 """A check, from question to question; each question comes back as its answer."""
 
 
@@ -100,7 +100,10 @@ def _advance(
         question = questions.pop(condition, None)
         answer = None if question is None else answers[question]
         try:
-            questions[condition] = steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
+            if isinstance(answer, Exception):  # the same one for many: without the frames of the others
+                questions[condition] = steps.throw(answer.with_traceback(None))
+            else:
+                questions[condition] = steps.send(answer)
         except StopIteration as ended:
             outcomes[condition] = ended.value
         except Exception as error:

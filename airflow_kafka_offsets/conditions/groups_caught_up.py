@@ -7,21 +7,20 @@ read from the committed offset: a tail without a record counts as nothing.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.policies import one_of
-from airflow_kafka_offsets.conditions.questions import Lags, LagsOn, Question, Records, ask, ask_partitions
+from airflow_kafka_offsets.conditions.left_to_read import read_at, read_left
+from airflow_kafka_offsets.conditions.questions import Asking, Lags, LagsOn, ask, ask_partitions
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.first_records import FirstRecords
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.standing import Behind, GroupStanding, NoCommit, judge_group
-
-_MAY_NOT_READ = "TOPIC_AUTHORIZATION_FAILED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +60,13 @@ class GroupsCaughtUp(Condition):
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
     def __post_init__(self) -> None:
-        if not self.groups:
-            raise ConfigurationError("Name at least one group to wait for; groups is empty.")
-        limits = {"max_lag": self.max_lag, "max_partition_lag": self.max_partition_lag, "max_age": self.max_age_ms}
+        refuse_text("groups", self.groups)
+        if self.topics is not None:
+            refuse_text("topics", self.topics)
+        limits = {"max_lag": self.max_lag, "max_partition_lag": self.max_partition_lag, "max_age_ms": self.max_age_ms}
         for name, limit in limits.items():
-            if limit is not None and limit < 0:
-                raise ConfigurationError(f"{name} is 0 or more, not {limit}.")
-        if self.stable_polls < 1:
-            raise ConfigurationError(f"stable_polls is 1 or more, not {self.stable_polls}.")
+            as_count(limit, name)
+        as_count(self.stable_polls, "stable_polls", least=1)
         one_of("no_commit", self.no_commit, "from_log_start", "wait", "ignore")
         one_of("unknown_group", self.unknown_group, "fail", "wait")
         one_of("ahead_of_log", self.ahead_of_log, "fail", "wait")
@@ -78,17 +76,18 @@ class GroupsCaughtUp(Condition):
 
     def steps(self) -> Steps:
         standings = [self._judge(each) for each in (yield from self._lags())]
-        standings, unreadable = yield from self._look_behind_markers(standings)
+        groups = [each.behind for each in standings if each.total is not None]
+        left = yield from read_left(groups, self.isolation_level, self._allows)
+        standings = [each.without(filter(left.is_clear, each.behind)) for each in standings]
         ages = yield from self._ages(standings)
         done = all(map(self._fits, standings)) and all(map(self._is_young, ages.values()))
         summary = "; ".join(_describe(each, ages.get(each.group)) for each in standings)
-        if unreadable and not done:
-            summary += f"; transaction markers count as lag without the ACL Read on {', '.join(unreadable)}"
+        summary += "" if done else left.remark()
         totals = [each.total for each in standings]
         remaining = None if None in totals else sum(each or 0 for each in totals)
         return Progress(done, summary, self._result(standings, ages), remaining)
 
-    def _lags(self) -> Generator[Question[Any], Any, GroupLags]:
+    def _lags(self) -> Asking[GroupLags]:
         if self.topics is None:
             return (yield from ask(Lags.about(self.groups, isolation_level=self.isolation_level)))
         partitions, _ = yield from ask_partitions(self.topics)
@@ -117,39 +116,16 @@ class GroupsCaughtUp(Condition):
         """Whether a group is within the limits on offsets."""
         return standing.total is not None and self._allows(standing.behind)
 
-    def _allows(self, behind: Iterable[Behind]) -> bool:
+    def _allows(self, behind: Sequence[Behind]) -> bool:
         lags = [each.lag for each in behind]
         limit, partition_limit = self._limit(), self.max_partition_lag
         within = limit is None or sum(lags) <= limit
         return within and (partition_limit is None or max(lags, default=0) <= partition_limit)
 
-    def _look_behind_markers(
-        self, standings: list[GroupStanding]
-    ) -> Generator[Question[Any], Any, tuple[list[GroupStanding], list[str]]]:
-        """Clear partitions that have no record left to read, where that may make the difference. Topics that may not be
-        read come beside it.
-
-        First on the partition of each group that is furthest behind: mostly there is a record, and that settles it.
-        """
-        doubtful = [each for each in standings if each.total is not None and not self._allows(each.behind)]
-        furthest = {each.group: max(each.behind, key=lambda one: one.lag) for each in doubtful}
-        records = yield from self._first_records(furthest.values())
-        rest = [
-            one
-            for each in doubtful
-            if _is_clear(furthest[each.group], records) or self._allows([furthest[each.group]])
-            for one in each.behind
-            if one is not furthest[each.group]
-        ]
-        more = yield from self._first_records(rest)
-        known = FirstRecords([*records, *more])
-        cleared = [each.without(one for one in each.behind if _is_clear(one, known)) for each in standings]
-        return cleared, sorted({each.topic for each in known.errors()})
-
     def _is_young(self, age_ms: int | None) -> bool:
         return age_ms is not None and age_ms <= (self.max_age_ms or 0)
 
-    def _ages(self, standings: list[GroupStanding]) -> Generator[Question[Any], Any, dict[str, int | None]]:
+    def _ages(self, standings: list[GroupStanding]) -> Asking[dict[str, int | None]]:
         """The age in milliseconds of each group's oldest unread record, where there is a limit to it.
 
         None where records were deleted before they were read: nobody knows how old they were.
@@ -157,37 +133,30 @@ class GroupsCaughtUp(Condition):
         if self.max_age_ms is None:
             return {}
         behind = [(each.group, one) for each in standings if not each.lost for one in each.behind]
-        records = yield from self._first_records(one for _, one in behind)
+        left = yield from read_at([one for _, one in behind], self.isolation_level)
         now = now_ms()
         ages = {each.group: None if each.lost else 0 for each in standings if each.total is not None}
         for group, one in behind:
-            found = records.lookup(*one.position)
-            assert found is not None, "every position was asked for"
-            if found.error is not None:
-                raise OffsetsError("Reading the first unread record", [(f"group {group} on {one}", found.error)])
-            if _is_clear(one, records):
+            if left.is_clear(one):
                 continue
-            if found.timestamp_ms is None:
-                raise ConfigurationError(
-                    f"max_age needs the timestamp of a compressed record of {one}: install the codecs, "
-                    "pip install 'airflow-kafka-offsets[codecs]'."
-                )
-            ages[group] = max(ages.get(group) or 0, now - found.timestamp_ms)
+            timestamp_ms = self._timestamp(one, left.records)
+            known = ages.get(group)
+            ages[group] = None if known is None or timestamp_ms is None else max(known, now - timestamp_ms)
         return ages
 
-    def _first_records(self, behind: Iterable[Behind]) -> Generator[Question[Any], Any, FirstRecords]:
-        positions = [each.position for each in behind]
-        if not positions:
-            return FirstRecords()
-        records = yield from ask(Records.about(positions, isolation_level=self.isolation_level))
-        failures = [
-            (f"{each.topic}-{each.partition}", each.error)
-            for each in records
-            if each.error is not None and each.error.name != _MAY_NOT_READ
-        ]
-        if failures:
-            raise OffsetsError("Reading from the committed offsets", failures)
-        return records
+    def _timestamp(self, behind: Behind, records: FirstRecords) -> int | None:
+        """The first unread record's; None where the leader gave none yet, though its log ends further on."""
+        found = records.lookup(*behind.position)
+        assert found is not None, "every position was asked for"
+        if found.error is not None:
+            raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
+        if found.offset is not None and found.timestamp_ms is None:
+            raise ConfigurationError(
+                f"max_age needs the timestamp of the record at {behind.position.topic}-{behind.position.partition} "
+                f"offset {found.offset}, which can't be told: its codec isn't installed (pip install "
+                "'airflow-kafka-offsets[codecs]'), or it was written before Kafka 0.10."
+            )
+        return found.timestamp_ms
 
     def _result(self, standings: Iterable[GroupStanding], ages: dict[str, int | None]) -> dict[str, Any]:
         limits = {"max_lag": self._limit(), "max_partition_lag": self.max_partition_lag}
@@ -199,11 +168,6 @@ class GroupsCaughtUp(Condition):
         return result
 
 
-def _is_clear(behind: Behind, records: FirstRecords) -> bool:
-    """Whether nothing is left to read before the end that lag was measured to, and nothing was lost."""
-    return not behind.lost and records.nothing_before(behind.position, behind.end_offset)
-
-
 def _describe(standing: GroupStanding, age_ms: int | None) -> str:
     if standing.why_unknown:
         return f"{standing.group} {standing.why_unknown}"
@@ -211,8 +175,10 @@ def _describe(standing: GroupStanding, age_ms: int | None) -> str:
     worst = sorted(standing.behind, key=lambda each: -each.lag)[:3]
     if worst:
         text += f" ({', '.join(f'{each} {each.lag}' for each in worst)})"
+    if standing.behind and standing.uncommitted:
+        text += f"; it has no commit on {standing.uncommitted} partitions"
     if standing.lost:
-        text += f"; {standing.lost} offsets were deleted before it read them"
+        text += f"; {standing.lost} offsets were deleted before it read them, so that nobody knows how old they were"
     if age_ms:
-        text += f"; its oldest unread record is {age_ms / 1000:.0f} s old"
+        text += f"; its oldest unread record is {duration_text(age_ms / 1000)} old"
     return text

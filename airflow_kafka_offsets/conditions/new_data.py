@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from airflow_kafka_offsets.arguments import as_count, refuse_text
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.questions import Extents, Listed, Question, Records, ask, ask_partitions
-from airflow_kafka_offsets.errors import ConfigurationError, shorten
+from airflow_kafka_offsets.conditions.left_to_read import read_left
+from airflow_kafka_offsets.conditions.questions import Asking, Extents, Listed, ask, ask_partitions
+from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.standing import Behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,8 @@ class NewData(Condition):
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
     def __post_init__(self) -> None:
-        if not self.topics:
-            raise ConfigurationError("Name at least one topic to wait for; topics is empty.")
-        if self.min_records < 1:
-            raise ConfigurationError(f"min_records is 1 or more, not {self.min_records}.")
+        refuse_text("topics", self.topics)
+        as_count(self.min_records, "min_records", least=1)
 
     def steps(self) -> Steps:
         partitions, topic_ids = yield from ask_partitions(self.topics)
@@ -52,20 +53,20 @@ class NewData(Condition):
             {TopicPartition(each.topic, each.partition): each.high_watermark or 0 for each in extents}
         )
         new = self._new(extents)
-        counts = {topic: sum(count for each, count in new if each.topic == topic) for topic in self.topics}
+        counts = {topic: sum(each.lag for each in new if each.position.topic == topic) for topic in self.topics}
         total = sum(counts.values())
         real = (yield from self._holds_record(new)) if total >= self.min_records else False
         stale = yield from self._stale(partitions, counts)
         result = {"new": counts, "stale": stale, "since": self.since.source} | self.since.where()
         return Progress(
             total >= self.min_records and real,
-            _describe(counts, stale, self.min_records, real),
+            f"{_describe(counts, stale, self.min_records, real)}; since {self.since.source}",
             result,
             ends=Positions.of_ends("log ends", extents, self.isolation_level, topic_ids),
         )
 
-    def _new(self, extents: LogExtents) -> list[tuple[Position, int]]:
-        """Where new data starts and how many offsets it has, on each partition that has any; most of them first."""
+    def _new(self, extents: LogExtents) -> list[Behind]:
+        """Where new data starts and how many offsets it has, on each partition that has any."""
         old = dict(self.since.items())
         found = []
         for each in extents:
@@ -73,23 +74,18 @@ class NewData(Condition):
             assert end is not None and each.log_start_offset is not None, "an extent without error has both"
             start = max(old.get(TopicPartition(each.topic, each.partition), 0), each.log_start_offset)
             if end > start:
-                found.append((Position(each.topic, each.partition, start), end - start))
-        return sorted(found, key=lambda pair: -pair[1])
+                found.append(Behind(Position(each.topic, each.partition, start), end - start))
+        return found
 
-    def _holds_record(self, new: list[tuple[Position, int]]) -> Generator[Question[Any], Any, bool]:
+    def _holds_record(self, new: list[Behind]) -> Asking[bool]:
         """Whether there is a visible record in all this, and not markers and aborted records alone."""
-        first, rest = new[0][0], [position for position, _ in new[1:]]
-        for positions in ([first], rest):
-            if positions:
-                records = yield from ask(Records.about(positions, isolation_level=self.isolation_level))
-                if any(each.offset is not None for each in records):
-                    return True
-                records.raise_for_errors()
+        left = yield from read_left([new], self.isolation_level, lambda behind: not behind)
+        if any(each.offset is not None for each in left.records):
+            return True
+        left.records.raise_for_errors()
         return False
 
-    def _stale(
-        self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]
-    ) -> Generator[Question[Any], Any, dict[str, str | None]]:
+    def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[dict[str, str | None]]:
         """The newest timestamps of the topics without new data: that of a record, or of a transaction's end (E41). None
         where there is none.
         """
@@ -97,7 +93,8 @@ class NewData(Condition):
         if not stale:
             return {}
         level = IsolationLevel.READ_UNCOMMITTED
-        listed = yield from ask(Listed.about(stale, spec=OffsetSpec.MAX_TIMESTAMP, isolation_level=level))
+        wanted = ((OffsetSpec.MAX_TIMESTAMP, each) for each in stale)
+        listed = (yield from ask(Listed.about(wanted, isolation_level=level)))[OffsetSpec.MAX_TIMESTAMP]
         newest: dict[str, int | None] = dict.fromkeys(each.topic for each in stale)
         for each in listed:
             if each.timestamp_ms is not None:

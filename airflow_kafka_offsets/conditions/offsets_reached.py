@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.questions import Extents, LagsOn, Question, Records, ask, ask_partitions
+from airflow_kafka_offsets.conditions.left_to_read import read_left
+from airflow_kafka_offsets.conditions.questions import Asking, Extents, LagsOn, ask, ask_partitions
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
-from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-
-
-class _ToGo(NamedTuple):
-    """A partition on which the group hasn't reached the target."""
-
-    position: Position
-    left: int
-    target: int
-    lost: bool
+from airflow_kafka_offsets.offsets.standing import Behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,8 @@ class OffsetsReached(Condition):
         if lag.unknown:
             raise ConditionFailedError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach the {self.target.source}. "
-                "Is it misspelt, or not started yet?"
+                "Is it misspelt, or not started yet? Wait for its first commit before, for example by "
+                "KafkaGroupLagSensor with unknown_group='wait'."
             )
         ahead = lag.with_status(LagStatus.AHEAD_OF_LOG) if lag.error is None else []
         if ahead:
@@ -69,13 +63,14 @@ class OffsetsReached(Condition):
             )
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)
-        to_go = yield from self._look_behind_markers(to_go)
-        left = sum(each.left for each in to_go)
+        read = yield from read_left([to_go], self.isolation_level, lambda behind: not behind)
+        to_go = [each for each in to_go if not read.is_clear(each)]
+        left = sum(each.lag for each in to_go)
         result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(partitions)}
         result |= self.target.where()
-        return Progress(not to_go, self._describe(to_go, left), result, left)
+        return Progress(not to_go, self._describe(to_go) + read.remark(), result, left)
 
-    def _to_go(self, lag: GroupLag) -> list[_ToGo]:
+    def _to_go(self, lag: GroupLag) -> list[Behind]:
         if lag.error is not None:
             raise OffsetsError("Reading commits", [(f"group {lag.group}", lag.error)])
         lag.partitions.raise_for_errors()
@@ -86,10 +81,10 @@ class OffsetsReached(Condition):
             stands = each.log_start_offset if each.committed_offset is None else each.committed_offset
             if stands < target:
                 position = Position(*key, max(stands, each.log_start_offset))
-                found.append(_ToGo(position, target - stands, target, stands < each.log_start_offset))
+                found.append(Behind(position, target - stands, max(0, each.log_start_offset - stands)))
         return found
 
-    def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[_ToGo]) -> Generator[Question[Any], Any, None]:
+    def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[Behind]) -> Asking[None]:
         """Ask for the high watermark where the end of a log lies before the target."""
         waited_for = {TopicPartition(*each.position[:2]) for each in to_go}
         targets = dict(self.target.items())
@@ -105,29 +100,14 @@ class OffsetsReached(Condition):
                 {TopicPartition(each.topic, each.partition): each.high_watermark or 0 for each in extents}
             )
 
-    def _look_behind_markers(self, to_go: list[_ToGo]) -> Generator[Question[Any], Any, list[_ToGo]]:
-        """Leave out partitions that have no record left before the target: all of them, or it makes no difference."""
-        if not to_go or any(each.lost for each in to_go):
-            return to_go
-        first = max(to_go, key=lambda each: each.left)
-        records = yield from ask(Records.about([first.position], isolation_level=self.isolation_level))
-        rest = [each.position for each in to_go if each is not first]
-        if rest and records.nothing_before(first.position, first.target):
-            more = yield from ask(Records.about(rest, isolation_level=self.isolation_level))
-            records = FirstRecords([*records, *more])
-        return [each for each in to_go if not records.nothing_before(each.position, each.target)]
-
-    def _describe(self, to_go: list[_ToGo], left: int) -> str:
+    def _describe(self, to_go: list[Behind]) -> str:
         if not to_go:
             return f"{self.group} has reached the {self.target.source}"
-        worst = sorted(to_go, key=lambda each: -each.left)[:3]
-        listed = ", ".join(f"{each.position.topic}-{each.position.partition} {each.left}" for each in worst)
+        worst = sorted(to_go, key=lambda each: -each.lag)[:3]
+        listed = ", ".join(f"{each} {each.lag}" for each in worst)
+        left, lost = sum(each.lag for each in to_go), sum(each.lost for each in to_go)
         text = f"{self.group} is {left} offsets before the {self.target.source} ({listed})"
-        lost = [each for each in to_go if each.lost]
-        if lost:
-            where = f"{lost[0].position.topic}-{lost[0].position.partition}"
-            text += f"; records after the commit on {where} were deleted before they were read"
-        return text
+        return f"{text}; {lost} offsets were deleted before it read them" if lost else text
 
 
 def _end(lag: PartitionLag, isolation_level: IsolationLevel) -> int:

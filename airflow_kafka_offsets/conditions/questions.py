@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import ClusterError
 from airflow_kafka_offsets.offsets.extents import LogExtents
-from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.first_records import FirstRecords
 from airflow_kafka_offsets.offsets.lag import GroupLags
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -111,35 +112,37 @@ class Extents(Question[LogExtents]):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Question[ListedOffsets]):
-    """Which offsets satisfy a spec. ``wanted``: partitions."""
+class Listed(Question[dict[OffsetSpec, ListedOffsets]]):
+    """Which offsets satisfy specs. ``wanted``: pairs of spec and partition."""
 
-    spec: OffsetSpec
     isolation_level: IsolationLevel
 
-    def ask(self, client: OffsetsClient) -> ListedOffsets:
-        return client.list_offsets(sorted(self.wanted), self.spec, isolation_level=self.isolation_level)
+    def ask(self, client: OffsetsClient) -> dict[OffsetSpec, ListedOffsets]:
+        return client.list_offsets_by(_by_first(self.wanted), isolation_level=self.isolation_level)
 
-    def part(self, answer: ListedOffsets) -> ListedOffsets:
-        return ListedOffsets(each for each in answer.unordered() if (each.topic, each.partition) in self.wanted)
+    def part(self, answer: dict[OffsetSpec, ListedOffsets]) -> dict[OffsetSpec, ListedOffsets]:
+        return {
+            spec: ListedOffsets(each for key in keys if (each := answer[spec].lookup(*key)) is not None)
+            for spec, keys in _by_first(self.wanted).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Records(Question[FirstRecords]):
-    """The first visible records at or after some positions. ``wanted``: positions."""
+class Records(Question[dict[int | None, FirstRecords]]):
+    """The first visible records at or after some positions. ``wanted``: pairs of the timestamp from which on records
+    count (None for all) and a position.
+    """
 
     isolation_level: IsolationLevel
-    at_or_after_ms: int | None = None
 
-    def ask(self, client: OffsetsClient) -> FirstRecords:
-        return client.first_records(
-            sorted(self.wanted), isolation_level=self.isolation_level, at_or_after_ms=self.at_or_after_ms
-        )
+    def ask(self, client: OffsetsClient) -> dict[int | None, FirstRecords]:
+        return client.first_records_by(_by_first(self.wanted), isolation_level=self.isolation_level)
 
-    def part(self, answer: FirstRecords) -> FirstRecords:
-        wanted: Iterable[Position] = self.wanted
-        found = (answer.lookup(*each) for each in wanted)
-        return FirstRecords(each for each in found if each is not None)
+    def part(self, answer: dict[int | None, FirstRecords]) -> dict[int | None, FirstRecords]:
+        return {
+            timestamp_ms: FirstRecords(each for key in keys if (each := answer[timestamp_ms].lookup(*key)) is not None)
+            for timestamp_ms, keys in _by_first(self.wanted).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +153,24 @@ class Writers(Question[Producers]):
         return client.producers(sorted(self.wanted))
 
 
-def ask(question: Question[A]) -> Generator[Question[Any], Any, A]:
-    """Within a check: ask, and go on with the answer. Nothing is asked about nothing."""
+def _by_first(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for first, second in sorted(pairs, key=lambda pair: pair[1]):
+        found[first].append(second)
+    return found
+
+
+Asking: TypeAlias = Generator[Question[Any], Any, A]
+"""A part of a check that asks questions, and comes to an answer of its own."""
+
+
+def ask(question: Question[A]) -> Asking[A]:
+    """Within a check: ask, and go on with the answer."""
     answer: A = yield question
     return answer
 
 
-def ask_partitions(
-    topics: Iterable[str],
-) -> Generator[Question[Any], Any, tuple[tuple[TopicPartition, ...], dict[str, str | None]]]:
+def ask_partitions(topics: Iterable[str]) -> Asking[tuple[tuple[TopicPartition, ...], dict[str, str | None]]]:
     """Within a check: all partitions of some topics, in order, and the topics' ids.
 
     :raises OffsetsError: naming those that are unknown or may not be described.
@@ -174,11 +186,17 @@ def ask_as_one(client: OffsetsClient, questions: Iterable[Question[Any]]) -> dic
         alike[replace(each, wanted=frozenset())].add(each)
     answers: dict[Question[Any], Any] = {}
     for kind, several in alike.items():
-        union = replace(kind, wanted=frozenset().union(*(each.wanted for each in several)))
-        try:
-            answer = union.ask(client)
-        except Exception as error:
-            answers |= dict.fromkeys(several, error)
-        else:
-            answers |= {each: answer if each == union else each.part(answer) for each in several}
+        answers |= _answers(client, kind, several)
     return answers
+
+
+def _answers(client: OffsetsClient, kind: Question[Any], several: set[Question[Any]]) -> dict[Question[Any], Any]:
+    union = replace(kind, wanted=frozenset().union(*(each.wanted for each in several)))
+    try:
+        answer = union.ask(client)
+    except Exception as error:
+        if len(several) == 1 or isinstance(error, ClusterError):
+            return dict.fromkeys(several, error)
+        # Something about one of them: each is to learn its own.
+        return {each: found for one in several for each, found in _answers(client, kind, {one}).items()}
+    return {each: answer if each == union else each.part(answer) for each in several}

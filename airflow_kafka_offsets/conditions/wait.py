@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress
 from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, OffsetsError
+from airflow_kafka_offsets.offsets.instants import duration_text
 
 _MAY_COME_BACK = (OffsetsError, ClusterError, ConfigurationError)
 _PATIENCE = 5
@@ -64,6 +65,11 @@ class Wait:
             "history": [list(each) for each in self._history],
         }
 
+    @property
+    def said(self) -> str:
+        """What was said last: how things stand."""
+        return self._said
+
     def take(self, outcome: Outcome, at_s: float) -> Verdict:
         """What a poll's outcome means.
 
@@ -111,11 +117,4 @@ class Wait:
         rate = (first - last) / (last_s - first_s)
         if rate <= 0:
             return f"; growing by {-rate:.3g}/s" if rate else ""
-        return f"; falling by {rate:.3g}/s, done in about {_in_words(last / rate)}"
-
-
-def _in_words(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(1, round(seconds))} s"
+        return f"; falling by {rate:.3g}/s, done in about {duration_text(last / rate)}"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from airflow_kafka_offsets.arguments import one_of, refuse_text
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.policies import one_of
 from airflow_kafka_offsets.conditions.questions import (
+    Asking,
     Extents,
     Facts,
     Listed,
-    Question,
     Records,
     Writers,
     ask,
@@ -29,6 +29,8 @@ from airflow_kafka_offsets.offsets.producers import Producers
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 _APPEND_TIME = "LogAppendTime"
+_MOST_AHEAD_MS = 3_600_000
+"""Clocks of producers may be so far ahead, which is what brokers allow by default (KIP-1030)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,15 @@ class WindowComplete(Condition):
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
     def __post_init__(self) -> None:
-        if not self.topics:
-            raise ConfigurationError("Name at least one topic to wait for; topics is empty.")
+        refuse_text("topics", self.topics)
         one_of("idle", self.idle, "wait", "assume_after", "require_heartbeat", "fail")
-        if (self.idle == "wait") != (self.idle_after_ms is None):
+        if self.idle == "wait" and self.idle_after_ms is not None:
             raise ConfigurationError(
-                f"idle_after= says when idle={self.idle!r} takes effect: give it with 'assume_after', "
-                "'require_heartbeat' and 'fail', and with nothing else."
+                "idle_after= has no effect with idle='wait': drop it, or say what is to happen then, for example "
+                "idle='assume_after'."
             )
+        if self.idle != "wait" and self.idle_after_ms is None:
+            raise ConfigurationError(f"idle={self.idle!r} needs idle_after=: how long after the end it takes effect.")
         for name, duration in {"idle_after": self.idle_after_ms, "allowed_lateness": self.allowed_lateness_ms}.items():
             if duration is not None and duration < 0:
                 raise ConfigurationError(f"{name} is a duration of 0 or more.")
@@ -77,34 +80,40 @@ class WindowComplete(Condition):
         instant = iso_instant(self.instant_ms)
         elapsed_ms = now_ms() - self._looked_up_ms
         if elapsed_ms < 0:
-            return Progress(False, f"{instant}: lies ahead, looking from {iso_instant(self._looked_up_ms)} on", {})
+            return Progress(False, f"{instant}: nothing to look for before {iso_instant(self._looked_up_ms)}", {})
         partitions, _ = yield from ask_partitions(self.topics)
         listed = yield from self._look_up(partitions, self._looked_up_ms)
         passed = yield from self._with_record(listed, self._looked_up_ms)
         found = yield from self._sort(listed, passed, elapsed_ms)
         found = yield from self._apply_policy(found, elapsed_ms)
+        future = [str(each) for each in _from_the_future(listed) if each in passed]
         producers = (yield from ask(Writers.about(found.undecided))) if found.undecided else Producers()
         result = {
             "instant": instant,
             "partitions_passed": len(found.passed) + len(found.by_clock),
             "assumed_idle": [str(each) for each in found.assumed],
         }
-        return Progress(found.complete, f"{instant}: {found.describe(producers)}", result)
+        text = f"{instant}: {found.describe(producers)}"
+        if found.idle and self.idle_after_ms is not None:
+            text += f" (idle={self.idle!r} from {iso_instant(self._looked_up_ms + self.idle_after_ms)} on)"
+        if future:
+            result["from_the_future"] = future
+            text += (
+                f"; by records with timestamps from the future, which pass all windows until then: {shorten(future)}"
+            )
+        return Progress(found.complete, text, result)
 
     @property
     def _looked_up_ms(self) -> int:
         return self.instant_ms + self.allowed_lateness_ms
 
-    def _look_up(
-        self, partitions: Iterable[TopicPartition], timestamp_ms: int
-    ) -> Generator[Question[Any], Any, ListedOffsets]:
+    def _look_up(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Asking[ListedOffsets]:
         spec = OffsetSpec.at(timestamp_ms)
-        listed = yield from ask(Listed.about(partitions, spec=spec, isolation_level=self.isolation_level))
-        return listed.raise_for_errors().refuse_older_answers()
+        wanted = ((spec, each) for each in partitions)
+        listed = yield from ask(Listed.about(wanted, isolation_level=self.isolation_level))
+        return listed[spec].raise_for_errors().refuse_older_answers()
 
-    def _with_record(
-        self, listed: ListedOffsets, timestamp_ms: int
-    ) -> Generator[Question[Any], Any, set[TopicPartition]]:
+    def _with_record(self, listed: ListedOffsets, timestamp_ms: int) -> Asking[set[TopicPartition]]:
         """The partitions where a visible record was found, and no marker or aborted one with old records behind it."""
         found = [Position(each.topic, each.partition, each.offset) for each in listed if each.offset is not None]
         records = yield from self._read(found)
@@ -114,17 +123,14 @@ class WindowComplete(Condition):
         passed += [each for each in late if each.offset is not None]
         return {TopicPartition(each.topic, each.partition) for each in passed}
 
-    def _read(
-        self, positions: list[Position], at_or_after_ms: int | None = None
-    ) -> Generator[Question[Any], Any, FirstRecords]:
+    def _read(self, positions: list[Position], at_or_after_ms: int | None = None) -> Asking[FirstRecords]:
         if not positions:
             return FirstRecords()
-        question = Records.about(positions, isolation_level=self.isolation_level, at_or_after_ms=at_or_after_ms)
-        return (yield from ask(question)).raise_for_errors()
+        wanted = ((at_or_after_ms, each) for each in positions)
+        records = yield from ask(Records.about(wanted, isolation_level=self.isolation_level))
+        return records[at_or_after_ms].raise_for_errors()
 
-    def _sort(
-        self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int
-    ) -> Generator[Question[Any], Any, Completeness]:
+    def _sort(self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int) -> Asking[Completeness]:
         others = [each for each in listed.partitions() if each not in passed]
         extents = (yield from ask(Extents.about(others))) if others else LogExtents()
         append_time: list[str] = []
@@ -140,7 +146,7 @@ class WindowComplete(Condition):
             elapsed_ms=elapsed_ms,
         )
 
-    def _apply_policy(self, found: Completeness, elapsed_ms: int) -> Generator[Question[Any], Any, Completeness]:
+    def _apply_policy(self, found: Completeness, elapsed_ms: int) -> Asking[Completeness]:
         if not found.idle or self.idle_after_ms is None or elapsed_ms < self.idle_after_ms:
             return found
         if self.idle == "fail":
@@ -154,10 +160,17 @@ class WindowComplete(Condition):
         assumed = tuple(each for each in found.idle if each.topic in alive)
         return replace(found, assumed=assumed, idle=tuple(each for each in found.idle if each.topic not in alive))
 
-    def _alive(self, topics: Iterable[str]) -> Generator[Question[Any], Any, set[str]]:
+    def _alive(self, topics: Iterable[str]) -> Asking[set[str]]:
         """The topics where somebody wrote as late as an idle partition needs it."""
         assert self.idle_after_ms is not None
         partitions, _ = yield from ask_partitions(topics)
         timestamp_ms = self._looked_up_ms + self.idle_after_ms
         listed = yield from self._look_up(partitions, timestamp_ms)
-        return {each.topic for each in (yield from self._with_record(listed, timestamp_ms))}
+        alive = yield from self._with_record(listed, timestamp_ms)
+        return {each.topic for each in alive.difference(_from_the_future(listed))}
+
+
+def _from_the_future(listed: ListedOffsets) -> list[TopicPartition]:
+    """Where the record that was found can't be of today (E5): the first one that late in the log."""
+    latest_ms = now_ms() + _MOST_AHEAD_MS
+    return [TopicPartition(each.topic, each.partition) for each in listed if (each.timestamp_ms or 0) > latest_ms]

@@ -25,10 +25,11 @@ def positions_in(xcom: Any, argument: str) -> Positions:
         return Positions.of_snapshot(ledger.snapshots.read(xcom["snapshot"]), ledger.uri)
     if isinstance(xcom, Mapping) and "window" in xcom:
         ref = WindowRef.from_json(xcom)
-        return Positions.of_window_end(ref.read(ref.ledger()).manifest, ref.ledger().uri)
+        ledger = ref.ledger()
+        return Positions.of_window_end(ref.read(ledger).manifest, ledger.uri)
     raise ConfigurationError(
         f"{argument}= takes what KafkaOffsetSnapshotOperator or KafkaResolveWindowOperator returned (its .output), "
-        f"not {xcom!r}."
+        f"not {xcom!r}. Was that task skipped, or its XCom cleared?"
     )
 
 

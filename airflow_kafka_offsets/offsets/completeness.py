@@ -53,12 +53,13 @@ class Completeness:
 
         :param producers: whose transactions are open on the undecided partitions.
         """
-        complete = len(self.passed) + len(self.by_clock) + len(self.assumed)
-        text = f"{complete} of {complete + len(self.idle) + len(self.undecided)} partitions have passed"
+        passed = len(self.passed) + len(self.by_clock)
+        total = passed + len(self.assumed) + len(self.idle) + len(self.undecided)
+        text = f"{passed} of {total} partitions have passed"
         if self.assumed:
             text += f"; assumed idle: {shorten(map(str, self.assumed))}"
         if self.idle:
-            text += f"; no record yet on {shorten(map(str, self.idle))}"
+            text += f"; no record that late on {shorten(map(str, self.idle))}"
         if self.undecided:
             text += f"; not decided yet: {shorten(_holder(each, producers) for each in self.undecided)}"
         return text

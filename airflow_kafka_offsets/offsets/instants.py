@@ -93,3 +93,11 @@ def compact_instant(timestamp_ms: int) -> str:
     """For file names: ``20261121T060000000Z``."""
     moment = to_datetime(timestamp_ms)
     return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}Z"
+
+
+def duration_text(seconds: float) -> str:
+    """For people, roughly: ``90 s``, ``50 minutes``, ``5 hours``, ``10 days``."""
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

@@ -7,7 +7,7 @@ log ends when a task began.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError
@@ -119,7 +119,8 @@ class Positions:
             if each.topic_id is not None and now is not None and now != each.topic_id:
                 raise TopicChangedError(
                     f"Topic {each.topic} was re-created: its id is {now}, and {self.source} is of {each.topic_id}. "
-                    "Take a new snapshot."
+                    "What was pinned of the old topic is gone with it: clear the task that pinned it, and this one.",
+                    topic=each.topic,
                 )
 
     def refuse_truncated(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -132,8 +133,14 @@ class Positions:
             end = ends.get(partition, offset)
             if end < offset:
                 raise LogTruncatedError(
-                    f"{partition} ends at {end} now, before offset {offset} of {self.source}: the log was truncated."
+                    f"{partition} ends at {end} now, before offset {offset} of {self.source}: the log was truncated. "
+                    "Clear the task that pinned it, and this one.",
+                    topic=partition.topic,
                 )
+
+    def without(self, topic: str | None) -> Self:
+        """The same without a topic."""
+        return replace(self, topics=tuple(each for each in self.topics if each.topic != topic))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar."""

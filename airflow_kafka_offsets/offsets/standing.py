@@ -43,12 +43,14 @@ class GroupStanding:
     :param group: group id.
     :param behind: the partitions that it is behind on.
     :param ahead: partitions where its commit lies past the log's end (E17); its total is unknown then.
+    :param uncommitted: partitions that count, and that it never committed on.
     :param why_unknown: why its total isn't known, in words; empty when it is.
     """
 
     group: str
     behind: tuple[Behind, ...] = ()
     ahead: tuple[TopicPartition, ...] = ()
+    uncommitted: int = 0
     why_unknown: str = ""
 
     @property
@@ -111,7 +113,8 @@ def _judge_partitions(group: str, partitions: list[PartitionLag], no_commit: NoC
     else:
         why = ""
     counted = (each for each in partitions if each.status is not LagStatus.NO_COMMIT or no_commit != "ignore")
-    return GroupStanding(group, tuple(_behind(each) for each in counted if each.lag), ahead, why)
+    behind = tuple(_behind(each) for each in counted if each.lag)
+    return GroupStanding(group, behind, ahead, 0 if no_commit == "ignore" else len(uncommitted), why)
 
 
 def _behind(each: PartitionLag) -> Behind:

@@ -83,7 +83,7 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
             topics=None if self.topics is None else as_names(self.topics, "topics"),
             max_lag=self.max_lag,
             max_partition_lag=self.max_partition_lag,
-            max_age_ms=as_milliseconds(self.max_age),
+            max_age_ms=as_milliseconds(self.max_age, "max_age"),
             no_commit=self.no_commit,
             unknown_group=self.unknown_group,
             ahead_of_log=self.ahead_of_log,

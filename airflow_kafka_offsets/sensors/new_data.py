@@ -75,9 +75,10 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     def _since(self, context: Context) -> Positions:
         if (self.since is None) == (self.pipeline is None):
             raise ConfigurationError(
-                "Since when? Pass since= (the XCom of a snapshot or window) or pipeline=, not both."
+                "Since when? Pass since= (what a snapshot or resolve task returned: was it skipped?) or pipeline=, one "
+                "of them."
             )
         if self.pipeline is None:
             return positions_in(self.since, "since")
         ledger = open_ledger(self.ledger_root, self.pipeline)
-        return self.once(context, lambda: last_published_end(ledger))
+        return self.once(context, [ledger.uri], lambda: last_published_end(ledger))

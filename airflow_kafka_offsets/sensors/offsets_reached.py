@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_names
+from airflow_kafka_offsets.client.metadata import partitions_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
@@ -19,6 +20,9 @@ from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+LOG_END = "log_end"
+"""The target that is where the logs end when the task begins."""
+
 
 class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     """
@@ -29,7 +33,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
 
     :param group: group id. (templated)
     :param target: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned; the log end when
-        this task began by default. (templated)
+        this task began, ``log_end``, by default. (templated)
     :param topics: with the default target: whose log ends; all topics that the group has committed on or reads by
         default. (templated)
     :param isolation_level: which records the group reads. (templated)
@@ -45,7 +49,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         self,
         *,
         group: str,
-        target: Any = None,
+        target: Any = LOG_END,
         topics: str | list[str] | None = None,
         isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
@@ -58,18 +62,19 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
         """The group has reached the target."""
-        if self.target is not None and self.topics is not None:
-            raise ConfigurationError("target= names its topics itself: drop topics=.")
         level = IsolationLevel.of(self.isolation_level)
-        if self.target is not None:
+        if self.target != LOG_END:
+            if self.topics is not None:
+                raise ConfigurationError("target= names its topics itself: drop topics=.")
             return OffsetsReached(self.group, positions_in(self.target, "target"), level)
-        return OffsetsReached(self.group, self.once(context, lambda: self._ends(client, level)), level)
+        topics = None if self.topics is None else as_names(self.topics, "topics")
+        asked = [self.group, topics and list(topics), str(level)]
+        return OffsetsReached(self.group, self.once(context, asked, lambda: self._ends(client, topics, level)), level)
 
-    def _ends(self, client: OffsetsClient, level: IsolationLevel) -> Positions:
-        topics = self._touched(client, level) if self.topics is None else as_names(self.topics, "topics")
-        facts = client.topics(topics).raise_for_errors()
-        extents = client.log_extents(client.partitions_of(topics))
-        ids = {each.topic: each.topic_id for each in facts}
+    def _ends(self, client: OffsetsClient, topics: Iterable[str] | None, level: IsolationLevel) -> Positions:
+        metadata = client.topics(self._touched(client, level) if topics is None else topics).raise_for_errors()
+        extents = client.log_extents(partitions_of(metadata))
+        ids = {each.topic: each.topic_id for each in metadata}
         return Positions.of_ends(f"log end at {iso_instant(now_ms())}", extents, level, ids)
 
     def _touched(self, client: OffsetsClient, level: IsolationLevel) -> list[str]:
@@ -77,6 +82,6 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         if lag.unknown:
             raise ConfigurationError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so nobody knows what it reads. Is it "
-                "misspelt? Before its first commit, name the topics=."
+                "misspelt, or not started yet?"
             )
         return lag.partitions.topics()

@@ -86,9 +86,8 @@ class KafkaWaitSensor(BaseSensorOperator):
         try:
             return super().execute(context)
         except AirflowSensorTimeout as error:
-            if self.never_fail:
-                raise AirflowSkipException(str(error)) from error
-            raise
+            message = str(error) if self._wait is None else f"{error} It waited: {self._wait.said}"
+            raise AirflowSkipException(message) if self.never_fail else AirflowSensorTimeout(message) from error
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Check once."""
@@ -100,7 +99,9 @@ class KafkaWaitSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> Any:
         """Take what the trigger found."""
         if event is None or event.get("status") not in ("done", "failed"):
-            raise AirflowFailException(f"The trigger sent {event!r}, which this version doesn't understand.")
+            raise AirflowFailException(
+                f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait anew."
+            )
         if event["status"] == "failed":
             raise AirflowFailException(event["message"])
         return self._finish(context, event["result"])
@@ -149,14 +150,18 @@ class KafkaWaitSensor(BaseSensorOperator):
         if self._reschedules:
             _store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
 
-    def once(self, context: Context, find: Callable[[], Positions]) -> Positions:
-        """Offsets that are found once for the whole task, retries included: kept in its task state store."""
+    def once(self, context: Context, arguments: list[Any], find: Callable[[], Positions]) -> Positions:
+        """Offsets that are found once for the whole task, retries included: kept in its task state store.
+
+        :param arguments: what they depend on, as plain JSON: with others they are found anew.
+        """
         store = _store(context)
+        asked = [self.kafka_conn_id, *arguments]
         kept = store.get(_POSITIONS)
-        if kept is not None:
-            return Positions.from_json(kept)
+        if kept is not None and kept["for"] == asked:
+            return Positions.from_json(kept["positions"])
         found = find()
-        store.set(_POSITIONS, found.to_json())
+        store.set(_POSITIONS, {"for": asked, "positions": found.to_json()})
         return found
 
     def _finish(self, context: Context, result: Any) -> Any:
@@ -181,7 +186,7 @@ class KafkaWaitSensor(BaseSensorOperator):
                 kafka_conn_id=self.kafka_conn_id,
                 condition=condition.to_json(),
                 poll_interval_s=self.poke_interval,
-                memory=self._recall(context).to_json(),
+                memory=self._recall(context).to_json() | {"held": 0},  # who knows how long the triggerer will be away
             ),
             method_name="execute_complete",
             timeout=timedelta(seconds=timeout_s),

@@ -69,8 +69,8 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         return WindowComplete(
             topics=as_names(self.topics, "topics"),
             instant_ms=run_interval(context, self.start, self.end).end_ms,
-            allowed_lateness_ms=as_milliseconds(self.allowed_lateness) or 0,
+            allowed_lateness_ms=as_milliseconds(self.allowed_lateness, "allowed_lateness") or 0,
             idle=self.idle,
-            idle_after_ms=as_milliseconds(self.idle_after),
+            idle_after_ms=as_milliseconds(self.idle_after, "idle_after"),
             isolation_level=IsolationLevel.of(self.isolation_level),
         )

@@ -12,7 +12,8 @@ from airflow_kafka_offsets.arguments import as_names
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Outcomes, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.shared import refusing_arguments
 
 
 class KafkaLagZeroTrigger(KafkaEdgeTrigger):
@@ -33,29 +34,27 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
         self, *, groups: str | list[str], topics: str | list[str] | None = None, max_lag: int = 0, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.groups = as_names(groups, "groups")
-        self.topics = None if topics is None else as_names(topics, "topics")
-        self.max_lag = max_lag
+        with refusing_arguments():
+            self._condition = GroupsCaughtUp(
+                as_names(groups, "groups"),
+                None if topics is None else as_names(topics, "topics"),
+                max_lag=max_lag,
+                unknown_group="wait",
+                isolation_level=self.isolation_level,
+            )
 
     def what(self) -> dict[str, Any]:
-        topics = None if self.topics is None else list(self.topics)
-        return {"groups": list(self.groups), "topics": topics, "max_lag": self.max_lag}
+        watched = self._condition
+        topics = None if watched.topics is None else list(watched.topics)
+        return {"groups": list(watched.groups), "topics": topics, "max_lag": watched.max_lag}
 
-    async def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
         """An event at each fall to zero."""
-        condition = GroupsCaughtUp(
-            self.groups,
-            self.topics,
-            max_lag=self.max_lag,
-            unknown_group="wait",
-            isolation_level=self.isolation_level,
-        )
         was_zero = await self.recall()
-        with waits.joined(condition, self.poll_interval_s):
-            async with aclosing(self.outcomes_of(condition, outcomes)) as found:
-                async for outcome in found:
-                    if isinstance(outcome, Progress) and outcome.done != was_zero:
-                        if outcome.done and was_zero is not None:
-                            yield TriggerEvent(outcome.result)
-                        was_zero = outcome.done
-                        await self.keep(was_zero)
+        async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:
+            async for outcome in found:
+                if isinstance(outcome, Progress) and outcome.done != was_zero:
+                    if outcome.done and was_zero is not None:
+                        yield TriggerEvent(outcome.result)
+                    was_zero = outcome.done
+                    await self.keep(was_zero)

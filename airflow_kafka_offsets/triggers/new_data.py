@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.arguments import as_names
-from airflow_kafka_offsets.conditions.condition import Outcome, Progress
+from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import WindowError
 from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Outcomes, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.shared import refusing_arguments
 
 
 class KafkaNewDataTrigger(KafkaEdgeTrigger):
@@ -33,35 +35,36 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
 
     def __init__(self, *, topics: str | list[str], min_records: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.topics = as_names(topics, "topics")
-        self.min_records = min_records
+        with refusing_arguments():
+            self._first = NewData(
+                as_names(topics, "topics"), Positions("the log starts"), min_records, self.isolation_level
+            )
 
     def what(self) -> dict[str, Any]:
-        return {"topics": list(self.topics), "min_records": self.min_records}
+        return {"topics": list(self._first.topics), "min_records": self._first.min_records}
 
-    async def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
         """An event each time that enough has arrived."""
         kept = await self.recall()
         since = None if kept is None else Positions.from_json(kept)
         while True:
-            outcome = await self._next(since, outcomes, waits)
+            outcome = await self._next(since, polls, waits)
             if isinstance(outcome, Progress):
                 if since is not None:
                     yield TriggerEvent(outcome.result)
                 since = outcome.ends
-            else:
-                since = Positions(f"the log starts: {outcome}")
+            elif since is not None:
+                since = since.without(outcome.topic)
             assert since is not None, "new data is judged by log ends"
             await self.keep(since.to_json())
 
-    async def _next(self, since: Positions | None, outcomes: AsyncIterator[Outcomes], waits: Waits) -> Outcome:
-        """Enough new data, log ends to begin with, or that the offsets mean nothing any more."""
-        condition = NewData(self.topics, since or Positions("the log starts"), self.min_records, self.isolation_level)
-        with waits.joined(condition, self.poll_interval_s):
-            async with aclosing(self.outcomes_of(condition, outcomes)) as found:
-                async for outcome in found:
-                    if isinstance(outcome, WindowError):
-                        return outcome
-                    if isinstance(outcome, Progress) and (outcome.done or since is None):
-                        return outcome
+    async def _next(self, since: Positions | None, polls: AsyncIterator[Poll], waits: Waits) -> Progress | WindowError:
+        """Enough new data, log ends to begin with, or that the offsets of a topic mean nothing any more."""
+        condition = self._first if since is None else replace(self._first, since=since)
+        async with aclosing(self.outcomes_of(condition, polls, waits)) as found:
+            async for outcome in found:
+                if isinstance(outcome, WindowError) and outcome.topic is not None:
+                    return outcome
+                if isinstance(outcome, Progress) and (outcome.done or since is None):
+                    return outcome
         raise RuntimeError("The poll ended, which it never does by itself.")

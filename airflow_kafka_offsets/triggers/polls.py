@@ -7,13 +7,13 @@ the same interval are checked together whenever they came, and their questions g
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, check_all
@@ -21,13 +21,22 @@ from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsEr
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, client_timeout_s
 from airflow_kafka_offsets.hooks.kept_client import KeptClient
 
-log = logging.getLogger(__name__)
-
 Outcomes = Mapping[Condition, Outcome]
 """What a poll found out, by condition."""
 
-_MOST_ROUNDS = 10
-"""A check asks so many questions at most, each of which ends by the client's own deadline."""
+_MOST_QUESTIONS = 30
+"""A poll asks so many questions at most, each of which ends by the client's own deadline."""
+
+
+class Poll(NamedTuple):
+    """One poll.
+
+    :param number: when it began: who joined at a lower number was there, and who joined at this one or later wasn't.
+    :param outcomes: what it found out.
+    """
+
+    number: int
+    outcomes: Outcomes
 
 
 @dataclass(slots=True)
@@ -42,12 +51,16 @@ class Waits:
     """The conditions that are waited for at present, and how often each is checked."""
 
     def __init__(self) -> None:
+        self._polls = 0
         self._rhythms: dict[float, _Rhythm] = {}
         self._joined: asyncio.Event | None = None
 
     @contextmanager
-    def joined(self, condition: Condition, interval_s: float) -> Iterator[None]:
-        """Have a condition checked at the next tick of its interval and all later ones, until the block is left."""
+    def joined(self, condition: Condition, interval_s: float) -> Iterator[int]:
+        """Have a condition checked at the next tick of its interval and all later ones, until the block is left.
+
+        The number of the last poll that began before; what it finds out is from before, too.
+        """
         rhythm = self._rhythms.get(interval_s)
         if rhythm is None:
             rhythm = self._rhythms[interval_s] = _Rhythm(_tick(interval_s))
@@ -55,7 +68,7 @@ class Waits:
                 self._joined.set()
         rhythm.waits[condition] += 1
         try:
-            yield
+            yield self._polls
         finally:
             rhythm.waits[condition] -= 1
             if not rhythm.waits[condition]:
@@ -63,8 +76,10 @@ class Waits:
             if not rhythm.waits and self._rhythms.get(interval_s) is rhythm:
                 del self._rhythms[interval_s]
 
-    async def due(self) -> Collection[Condition]:
-        """Sleep until some are due; answers those, which aren't due again before the next tick of their interval."""
+    async def due(self) -> tuple[int, Collection[Condition]]:
+        """Sleep until some are due. Answers the number of the poll that is to check them, and those: they aren't due
+        again before the next tick of their interval.
+        """
         while True:
             due: set[Condition] = set()
             for interval_s, rhythm in self._rhythms.items():
@@ -73,7 +88,8 @@ class Waits:
                     rhythm.checked = tick
                     due.update(rhythm.waits)
             if due:
-                return due
+                self._polls += 1
+                return self._polls, due
             await self._sleep()
 
     async def _sleep(self) -> None:
@@ -110,18 +126,29 @@ class _Asker:
         try:
             # Looked up at each poll, so that an edited connection takes effect.
             settings = await self._hook.asettings()
-            work = asyncio.get_running_loop().run_in_executor(self._thread, _check, self._clients, settings, conditions)
-            return await asyncio.wait_for(work, _MOST_ROUNDS * client_timeout_s())
         except KafkaOffsetsError as error:
             return dict.fromkeys(conditions, error)
+        except Exception as error:
+            what = f"Connection {self._hook.kafka_conn_id} can't be looked up ({type(error).__name__}: {error})."
+            return dict.fromkeys(conditions, ClusterUnreachableError(what))
+        return await self._check(settings, conditions)
+
+    async def _check(self, settings: ClientSettings, conditions: Collection[Condition]) -> Outcomes:
+        work = asyncio.get_running_loop().run_in_executor(self._thread, _check, self._clients, settings, conditions)
+        timeout_s = _MOST_QUESTIONS * client_timeout_s()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await work
         except TimeoutError:
             self.close()  # its thread is stuck where no deadline reaches, in the look-up of a name for example
             self._start()
-            return dict.fromkeys(conditions, ClusterUnreachableError("The thread that asks Kafka hangs."))
-        except Exception as error:
-            log.exception("Looking up connection %s failed", self._hook.kafka_conn_id)
-            what = f"Connection {self._hook.kafka_conn_id} can't be looked up: {error}"
+            what = (
+                f"Asking Kafka by connection {self._hook.kafka_conn_id} has taken {timeout_s:g} s and not come to an "
+                "end. Does the name service of this machine answer?"
+            )
             return dict.fromkeys(conditions, ClusterUnreachableError(what))
+        except KafkaOffsetsError as error:
+            return dict.fromkeys(conditions, error)
 
     def close(self) -> None:
         """Close the client once its thread has come to an end."""
@@ -133,7 +160,7 @@ def _check(clients: KeptClient, settings: ClientSettings, conditions: Collection
     return check_all(clients.get(settings), conditions)
 
 
-async def poll(kafka_conn_id: str, waits: Waits) -> AsyncGenerator[Outcomes]:
+async def poll(kafka_conn_id: str, waits: Waits) -> AsyncGenerator[Poll]:
     """Poll for as long as somebody listens.
 
     :param waits: whose conditions are checked; asked at each tick.
@@ -141,6 +168,7 @@ async def poll(kafka_conn_id: str, waits: Waits) -> AsyncGenerator[Outcomes]:
     asker = _Asker(kafka_conn_id)
     try:
         while True:
-            yield await asker.check(await waits.due())
+            number, conditions = await waits.due()
+            yield Poll(number, await asker.check(conditions))
     finally:
         asker.close()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Hashable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.triggers.polls import Outcomes, Waits, poll
+from airflow_kafka_offsets.triggers.polls import Poll, Waits, poll
 
 _WAITS: dict[Hashable, Waits] = defaultdict(Waits)
 """Who waits on which shared poll. An entry is never removed: a poll that starts or ends holds on to it."""
@@ -42,13 +42,14 @@ class KafkaPollTrigger(BaseEventTrigger):
     def __init__(self, *, kafka_conn_id: str, isolation_level: str, poll_interval_s: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
         self.kafka_conn_id = kafka_conn_id
-        self.isolation_level = IsolationLevel.of(isolation_level)
+        with refusing_arguments():
+            self.isolation_level = IsolationLevel.of(isolation_level)
         self.poll_interval_s = max(poll_interval_s, _SHORTEST_S)
 
-    def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
         """This trigger's events. Each trigger says its own.
 
-        :param outcomes: what each poll found out.
+        :param polls: what each poll found out.
         :param waits: where to join with the conditions that are to be polled.
         """
         raise NotImplementedError
@@ -58,14 +59,14 @@ class KafkaPollTrigger(BaseEventTrigger):
         return ("airflow_kafka_offsets", self.kafka_conn_id, str(self.isolation_level))
 
     @classmethod
-    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Outcomes]:
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Poll]:
         """Poll for all triggers of the key."""
         first = cls(**kwargs)
         async with aclosing(poll(first.kafka_conn_id, _WAITS[first.shared_stream_key()])) as outcomes:
             async for each in outcomes:
                 yield each
 
-    def filter_shared_stream(self, shared_stream: AsyncIterator[Outcomes]) -> AsyncGenerator[TriggerEvent]:
+    def filter_shared_stream(self, shared_stream: AsyncIterator[Poll]) -> AsyncGenerator[TriggerEvent]:
         """This trigger's events from the shared poll."""
         return self.events(shared_stream, _WAITS[self.shared_stream_key()])
 
@@ -79,14 +80,30 @@ class KafkaPollTrigger(BaseEventTrigger):
             async for each in events:
                 yield each
 
-    async def outcomes_of(self, condition: Condition, outcomes: AsyncIterator[Outcomes]) -> AsyncGenerator[Outcome]:
-        """A condition's own outcomes, leaving out those that say again that it doesn't hold."""
-        last: Outcome | None = None
-        async for found in outcomes:
-            outcome = found.get(condition)
-            if outcome is None or (outcome == last and isinstance(outcome, Progress) and not outcome.done):
-                continue
-            last = outcome
-            # Not at the same time as everybody else: a thousand waits that log would block the triggerer's event loop.
-            await asyncio.sleep(random.random() * min(_SPREAD_S, self.poll_interval_s / 4))
-            yield outcome
+    async def outcomes_of(
+        self, condition: Condition, polls: AsyncIterator[Poll], waits: Waits
+    ) -> AsyncGenerator[Outcome]:
+        """What polls find out about a condition from now on, leaving out those that say again that it doesn't hold."""
+        last: Progress | None = None
+        with waits.joined(condition, self.poll_interval_s) as number:
+            async for poll_ in polls:
+                outcome = poll_.outcomes.get(condition)
+                says_it_again = last is not None and not last.done and outcome == last
+                if outcome is None or poll_.number <= number or says_it_again:
+                    continue
+                last = outcome if isinstance(outcome, Progress) else None
+                # Not at the same time as everybody else: a thousand that log would block the triggerer's event loop.
+                await asyncio.sleep(random.random() * min(_SPREAD_S, self.poll_interval_s / 4))
+                yield outcome
+
+
+@contextmanager
+def refusing_arguments() -> Iterator[None]:
+    """Refuse wrong arguments in the way that Airflow takes: a triggerer survives a TypeError, and no other one.
+
+    A row that another version of this package wrote may be one that this version doesn't understand.
+    """
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise TypeError(f"This trigger's arguments make no sense here: {error}") from error

@@ -11,8 +11,8 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.conditions.kinds import condition_from_json
 from airflow_kafka_offsets.conditions.wait import Verdict, Wait
-from airflow_kafka_offsets.triggers.polls import Outcomes, Waits
-from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger
+from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger, refusing_arguments
 
 
 class KafkaWaitTrigger(KafkaPollTrigger):
@@ -36,7 +36,8 @@ class KafkaWaitTrigger(KafkaPollTrigger):
         poll_interval_s: float,
         memory: Mapping[str, Any] | None = None,
     ) -> None:
-        self._condition = condition_from_json(condition)
+        with refusing_arguments():
+            self._condition = condition_from_json(condition)
         super().__init__(
             kafka_conn_id=kafka_conn_id,
             isolation_level=condition["isolation_level"],
@@ -55,17 +56,16 @@ class KafkaWaitTrigger(KafkaPollTrigger):
             },
         )
 
-    async def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
         """One event, at the end of the wait."""
-        with waits.joined(self._condition, self.poll_interval_s):
-            async with aclosing(self.outcomes_of(self._condition, outcomes)) as found:
-                async for outcome in found:
-                    verdict = self._wait.take(outcome, time.time())
-                    if verdict.line:
-                        self.log.info("%s", verdict.line)
-                    if verdict.status != "waiting":
-                        yield TriggerEvent(_payload(verdict))
-                        return
+        async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:
+            async for outcome in found:
+                verdict = self._wait.take(outcome, time.time())
+                if verdict.line:
+                    self.log.info("%s", verdict.line)
+                if verdict.status != "waiting":
+                    yield TriggerEvent(_payload(verdict))
+                    return
 
 
 def _payload(verdict: Verdict) -> dict[str, Any]:

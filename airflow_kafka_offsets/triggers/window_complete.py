@@ -17,7 +17,8 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.completeness import IdlePolicy
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Outcomes, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.shared import refusing_arguments
 
 
 class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
@@ -25,7 +26,7 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
     For an ``AssetWatcher``: fires for one window after the other, each when it has become complete.
 
     Windows of one length follow each other from 1970 on, UTC: full hours, full days. The first one is the one that runs
-    when the watch begins; none is left out afterwards, not even while the triggerer is down.
+    when the watch begins; none is left out afterwards, also of those that end while the triggerer is down.
 
     :param topics: a topic or several.
     :param window: how long a window is, a timedelta or seconds.
@@ -48,17 +49,18 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.window_ms = as_milliseconds(window) or 0
-        if self.window_ms <= 0:
-            raise ConfigurationError(f"window is a duration above 0, not {window!r}.")
-        self._first = WindowComplete(
-            topics=as_names(topics, "topics"),
-            instant_ms=0,
-            allowed_lateness_ms=as_milliseconds(allowed_lateness) or 0,
-            idle=idle,
-            idle_after_ms=as_milliseconds(idle_after),
-            isolation_level=self.isolation_level,
-        )
+        self.window_ms = as_milliseconds(window, "window") or 0
+        with refusing_arguments():
+            if self.window_ms <= 0:
+                raise ConfigurationError(f"window is a duration above 0, not {window!r}.")
+            self._first = WindowComplete(
+                topics=as_names(topics, "topics"),
+                instant_ms=0,
+                allowed_lateness_ms=as_milliseconds(allowed_lateness, "allowed_lateness") or 0,
+                idle=idle,
+                idle_after_ms=as_milliseconds(idle_after, "idle_after"),
+                isolation_level=self.isolation_level,
+            )
 
     def what(self) -> dict[str, Any]:
         first = self._first
@@ -70,24 +72,22 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
             "idle_after": None if first.idle_after_ms is None else first.idle_after_ms / 1000,
         }
 
-    async def events(self, outcomes: AsyncIterator[Outcomes], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
         """An event for each window."""
         end_ms = await self.recall()
         if end_ms is None:
             end_ms = (now_ms() // self.window_ms + 1) * self.window_ms
             await self.keep(end_ms)
         while True:
-            yield TriggerEvent(await self._complete(end_ms, outcomes, waits))
+            yield TriggerEvent(await self._complete(end_ms, polls, waits))
             end_ms += self.window_ms
             await self.keep(end_ms)
 
-    async def _complete(self, end_ms: int, outcomes: AsyncIterator[Outcomes], waits: Waits) -> dict[str, Any]:
+    async def _complete(self, end_ms: int, polls: AsyncIterator[Poll], waits: Waits) -> dict[str, Any]:
         """Wait until the window with this end is complete; its payload."""
-        condition = replace(self._first, instant_ms=end_ms)
-        with waits.joined(condition, self.poll_interval_s):
-            async with aclosing(self.outcomes_of(condition, outcomes)) as found:
-                async for outcome in found:
-                    if isinstance(outcome, Progress) and outcome.done:
-                        extent = {"start": iso_instant(end_ms - self.window_ms), "end": iso_instant(end_ms)}
-                        return extent | {name: each for name, each in outcome.result.items() if name != "instant"}
+        async with aclosing(self.outcomes_of(replace(self._first, instant_ms=end_ms), polls, waits)) as found:
+            async for outcome in found:
+                if isinstance(outcome, Progress) and outcome.done:
+                    extent = {"start": iso_instant(end_ms - self.window_ms), "end": iso_instant(end_ms)}
+                    return extent | {name: each for name, each in outcome.result.items() if name != "instant"}
         raise RuntimeError("The poll ended, which it never does by itself.")

@@ -66,17 +66,24 @@ class TestFinding:
         )
         assert [findings.lookup(each, 10) for each in others] == [None] * 4
 
-    def test_is_forgotten_after_a_minute(self, findings: RecordFindings, clock: Clock) -> None:
-        """E24: the topic may be another one by then."""
-        findings.note(LOG, finding(10, 20))
+    @pytest.mark.parametrize(
+        ("topic_id", "record", "lasts"),
+        [("id-1", None, True), (None, None, False), ("id-1", FoundRecord(20, 5), False)],
+    )
+    def test_of_a_record_is_forgotten_after_a_minute_and_of_none_stays_with_the_topic(
+        self, findings: RecordFindings, clock: Clock, topic_id: str | None, record: FoundRecord | None, lasts: bool
+    ) -> None:
+        """E24: without its id, the topic may be another one by then."""
+        log = LOG._replace(incarnation=(topic_id, 3))
+        findings.note(log, Finding(10, 20, record, findings.now_s()))
         clock.time_s += 60
-        assert findings.lookup(LOG, 10) is not None
+        assert findings.lookup(log, 10) is not None
         clock.time_s += 1
-        assert findings.lookup(LOG, 10) is None
+        assert (findings.lookup(log, 10) is not None) is lasts
 
     def test_counts_from_when_its_oldest_part_was_read(self, findings: RecordFindings, clock: Clock) -> None:
         clock.time_s += 50
-        findings.note(LOG, finding(10, 30, read_at_s=1000.0))
+        findings.note(LOG, finding(10, 30, FoundRecord(30, 5), read_at_s=1000.0))
         clock.time_s += 11
         assert findings.lookup(LOG, 10) is None
 

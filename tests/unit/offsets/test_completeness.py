@@ -73,7 +73,7 @@ class TestWords:
     def test_it_names_whom_it_waits_for_and_whom_it_assumed_idle(self) -> None:
         judged = Completeness((ZERO,), assumed=(ONE,), idle=(TWO,))
         assert judged.describe(Producers()) == (
-            "2 of 3 partitions have passed; assumed idle: t-1; no record yet on t-2"
+            "1 of 3 partitions have passed; assumed idle: t-1; no record that late on t-2"
         )
 
     def test_it_names_the_producer_of_the_transaction_that_holds_the_end(self) -> None:

@@ -396,7 +396,7 @@ class TestWithoutReadPermission:
         self, ten: str, group: MakeGroup, alice: OffsetsClient, context: Context
     ) -> None:
         condition = self.sensor(group(ten, {0: 9}), max_age=timedelta(days=999)).condition(context, alice)
-        with pytest.raises(OffsetsError, match=f"on {ten}-0: TOPIC_AUTHORIZATION_FAILED"):
+        with pytest.raises(OffsetsError, match=f"{ten}-0: TOPIC_AUTHORIZATION_FAILED"):
             condition.check(alice)
 
     def test_who_has_caught_up_by_arithmetic_passes(
