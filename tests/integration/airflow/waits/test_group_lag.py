@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from dev.kafka import Broker
@@ -149,7 +150,7 @@ class TestMaxAge:
         found = look(aged, max_age=45 * 60)
         assert not found.done
         assert found.result["age_s"][aged] >= 3000
-        assert f"its oldest unread record is {found.result['age_s'][aged]:.0f} s old" in found.summary
+        assert f"its oldest unread record is {duration_text(found.result['age_s'][aged])} old" in found.summary
 
     def test_a_limit_on_lag_has_to_hold_beside_it(self, aged: str, look: Look) -> None:
         assert not look(aged, max_age=timedelta(hours=1), max_lag=3).done
@@ -334,11 +335,13 @@ class TestDeletedRecords:
     ) -> None:
         name = group(ten, {0: 3})
         admin.delete_records({KafkaPartition(ten, 0): 5})
-        assert look(name).summary == f"{name} is 7 behind ({ten}-0 7); 2 offsets were deleted before it read them"
+        assert look(name).summary.startswith(
+            f"{name} is 7 behind ({ten}-0 7); 2 offsets were deleted before it read them"
+        )
         admin.delete_records({KafkaPartition(ten, 0): 10})
         found = look(name)
         assert (found.done, found.result["groups"]) == (False, {name: 7})
-        assert found.summary == f"{name} is 7 behind ({ten}-0 7); 7 offsets were deleted before it read them"
+        assert found.summary.startswith(f"{name} is 7 behind ({ten}-0 7); 7 offsets were deleted before it read them")
 
     def test_have_no_age_that_could_be_told(
         self, admin: KafkaAdminClient, ten: str, group: MakeGroup, look: Look
