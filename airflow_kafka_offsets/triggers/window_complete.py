@@ -49,8 +49,8 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.window_ms = as_milliseconds(window, "window") or 0
         with refusing_arguments():
+            self.window_ms = as_milliseconds(window, "window") or 0
             if self.window_ms <= 0:
                 raise ConfigurationError(f"window is a duration above 0, not {window!r}.")
             self._first = WindowComplete(

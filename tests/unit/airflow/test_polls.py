@@ -1,0 +1,143 @@
+"""Polls: who is checked when, and whose answer it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.triggers.lag_zero import KafkaLagZeroTrigger
+from airflow_kafka_offsets.triggers.new_data import KafkaNewDataTrigger
+from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.window_complete import KafkaWindowCompleteTrigger
+
+INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Condition):
+    kind: ClassVar[str] = "named"
+
+    name: str
+
+
+ONE, OTHER = Named("one"), Named("other")
+
+
+class TestWaits:
+    def test_all_of_one_interval_are_checked_together_whenever_they_came(self) -> None:
+        async def work() -> None:
+            waits = Waits()
+            with waits.joined(ONE, INTERVAL_S):
+                await asyncio.sleep(INTERVAL_S / 3)
+                with waits.joined(OTHER, INTERVAL_S):
+                    assert set((await waits.due())[1]) == {ONE, OTHER}
+
+        asyncio.run(work())
+
+    def test_nobody_is_checked_twice_within_an_interval(self) -> None:
+        async def work() -> float:
+            waits = Waits()
+            with waits.joined(ONE, INTERVAL_S):
+                await waits.due()
+                started = time.monotonic()
+                await waits.due()
+                return time.monotonic() - started
+
+        assert asyncio.run(work()) > INTERVAL_S / 2
+
+    def test_equal_conditions_are_checked_until_the_last_one_leaves(self) -> None:
+        async def work() -> None:
+            waits = Waits()
+            with waits.joined(ONE, INTERVAL_S):
+                with waits.joined(ONE, INTERVAL_S):
+                    pass
+                assert set((await waits.due())[1]) == {ONE}
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(3 * INTERVAL_S):
+                    await waits.due()
+
+        asyncio.run(work())
+
+    def test_a_new_and_shorter_interval_wakes_a_sleeping_poll(self) -> None:
+        async def work() -> None:
+            waits = Waits()
+            with waits.joined(ONE, 3600):
+                sleeping = asyncio.ensure_future(waits.due())
+                await asyncio.sleep(0.01)
+                with waits.joined(OTHER, INTERVAL_S):
+                    assert set((await asyncio.wait_for(sleeping, 5))[1]) == {OTHER}
+
+        asyncio.run(work())
+
+
+class TestOutcomes:
+    def wait(self) -> tuple[KafkaWaitTrigger, Condition]:
+        condition = GroupsCaughtUp(("g",))
+        trigger = KafkaWaitTrigger(
+            kafka_conn_id="kafka_default", condition=condition.to_json(), poll_interval_s=INTERVAL_S
+        )
+        return trigger, condition
+
+    def test_a_poll_that_began_before_somebody_joined_says_nothing_to_him(self) -> None:
+        """What it found out is older than what he knows: he has just seen that there is lag."""
+        trigger, condition = self.wait()
+        done = Progress(True, "caught up", {"groups": {"g": 0}})
+
+        async def work() -> list[object]:
+            waits = Waits()
+            with waits.joined(condition, INTERVAL_S):
+                number, _ = await waits.due()
+
+                async def polls() -> AsyncIterator[Poll]:
+                    yield Poll(number, {condition: done})
+                    yield Poll(number + 1, {condition: Progress(False, "behind", {})})
+
+                return [each async for each in trigger.events(polls(), waits)]
+
+        assert asyncio.run(work()) == []
+
+    def test_the_next_one_does(self) -> None:
+        trigger, condition = self.wait()
+
+        async def work() -> list[object]:
+            async def polls() -> AsyncIterator[Poll]:
+                yield Poll(1, {condition: Progress(True, "caught up", {"groups": {"g": 0}})})
+
+            return [each.payload async for each in trigger.events(polls(), Waits())]
+
+        assert asyncio.run(work()) == [{"status": "done", "result": {"groups": {"g": 0}}}]
+
+
+class TestArguments:
+    """A triggerer survives a TypeError of a constructor, and no other error."""
+
+    def test_a_row_of_another_version_is_refused_in_a_way_that_a_triggerer_survives(self) -> None:
+        for condition in ({"kind": "unheard_of", "isolation_level": "read_committed"}, {"isolation_level": "read_all"}):
+            with pytest.raises(TypeError, match="make no sense"):
+                KafkaWaitTrigger(kafka_conn_id="kafka_default", condition=condition, poll_interval_s=1)
+
+    @pytest.mark.parametrize(
+        ("trigger", "arguments"),
+        [
+            (KafkaLagZeroTrigger, {"groups": "g", "max_lag": -1}),
+            (KafkaLagZeroTrigger, {"groups": "g", "poll_interval_s": 0}),
+            (KafkaLagZeroTrigger, {"groups": []}),
+            (KafkaNewDataTrigger, {"topics": "t", "min_records": 0}),
+            (KafkaWindowCompleteTrigger, {"topics": "t", "window": 0}),
+            (KafkaWindowCompleteTrigger, {"topics": "t", "window": "1h"}),
+            (KafkaWindowCompleteTrigger, {"topics": "t", "window": 60, "idle": "assume_after"}),
+        ],
+    )
+    def test_a_watcher_refuses_what_makes_no_sense_when_the_dag_is_parsed(
+        self, trigger: type, arguments: dict[str, object]
+    ) -> None:
+        with pytest.raises(TypeError):
+            trigger(**arguments)
