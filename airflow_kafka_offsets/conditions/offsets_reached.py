@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
 from airflow_kafka_offsets.conditions.left_to_read import read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Extents, LagsOn, ask, ask_partitions
-from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
+from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -22,7 +22,8 @@ from airflow_kafka_offsets.offsets.standing import Behind
 class OffsetsReached(Condition):
     """A group has committed at or past a target on each of its partitions.
 
-    A partition without a commit stands at its log start. Where nothing but transaction markers and aborted records
+    A partition without a commit stands at its log start, so that it is reached where nothing before the target is left;
+    the summary says so. Where nothing but transaction markers and aborted records
     lies between a commit and the target, it is reached (E12).
 
     :param group: group id.
@@ -68,7 +69,8 @@ class OffsetsReached(Condition):
         left = sum(each.lag for each in to_go)
         result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(partitions)}
         result |= self.target.where()
-        return Progress(not to_go, self._describe(to_go) + read.remark(), result, left)
+        text = self._describe(to_go) + read.remark() + self._gone(lag)
+        return Progress(not to_go, text, result, left)
 
     def _to_go(self, lag: GroupLag) -> list[Behind]:
         if lag.error is not None:
@@ -99,6 +101,17 @@ class OffsetsReached(Condition):
             self.target.refuse_truncated(
                 {TopicPartition(each.topic, each.partition): each.high_watermark or 0 for each in extents}
             )
+
+    def _gone(self, lag: GroupLag) -> str:
+        """Where the group never committed, and what was before the target is gone: nobody can tell who read it."""
+        gone = [
+            str(key)
+            for key, target in self.target.items()
+            if (each := lag.partitions.lookup(*key)) is not None
+            and each.committed_offset is None
+            and 0 < target <= (each.log_start_offset or 0)
+        ]
+        return f"; it never committed on {shorten(gone)}, where nothing before the target is left" if gone else ""
 
     def _describe(self, to_go: list[Behind]) -> str:
         if not to_go:
