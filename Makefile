@@ -44,7 +44,7 @@ docs: setup ## write the reference of the public API to .local/docs
 	@$(BIN)/python docs/reference.py .local/docs
 	@echo "written to .local/docs/index.html"
 
-fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 150
+fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 60
 	@FUZZ_HISTORIES=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/integration/fuzz
 
 bench: setup ## measure this package against its peers, on real brokers

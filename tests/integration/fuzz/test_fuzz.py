@@ -63,7 +63,7 @@ from tests.integration.fuzz.oracle import (
     window_is_complete,
 )
 
-HISTORIES = int(os.environ.get("FUZZ_HISTORIES", "150"))
+HISTORIES = int(os.environ.get("FUZZ_HISTORIES", "60"))
 SEEDS = [int(each) for each in os.environ.get("FUZZ_SEED", "").split(",") if each]
 WORKERS = 3
 BATCH = 8

@@ -303,10 +303,12 @@ def fall_back_and_catch_up(airflow: AirflowServices, broker: Broker) -> None:
 
 def wait_for_reports(airflow: AirflowServices, dag_id: str, count: int) -> list[Any]:
     """Wait until a Dag's runs were given so many payloads, which are those of the events, each once. Answers them."""
-    airflow.wait_until(lambda: len(reported(airflow, dag_id)) >= count, DEADLINE_S)
-    payloads = reported(airflow, dag_id)
-    assert payloads == fired(airflow, dag_id)[: len(payloads)]
-    return payloads
+
+    def in_turn() -> list[Any]:
+        payloads = reported(airflow, dag_id)  # a later run may end before an earlier one does
+        return payloads if len(payloads) >= count and payloads == fired(airflow, dag_id)[: len(payloads)] else []
+
+    return airflow.wait_until(in_turn, DEADLINE_S)
 
 
 class TestWatchers:
