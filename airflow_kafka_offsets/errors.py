@@ -14,11 +14,13 @@
     │   ├── DataLossError                   records of the range are gone (retention, DeleteRecords)
     │   ├── LogTruncatedError               the range reaches past the end of the log
     │   ├── TopicChangedError               topic missing, re-created, or of another cluster
+    │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
     │   └── UnprovenError                   what was read or written differs from the manifest
     ├── ConditionFailedError                what is waited for can't come true, by a policy that the user chose
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
         ├── LedgerConflictError             a file that should be ours says something else
+        │   └── InstantForgottenError       somebody forgot an instant that was in use (transient)
         ├── LedgerCorruptError              a file is unreadable or doesn't match its hash
         └── ExclusiveCreateError            the store can't create a file exclusively
 
@@ -134,6 +136,10 @@ class TopicChangedError(WindowError):
     """The topic is missing, was re-created since it was pinned, or belongs to another cluster."""
 
 
+class FutureRecordError(WindowError):
+    """A record from the future stands at a window's end: windows up to its time would be empty on its partition."""
+
+
 class UnprovenError(WindowError):
     """What was read or written differs from what the manifest says."""
 
@@ -156,6 +162,14 @@ class LedgerError(KafkaOffsetsError):
 
 class LedgerConflictError(LedgerError):
     """A ledger file says something other than what is about to be recorded."""
+
+
+class InstantForgottenError(LedgerConflictError):
+    """Somebody forgot an instant while a window was being pinned with it. Resolving the window again helps."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
 
 
 class LedgerCorruptError(LedgerError):

@@ -26,6 +26,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.spark_submit",
                 "operators.verify_window",
                 "operators.commit_offsets",
+                "operators.retention_watch",
             )
         ],
         "connection-types": [_CONNECTION_TYPE],

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
-from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant
+from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant, to_datetime
 
 _HINT = (
     "Schedule the Dag with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), "
@@ -65,22 +65,49 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
 
 def _next_tick(timetable: Any, partition_date: datetime) -> datetime:
     """The tick after a partition's date, by the timetable's own cron expression and zone (daylight saving included)."""
-    import pendulum
-    from airflow.timetables.base import DataInterval, TimeRestriction
-    from airflow.timetables.interval import CronDataIntervalTimetable
-
     expression = getattr(timetable, "expression", None)
     if expression is None:
         raise IntervalError(
             f"{type(timetable).__name__} has no cron expression to tell where a partition ends. {_HINT}"
         )
-    tick = pendulum.instance(partition_date)
-    intervals = CronDataIntervalTimetable(expression, timezone=timetable.timezone)
-    following = intervals.next_dagrun_info(
+    return _tick_after(expression, timetable.timezone, partition_date)
+
+
+def ticks(expression: str, timezone: str, start_ms: int, end_ms: int) -> list[int]:
+    """The ticks of a schedule from its start to its end, both included, Unix milliseconds: daylight saving as Airflow's
+    own timetables have it.
+
+    :param expression: cron expression.
+    :param timezone: name of its time zone.
+    :raises IntervalError: when the two aren't ticks of the schedule, in order: windows would be cut short there.
+    """
+    from airflow.exceptions import AirflowTimetableInvalid
+
+    RunInterval(start_ms, end_ms)
+    found = [start_ms]
+    try:
+        first = instant_ms(_tick_after(expression, timezone, to_datetime(start_ms - 1000)))
+        while found[-1] < end_ms:
+            found.append(instant_ms(_tick_after(expression, timezone, to_datetime(found[-1]))))
+    except (AirflowTimetableInvalid, ValueError) as error:
+        raise ConfigurationError(f"{expression!r} in {timezone} is no schedule: {error}.") from error
+    wrong = start_ms if first != start_ms else end_ms if found[-1] != end_ms else None
+    if wrong is not None:
+        raise IntervalError(f"{iso_instant(wrong)} is no tick of {expression!r} in {timezone}.")
+    return found
+
+
+def _tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
+    import pendulum
+    from airflow.timetables.base import DataInterval, TimeRestriction
+    from airflow.timetables.interval import CronDataIntervalTimetable
+
+    tick = pendulum.instance(moment)
+    following = CronDataIntervalTimetable(expression, timezone=timezone).next_dagrun_info(
         last_automated_data_interval=DataInterval(start=tick.subtract(seconds=1), end=tick),
         restriction=TimeRestriction(earliest=None, latest=None, catchup=True),
     )
     if following is None or following.data_interval is None:
-        raise IntervalError(f"The schedule {expression!r} has no tick after {partition_date.isoformat()}.")
+        raise IntervalError(f"The schedule {expression!r} has no tick after {moment.isoformat()}.")
     end: datetime = following.data_interval.end
     return end

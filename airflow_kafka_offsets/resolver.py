@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.surveys import Survey
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, InstantForgottenError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets import preflight, resolving
+from airflow_kafka_offsets.offsets import remarks, resolving
+from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.remarks import window_remarks
 from airflow_kafka_offsets.offsets.resolving import Boundaries
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import window_id
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.window_names import window_id
+from airflow_kafka_offsets.offsets.windows import TruncationPolicy
+
+FuturePolicy = Literal["fail", "warn"]
+_AT_A_TIME = 48
+"""Instants that are looked up by one call, which has one deadline."""
+_MOST_READ = 1_000
+"""Matched boundaries of one snapshot whose records are read to tell markers from records."""
+_MOST_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What to do about what a log may have in store.
+
+    :param on_truncation: records of a window are gone: ``fail``, or ``clamp`` (load the rest, note the loss).
+    :param on_future_record: a record from the future would leave all windows up to its time empty on its partition,
+        and put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
+    :param new_topics_from_ms: where a topic begins that is added to a pipeline: at this instant, Unix milliseconds;
+        None for the log start.
+    """
+
+    on_truncation: TruncationPolicy = "fail"
+    on_future_record: FuturePolicy = "fail"
+    new_topics_from_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +64,46 @@ class Resolver:
 
     :param client: the cluster to ask.
     :param ledger: where the answers are kept.
-    :param topics: the pipeline's topics.
+    :param topics: the pipeline's topics; or a pattern that whole names match, looked up again for each snapshot, which
+        takes in every such topic that may be described and isn't Kafka's own.
     :param isolation_level: which records count as visible.
+    :param policies: what to do about truncation, records from the future and new topics.
     """
 
     def __init__(
-        self, client: OffsetsClient, ledger: Ledger, topics: Sequence[str], isolation_level: IsolationLevel
+        self,
+        client: OffsetsClient,
+        ledger: Ledger,
+        topics: Sequence[str] | re.Pattern[str],
+        isolation_level: IsolationLevel,
+        policies: Policies = Policies(),  # it is immutable
     ) -> None:
         if not topics:
             raise ConfigurationError("A pipeline needs at least one topic; topics is empty.")
         self._client = client
         self._ledger = ledger
-        self._topics = sorted(set(topics))
+        self._wanted = topics
         self._isolation_level = isolation_level
+        self._policies = policies
 
     @cached_property
-    def _cluster_id(self) -> str:
-        return self._client.cluster_id()
+    def _topics(self) -> list[str]:
+        if not isinstance(self._wanted, re.Pattern):
+            return sorted(set(self._wanted))
+        found = [each.topic for each in self._client.topics().ok() if not each.internal]
+        matching = sorted(filter(self._wanted.fullmatch, found))
+        if not matching:
+            raise ConfigurationError(
+                f"No topic matches {self._wanted.pattern!r}, of {len(found)} that this connection may describe."
+            )
+        return matching
+
+    def open(self) -> None:
+        """Create the pipeline's ledger, or check that it is this cluster's and covers these topics.
+
+        :raises TopicChangedError: when the ledger was written by another cluster.
+        """
+        self._ledger.open(self._topics, self._client.cluster_id(), self._isolation_level)
 
     def snapshot(self, as_of: AsOf) -> OffsetSnapshot:
         """The stored snapshot as of something: resolved now, unless it is an instant that was resolved before.
@@ -63,15 +111,36 @@ class Resolver:
         :raises InstantError: when the instant lies in the future.
         :raises OffsetsError: when a topic is unknown or a partition can't be asked.
         :raises TopicChangedError: when the ledger was written by another cluster or topic.
+        :raises FutureRecordError: when a record from the future stands there, and that is to fail.
         """
         if as_of.timestamp_ms is not None:
-            resolving.refuse_future(as_of.timestamp_ms, now_ms())
-        self._ledger.open(self._topics, self._cluster_id, self._isolation_level)
-        if as_of.timestamp_ms is not None:
-            stored = self._ledger.snapshots.at_instant(as_of.timestamp_ms)
-            if stored is not None:
-                return stored
+            (found,) = self.snapshots([as_of.timestamp_ms])
+            return found
+        self.open()
         return self._ledger.snapshots.append(self._resolve(as_of))
+
+    def snapshots(self, instants: Sequence[int]) -> Iterator[OffsetSnapshot]:
+        """The stored snapshots at some instants, in their order. Topics and log ends are asked once for all of them.
+
+        :param instants: Unix milliseconds. In order of time they are stored faster.
+        :raises: as :meth:`snapshot`, once the instant's turn has come.
+        """
+        resolving.refuse_future(max(instants), now_ms())
+        self.open()
+        survey: Survey | None = None
+        for first in range(0, len(instants), _AT_A_TIME):
+            part = instants[first : first + _AT_A_TIME]
+            stored = {each: self._ledger.snapshots.at_instant(each) for each in part}
+            missing = [each for each, snapshot in stored.items() if snapshot is None]
+            if missing:
+                survey = survey or self._client.survey(self._topics)
+                fresh = self._look_up(survey, missing)
+                stored |= zip(missing, self._ledger.snapshots.append_all(fresh), strict=True)
+            for each in part:
+                snapshot = stored[each]
+                assert snapshot is not None, "it was there or has just been stored"
+                self._refuse_future_records(snapshot)
+                yield snapshot
 
     def window(self, start_ms: int, end_ms: int) -> ResolvedWindow:
         """The pinned window between two instants.
@@ -80,20 +149,85 @@ class Resolver:
         :raises DataLossError: when records of the window were gone already when its end was resolved.
         """
         window_id(start_ms, end_ms)
-        start = self.snapshot(AsOf(AsOfKind.INSTANT, start_ms))
-        end = self.snapshot(AsOf(AsOfKind.INSTANT, end_ms))
-        pinned = self._ledger.pin_window(start, end)
-        return ResolvedWindow(pinned, tuple(window_remarks(end, pinned.manifest.ranges)))
+        for _ in range(_MOST_TRIES):
+            try:
+                start, end = self.snapshots([start_ms, end_ms])
+                return self.window_between(start, end)
+            except InstantForgottenError as error:
+                forgotten = error
+        raise forgotten
+
+    def window_between(self, start: OffsetSnapshot, end: OffsetSnapshot) -> ResolvedWindow:
+        """The pinned window between two stored snapshots of any kind.
+
+        :raises: as :meth:`window`.
+        """
+        pinned = self._ledger.pin_window(
+            start, end, on_truncation=self._policies.on_truncation, added=self._added(start, end)
+        )
+        lines = (*remarks.window_remarks(end, pinned.manifest.ranges), *self._open_transactions(end))
+        return ResolvedWindow(pinned, lines)
+
+    def re_resolve(self, *windows: tuple[int, int]) -> list[ResolvedWindow]:
+        """Windows between two instants each, resolved anew as their next revisions. An instant that any other window
+        shares stays, so that all go on tiling; when both of a window do, it is what it was.
+
+        :raises: as :meth:`window`.
+        """
+        self._ledger.forget_instants([window_id(*each) for each in windows])
+        return [self.window(*each) for each in windows]
+
+    def increment(self, run: str, since: AsOf) -> ResolvedWindow:
+        """What has come since the last increment: the window from its end to the visible end of the logs now. The same
+        run gets the same increment again, and runs side by side get one after the other.
+
+        :param run: names the run: letters and digits.
+        :param since: where the first increment starts, in a ledger that has no window yet; otherwise it starts where
+            the last window ends.
+        :raises: as :meth:`window`.
+        """
+        self.open()
+        log = self._ledger.snapshots
+        found = log.increment(run)
+        if found is None:
+            log.append(self._resolve(AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))))
+            found = log.increment(run)
+        assert found is not None, "it has just been stored"
+        return self.window_between(*found)
+
+    def _last_end(self, since: AsOf) -> int:
+        """Number of the snapshot at which the first increment starts."""
+        windows = self._ledger.windows()
+        if windows:
+            last = max(windows, key=lambda each: each.id.rpartition("_")[2])
+            return self._ledger.pinned(last.id).manifest.end_snapshot
+        number = self.snapshot(since).number
+        assert number is not None, "it is stored"
+        return number
 
     def _resolve(self, as_of: AsOf) -> OffsetSnapshot:
-        survey = self._client.survey(self._topics, as_of.timestamp_ms, isolation_level=self._isolation_level)
+        survey = self._client.survey(self._topics)
+        return self._snapshot(survey, as_of, self._boundaries(as_of, survey))
+
+    def _look_up(self, survey: Survey, instants: Sequence[int]) -> list[OffsetSnapshot]:
+        listed = self._client.look_up(survey, instants, isolation_level=self._isolation_level)
+        found = []
+        for each in instants:
+            boundaries = resolving.at_instant(survey.extents, listed[each], self._isolation_level)
+            as_of = AsOf(AsOfKind.INSTANT, each)
+            snapshot = self._snapshot(survey, as_of, self._tell_markers(boundaries, survey.facts))
+            self._refuse_future_records(snapshot)
+            found.append(snapshot)
+        return found
+
+    def _snapshot(self, survey: Survey, as_of: AsOf, boundaries: Boundaries) -> OffsetSnapshot:
         return OffsetSnapshot(
             as_of=as_of,
             cluster_id=survey.cluster_id,
             isolation_level=self._isolation_level,
             resolved_at_ms=now_ms(),
             topics=survey.facts,
-            boundaries=self._boundaries(as_of, survey),
+            boundaries=boundaries,
         )
 
     def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
@@ -103,20 +237,57 @@ class Resolver:
             assert commits is not None
             # The logs again: what was committed since the survey may lie past their ends of then.
             return resolving.at_commits(self._client.log_extents(partitions), commits.offsets)
-        if as_of.timestamp_ms is not None:
-            return resolving.at_instant(survey.extents, survey.listed, self._isolation_level)
         if as_of.kind is AsOfKind.EARLIEST:
             return resolving.at_earliest(survey.extents)
         return resolving.at_latest(survey.extents, self._isolation_level)
 
+    def _tell_markers(self, boundaries: Boundaries, facts: Mapping[str, TopicFacts]) -> Boundaries:
+        """Note where a look-up matched a transaction marker or an aborted record (E41): brokers stamp markers with
+        their own clock, which is the records' only on LogAppendTime topics."""
+        matched = [
+            Position(each.topic, each.partition, each.offset)
+            for each in boundaries.values()
+            if each.evidence is Evidence.MATCHED and facts[each.topic].timestamp_type != "LogAppendTime"
+        ]
+        if not matched or len(matched) > _MOST_READ:
+            return boundaries
+        records = self._client.first_records(matched, isolation_level=self._isolation_level)
+        markers = {
+            TopicPartition(each.topic, each.partition)
+            for each in records
+            if each.error is None and each.offset != each.position
+        }
+        return {
+            key: replace(each, evidence=Evidence.MATCHED_MARKER) if key in markers else each
+            for key, each in boundaries.items()
+        }
 
-def check_readable(client: OffsetsClient, manifest: Manifest) -> None:
-    """Pre-flight: refuse a pinned window that can no longer be read exactly, before Spark starts.
+    def _refuse_future_records(self, snapshot: OffsetSnapshot) -> None:
+        remark = remarks.future_remark(snapshot)
+        if remark and self._policies.on_future_record == "fail":
+            raise FutureRecordError(
+                f"{remark} on_future_record='warn' goes on: then what comes meanwhile is in a later window. "
+                "message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
+            )
 
-    :raises TopicChangedError: another cluster, a topic that is missing or was re-created.
-    :raises DataLossError: records of the window are gone; names partitions and exact counts.
-    :raises LogTruncatedError: the window reaches past the end of the log.
-    """
-    preflight.check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-    partitions = [TopicPartition(each.topic, each.partition) for each in manifest.non_empty()]
-    preflight.check_ranges(manifest, client.log_extents(partitions))
+    def _added(self, start: OffsetSnapshot, end: OffsetSnapshot) -> dict[TopicPartition, int]:
+        """Where the topics begin that the start doesn't have."""
+        at_ms = self._policies.new_topics_from_ms
+        partitions = [each for each in end.boundaries if each.topic not in start.topics]
+        if at_ms is None or not partitions:
+            return {}
+        listed = self._client.list_offsets(partitions, OffsetSpec.at(at_ms), isolation_level=self._isolation_level)
+        offsets = {(each.topic, each.partition): each.offset for each in listed.raise_for_errors()}
+        # No record that late: nothing of the topic up to the window's end.
+        return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}
+
+    def _open_transactions(self, end: OffsetSnapshot) -> list[str]:
+        """Who holds the end of a window back (S10)."""
+        held = [
+            key
+            for key, each in end.boundaries.items()
+            if each.evidence is Evidence.LOG_END and each.last_stable_offset < each.high_watermark
+        ]
+        if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
+            return []
+        return [remarks.held_remark(held, self._client.producers(held))]

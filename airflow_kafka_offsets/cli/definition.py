@@ -18,6 +18,21 @@ _ISOLATION = Arg(
     default="read_committed",
 )
 _LEDGER = Arg(("--ledger",), help="Folder of all ledgers; default: the setting ledger_root of section kafka_offsets")
+_WINDOWS = Arg(("windows",), help="Names of windows, as ledger list shows them", nargs="+", metavar="WINDOW")
+_POLICIES = (
+    Arg(
+        ("--on-truncation",),
+        help="Records of a window are gone: fail (default), or clamp: pin the rest, note the loss",
+        choices=("fail", "clamp"),
+        default="fail",
+    ),
+    Arg(
+        ("--on-future-record",),
+        help="A record from the future stands at a boundary: fail (default) or warn",
+        choices=("fail", "warn"),
+        default="fail",
+    ),
+)
 _PIPELINE = Arg(("pipeline",), help="The pipeline's name")
 
 
@@ -109,7 +124,7 @@ _RESET = ActionCommand(
 )
 _LEDGER_GROUP = GroupCommand(
     name="ledger",
-    help="Look into a pipeline's ledger; Kafka isn't asked",
+    help="Look into a pipeline's ledger, and keep it in order",
     subcommands=(
         ActionCommand(
             name="list",
@@ -124,14 +139,75 @@ _LEDGER_GROUP = GroupCommand(
             args=(
                 _PIPELINE,
                 Arg(("window",), help="The window's name; the newest by default", nargs="?"),
+                Arg(("--revision",), help="Which revision; the newest by default", type=int),
                 _LEDGER,
                 ARG_OUTPUT,
             ),
         ),
         ActionCommand(
             name="verify",
-            help="Tiling and counts over all windows",
-            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.verify"),
+            help="Hashes, states, counts and tiling over all windows",
+            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.verify_ledger"),
+            args=(
+                _PIPELINE,
+                Arg(("--full",), help="Read again what was proved before, too", action="store_true"),
+                _LEDGER,
+                ARG_OUTPUT,
+            ),
+        ),
+        ActionCommand(
+            name="find",
+            help="Which window, run and output a record is in",
+            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.find_record"),
+            args=(
+                _PIPELINE,
+                Arg(("topic",), help="Topic name"),
+                Arg(("partition",), help="Partition number", type=int),
+                Arg(("offset",), help="The record's offset", type=int),
+                _LEDGER,
+                ARG_OUTPUT,
+            ),
+        ),
+        ActionCommand(
+            name="resolve",
+            help="Pin all windows of a schedule between two instants, before a backfill; asks Kafka",
+            func=lazy_load_command("airflow_kafka_offsets.cli.windows.resolve_windows"),
+            args=(
+                _PIPELINE,
+                Arg(("--topics",), help="The pipeline's topics", nargs="+", required=True, metavar="TOPIC"),
+                Arg(("--start",), help="First tick, ISO-8601 with a zone", required=True),
+                Arg(("--end",), help="Last tick, ISO-8601 with a zone", required=True),
+                Arg(("--cron",), help="The schedule that cuts the time into windows", required=True),
+                Arg(("--timezone",), help="The schedule's time zone; default: UTC", default="UTC"),
+                *_POLICIES,
+                _LEDGER,
+                _ISOLATION,
+                _CONN_ID,
+                ARG_OUTPUT,
+            ),
+        ),
+        ActionCommand(
+            name="re-resolve",
+            help="Resolve windows anew, as their next revisions; asks Kafka",
+            func=lazy_load_command("airflow_kafka_offsets.cli.windows.re_resolve_windows"),
+            args=(_PIPELINE, _WINDOWS, *_POLICIES, _LEDGER, _CONN_ID, ARG_OUTPUT),
+        ),
+        ActionCommand(
+            name="forget",
+            help="Let windows count no more, so that the next run resolves them anew",
+            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.forget_windows"),
+            args=(
+                _PIPELINE,
+                _WINDOWS,
+                Arg(("--force",), help="Published ones too", action="store_true"),
+                _LEDGER,
+                ARG_OUTPUT,
+            ),
+        ),
+        ActionCommand(
+            name="upgrade",
+            help="Bring a ledger of format 1 to this version's, while no task writes to it",
+            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.upgrade_ledger"),
             args=(_PIPELINE, _LEDGER, ARG_OUTPUT),
         ),
     ),

@@ -1,76 +1,120 @@
-"""``airflow kafka-offsets ledger …``: what a pipeline's ledger says."""
+"""``airflow kafka-offsets ledger …``: what a pipeline's ledger says, and what keeps it in order."""
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.tiling import check_tiling
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.offsets.audit import judge
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.ledger.summaries import WindowSummary
+from airflow_kafka_offsets.ledger.upgrade import upgrade
+from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.ledger.whereabouts import find
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication
 
 
 @command
 def list_windows(args: Any) -> int:
     """A row a window."""
-    ledger = _ledger(args)
-    print_rows([_row(folder, ledger.pinned(folder.id).manifest) for folder in ledger.windows()], args.output)
+    print_rows([_row(each) for each in existing_ledger(args).summaries()], args.output)
     return 0
 
 
 @command
 def show_window(args: Any) -> int:
     """A row a partition."""
-    ledger = _ledger(args)
+    ledger = existing_ledger(args)
     names = [folder.id for folder in ledger.windows()]
     if not names:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
-    if args.window and args.window not in names:
-        raise ConfigurationError(f"{ledger.uri} has no window {args.window}; see ledger list.")
-    manifest = ledger.pinned(args.window or names[-1]).manifest
-    print_rows(list(_ranges(manifest)), args.output)
+    window = args.window or names[-1]
+    require_windows(ledger, [window], names)
+    print_rows(list(_ranges(ledger.pinned(window, args.revision).manifest)), args.output)
     return 0
 
 
 @command
-def verify(args: Any) -> int:
-    """Counts of every published window, and tiling over all of them; a row a claim."""
-    ledger = _ledger(args)
-    published = [(folder, each) for folder in ledger.windows() if (each := folder.publication()) is not None]
-    manifests = [ledger.pinned(folder.id).manifest for folder, _ in published]
-    rows = [_proof(*each, manifest) for each, manifest in zip(published, manifests, strict=True)]
-    tiling = check_tiling(manifests)
-    found = "; ".join(tiling.problems) or f"{tiling.windows} published windows tile, {tiling.span} offsets"
-    rows.append({"claim": "tiling", "window": None, "holds": tiling.tiles, "found": found})
-    print_rows(rows, args.output)
-    return 0 if all(row["holds"] for row in rows) else 1
+def verify_ledger(args: Any) -> int:
+    """A row a claim."""
+    claims = verify(existing_ledger(args), full=args.full)
+    print_rows([asdict(each) for each in claims], args.output)
+    return 0 if all(each.holds for each in claims) else 1
 
 
-def _ledger(args: Any) -> Ledger:
+@command
+def find_record(args: Any) -> int:
+    """One row: where a record is."""
+    found = find(existing_ledger(args), args.topic, args.partition, args.offset)
+    record = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
+    print_rows([record | asdict(found)], args.output)
+    return 0 if found.window is not None else 1
+
+
+@command
+def forget_windows(args: Any) -> int:
+    """A row a window that doesn't count any more."""
+    ledger = existing_ledger(args)
+    require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
+    published = [each for each in args.windows if ledger.window_folders.published(each) is not None]
+    if published and not args.force:
+        raise ConfigurationError(
+            f"Window {published[0]} is published: forgotten, its rows count no more, and the next run loads it again. "
+            "Pass --force if that is meant."
+        )
+    instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
+    forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
+    print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args.output)
+    return 0
+
+
+@command
+def upgrade_ledger(args: Any) -> int:
+    """One row: how much was brought to the newest format."""
+    ledger = open_ledger(args.ledger, args.pipeline)
+    snapshots, windows = upgrade(ledger)
+    print_rows([{"ledger": ledger.uri, "snapshots": snapshots, "windows": windows}], args.output)
+    return 0
+
+
+def existing_ledger(args: Any) -> Ledger:
+    """The ledger that the arguments name.
+
+    :raises ConfigurationError: when there is none.
+    """
     ledger = open_ledger(args.ledger, args.pipeline)
     if not ledger.exists():
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
     return ledger
 
 
-def _row(folder: WindowFolder, manifest: Manifest) -> Row:
-    published = folder.publication()
+def require_windows(ledger: Ledger, windows: list[str], known: list[str]) -> None:
+    """Make sure that windows exist.
+
+    :raises ConfigurationError: naming one that doesn't.
+    """
+    unknown = [each for each in windows if each not in known]
+    if unknown:
+        raise ConfigurationError(f"{ledger.uri} has no window {unknown[0]}; see ledger list.")
+
+
+def _row(each: WindowSummary) -> Row:
     return {
-        "window": folder.id,
-        "start": iso_instant(manifest.start_ms),
-        "end": iso_instant(manifest.end_ms),
-        "state": str(folder.state()),
-        "offsets": manifest.span,
-        "rows": None if published is None else published.rows,
-        "attempts": len(folder.attempts()),
-        "output": None if published is None else published.output,
+        "window": each.window,
+        "revision": each.revision,
+        "start": iso_instant(each.start_ms),
+        "end": iso_instant(each.end_ms),
+        "state": str(each.state),
+        "offsets": each.offsets,
+        "lost": each.lost_offsets,
+        "rows": each.rows,
+        "attempts": each.attempts,
+        "output": each.output,
     }
 
 
@@ -82,17 +126,7 @@ def _ranges(manifest: Manifest) -> Iterator[Row]:
             "start_offset": each.start_offset,
             "end_offset": each.end_offset,
             "offsets": each.span,
+            "lost": each.lost_offsets,
             "start_evidence": str(each.start_evidence),
             "end_evidence": str(each.end_evidence),
         }
-
-
-def _proof(folder: WindowFolder, published: Publication, manifest: Manifest) -> Row:
-    """Counts of a published window."""
-    result = folder.result(published.attempt)
-    if result is None:
-        found = f"the result of {published.attempt} is missing"
-        return {"claim": "counts", "window": folder.id, "holds": False, "found": found}
-    verdict = judge(manifest, result)
-    found = f"{verdict}, {published.rows} rows"
-    return {"claim": "counts", "window": folder.id, "holds": verdict.proved, "found": found}

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 Row = Mapping[str, Any]
 Command = Callable[[Any], int]
+T = TypeVar("T")
 
 
 def command(function: Command) -> Callable[[Any], None]:
@@ -46,3 +47,11 @@ def print_rows(rows: Sequence[Row], output: str) -> None:
 
         texts = [{name: "-" if value is None else value for name, value in row.items()} for row in rows]
         AirflowConsole().print_as(texts, output=output)
+
+
+def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
+    """The items as they come, with a bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    return iter(track(items, what, total=total, console=Console(stderr=True), disable=not sys.stderr.isatty()))

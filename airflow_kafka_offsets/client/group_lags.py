@@ -141,17 +141,6 @@ class GroupLagRounds:
             for each in commits
         )
 
-    async def to_target(
-        self, groups: Collection[str], target: LogExtents, isolation_level: IsolationLevel, deadline: Deadline
-    ) -> GroupLags:
-        """How far groups are from ends that were asked before: a target, which more records don't move."""
-        commits = await self._commits(dict.fromkeys(groups, target.partitions()), deadline)
-        doubtful = [each.group for each in commits if not each.has_commits]
-        described = await self._describe_groups(doubtful, deadline)
-        return GroupLags(
-            _lag(each, target, described.lookup(each.group), isolation_level, pinned=True) for each in commits
-        )
-
     async def _commits(
         self, wanted: Mapping[str, Collection[TopicPartition] | None], deadline: Deadline
     ) -> GroupsOffsets:
@@ -230,8 +219,6 @@ def _lag(
     extents: LogExtents,
     description: GroupDescription | None,
     isolation_level: IsolationLevel,
-    *,
-    pinned: bool = False,
 ) -> GroupLag:
     if description is not None and description.error is not None and _hides_partitions(commits, description.error):
         commits = GroupOffsets(commits.group, error=description.error)
@@ -241,4 +228,4 @@ def _lag(
     unknown = description is not None and description.is_unknown
     if not unknown and not len(extents) and commits.error is None:
         commits = GroupOffsets(commits.group, error=_NEVER_COMMITTED)
-    return GroupLag(commits, extents, description=description, isolation_level=isolation_level, pinned=pinned)
+    return GroupLag(commits, extents, description=description, isolation_level=isolation_level)

@@ -1,7 +1,8 @@
 """Instants: the first record at or after a moment, per partition, and where there is none, why (E1).
 
 A leader says "no such record" of an empty log, of a log whose records are all older, and of a record that isn't visible
-yet. Which of them it is takes the log's extent and its newest timestamp, asked for those partitions alone.
+yet. Which of them it is takes the log's extent and its newest timestamp, asked once for all instants, and of those
+partitions alone.
 
 Kafka (4.3.0 at least) says it wrongly, too: a segment that lies before the log start as a whole, and isn't removed yet
 (after DeleteRecords or retention, for some minutes), hides the segments behind it when one of its records is late
@@ -10,7 +11,7 @@ enough. The answer contradicts the newest timestamp then, and the log is read fr
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -36,34 +37,41 @@ async def look_up(
     transport: Transport,
     leaders: Leaders,
     search: RecordSearch,
-    partitions: Collection[TopicPartition],
-    spec: OffsetSpec,
+    wanted: Mapping[OffsetSpec, Collection[TopicPartition]],
     isolation_level: IsolationLevel,
     deadline: Deadline,
     extents: LogExtents | None = None,
-) -> ListedOffsets:
-    """Ask for a spec, and once more where an instant has no record.
+) -> dict[OffsetSpec, ListedOffsets]:
+    """Ask for several specs at the same time, and once more where an instant has no record.
 
-    :param extents: where the logs start and end, if that was asked already.
+    :param wanted: partitions by spec.
+    :param extents: where their logs start and end, if that was asked already.
     """
-    listed = await fetch_list_offsets(transport, leaders, partitions, spec, isolation_level, deadline)
-    unmatched = listed.unmatched()
-    if spec.kind is not SpecKind.TIMESTAMP or not unmatched:
-        return listed
+    ask = partial(fetch_list_offsets, transport, leaders)
+    works: list[Any] = [partial(ask, each, spec, isolation_level, deadline) for spec, each in wanted.items()]
+    found = dict(zip(wanted, await transport.gather(works), strict=True))
+    instants = {spec: each for spec, each in found.items() if spec.kind is SpecKind.TIMESTAMP and each.unmatched()}
+    if not instants:
+        return found
+    unmatched = set().union(*(each.unmatched() for each in instants.values()))
     level = IsolationLevel.READ_UNCOMMITTED
-    works: list[Any] = [
-        partial(fetch_list_offsets, transport, leaders, unmatched, OffsetSpec.MAX_TIMESTAMP, level, deadline)
-    ]
+    works = [partial(ask, unmatched, OffsetSpec.MAX_TIMESTAMP, level, deadline)]
     if extents is None:
         levels = {level, isolation_level}
         works.append(partial(fetch_extents, transport, leaders, unmatched, deadline, levels))
     newest, *fresh = await transport.gather(works)
     known = extents or fresh[0]
-    doubtful = contradicted(listed, known, newest, isolation_level)
-    if doubtful:
-        again = await fetch_list_offsets(transport, leaders, doubtful, spec, isolation_level, deadline)
-        listed = ListedOffsets([*listed, *again])  # mostly a record has just come
-        starts = [known.lookup(*each) for each in again.unmatched()]
-        read = [Position(each.topic, each.partition, each.log_start_offset or 0) for each in starts if each is not None]
-        listed = put_in_records(listed, await search.find(read, isolation_level, spec.timestamp_ms, deadline), known)
-    return say_why_unmatched(listed, known, newest)
+
+    async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:
+        doubtful = contradicted(listed, known, newest, isolation_level)
+        if doubtful:
+            again = await ask(doubtful, spec, isolation_level, deadline)
+            listed = ListedOffsets([*listed, *again])  # mostly a record has just come
+            starts = known.of_partitions(again.unmatched())
+            read = [Position(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
+            records = await search.find(read, isolation_level, spec.timestamp_ms, deadline)
+            listed = put_in_records(listed, records, known)
+        return say_why_unmatched(listed, known, newest)
+
+    explained = await transport.gather(partial(explain, *each) for each in instants.items())
+    return found | dict(zip(instants, explained, strict=True))

@@ -43,15 +43,17 @@ async def ask_leaders(
     partitions: Iterable[TopicPartition],
     deadline: Deadline,
 ) -> Iterable[R]:
-    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+    """Ask all leaders at the same time, each in its turn; an element for every partition, by the deadline."""
 
-    async def ask(node: NodeId, pieces: list[TopicPartition], attempt: Deadline) -> Mapping[TopicPartition, R]:
-        version = await transport.version(
-            node, request.request_class, attempt, at_least=request.at_least, at_most=request.at_most
-        )
-        return request.parse(
-            await transport.send(node, request.build(pieces, version, attempt.remaining_ms()), attempt)
-        )
+    async def ask(node: NodeId, pieces: list[TopicPartition], _: Deadline) -> Mapping[TopicPartition, R]:
+        async with leaders.turns.at(node):
+            attempt = transport.attempt(deadline)  # from now on: the line may have been long
+            version = await transport.version(
+                node, request.request_class, attempt, at_least=request.at_least, at_most=request.at_most
+            )
+            return request.parse(
+                await transport.send(node, request.build(pieces, version, attempt.remaining_ms()), attempt)
+            )
 
     question = Question(ask, lambda element: element.error, request.failed)
     return (await FanOut(transport, leaders, question, deadline).run(partitions)).values()

@@ -8,8 +8,12 @@ from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata, fetch_metadata
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION, named_error
 from airflow_kafka_offsets.client.transport import Transport
+from airflow_kafka_offsets.client.turns import Turns
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_AT_ONCE = 4
+"""Requests under way to one leader."""
 
 
 class Leaders:
@@ -17,6 +21,7 @@ class Leaders:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self.turns = Turns(_AT_ONCE)
         self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
         self._topic_ids: dict[str, str | None] = {}
 

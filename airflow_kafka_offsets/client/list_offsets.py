@@ -36,6 +36,8 @@ FLOORS = {
 }
 """The first version that knows a kind. ``read_committed`` needs no floor: brokers that are too old for isolation levels
 are too old for transactions, and their last stable offset is the high watermark."""
+_FOUND, _NO_RECORD = ListOutcome.FOUND, ListOutcome.NO_RECORD
+"""Kept, because Python 3.11 takes as long to look a member of an enum up as to make the element."""
 
 Epochs = Callable[[TopicPartition], int | None]
 
@@ -103,21 +105,16 @@ def listed_offset(
     """One partition's answer. None or -1 stands for what there is none of."""
     if code:
         return failed_listing(TopicPartition(topic, partition), spec, named_error(code, ""))
-    offset, timestamp_ms = _or_none(offset), _or_none(timestamp)
-    outcome = _outcome(spec, offset, timestamp_ms)
-    return ListedOffset(topic, partition, spec, outcome, offset, timestamp_ms, _or_none(leader_epoch))
-
-
-def _outcome(spec: OffsetSpec, offset: int | None, timestamp_ms: int | None) -> ListOutcome:
-    if offset is None:
-        return ListOutcome.NO_RECORD
-    if spec.timestamp_ms is not None and timestamp_ms is not None and timestamp_ms < spec.timestamp_ms:
-        return ListOutcome.OLDER_THAN_ASKED
-    return ListOutcome.FOUND
-
-
-def _or_none(number: int | None) -> int | None:
-    return None if number is None or number < 0 else number
+    if leader_epoch is not None and leader_epoch < 0:
+        leader_epoch = None
+    if timestamp is not None and timestamp < 0:
+        timestamp = None
+    if offset is None or offset < 0:
+        return ListedOffset(topic, partition, spec, _NO_RECORD, None, timestamp, leader_epoch)
+    asked_ms, outcome = spec.timestamp_ms, _FOUND
+    if asked_ms is not None and timestamp is not None and timestamp < asked_ms:
+        outcome = ListOutcome.OLDER_THAN_ASKED
+    return ListedOffset(topic, partition, spec, outcome, offset, timestamp, leader_epoch)
 
 
 def failed_listing(piece: TopicPartition, spec: OffsetSpec, error: ResponseError) -> ListedOffset:

@@ -22,6 +22,7 @@ from airflow_kafka_offsets.client.groups import fetch_groups
 from airflow_kafka_offsets.client.instants import look_up
 from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.log_extents import fetch_extents
+from airflow_kafka_offsets.client.log_sizes import fetch_log_sizes
 from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.offset_commit import refuse_active_group, send_commit
 from airflow_kafka_offsets.client.offset_delete import send_delete
@@ -31,7 +32,7 @@ from airflow_kafka_offsets.client.record_search import RecordSearch
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION
 from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets
 from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.client.surveys import Survey, cluster_id_of, survey
+from airflow_kafka_offsets.client.surveys import Survey, cluster_id_of, look_up_instants, survey
 from airflow_kafka_offsets.client.topic_configs import fetch_topic_configs, topic_facts
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.client.zookeeper_offsets import fetch_zookeeper_offsets
@@ -42,6 +43,7 @@ from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
 from airflow_kafka_offsets.offsets.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.lag import GroupLags
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
+from airflow_kafka_offsets.offsets.log_sizes import LogSizes
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.producers import Producers
 from airflow_kafka_offsets.offsets.segments import SegmentsOffsets
@@ -183,12 +185,11 @@ class OffsetsClient:
                     f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse."
                 )
 
-        async def work(session: _Session, deadline: Deadline) -> dict[OffsetSpec, ListedOffsets]:
-            ask = partial(look_up, session.transport, session.leaders, session.record_search)
-            works = [partial(ask, each, spec, level, deadline) for spec, each in asked.items()]
-            return dict(zip(asked, await session.transport.gather(works), strict=True))
-
-        return self._ask(work)
+        return self._ask(
+            lambda session, deadline: look_up(
+                session.transport, session.leaders, session.record_search, asked, level, deadline
+            )
+        )
 
     def segment_offsets(
         self, partitions: Iterable[TopicPartition], before: OffsetSpec = OffsetSpec.LATEST, *, max_offsets: int = 1000
@@ -215,28 +216,52 @@ class OffsetsClient:
         wanted = list(partitions)
         return self._ask(lambda session, deadline: fetch_extents(session.transport, session.leaders, wanted, deadline))
 
-    def survey(
-        self,
-        topics: Iterable[str],
-        timestamp_ms: int | None = None,
-        *,
-        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> Survey:
-        """Everything that a snapshot of some topics is made from: id, facts, extents, and offsets at an instant.
+    def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
+        """How large each log is on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
 
-        Two rounds; four at most with an instant. An element for every partition of the topics.
+        An element for every partition; UNSUPPORTED_VERSION from brokers before 1.0. Needs the ACL Describe on the
+        cluster.
+        """
+        wanted = list(partitions)
+        return self._ask(
+            lambda session, deadline: fetch_log_sizes(session.transport, session.leaders, wanted, deadline)
+        )
 
-        :param timestamp_ms: look this instant up too, Unix milliseconds.
+    def survey(self, topics: Iterable[str]) -> Survey:
+        """Everything that a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.
+
+        An element for every partition of the topics. For snapshots of instants, :meth:`look_up` follows.
+
         :raises OffsetsError: naming every topic that is unknown or may not be described.
         :raises ClusterError: when the brokers are too old to have a cluster id.
         """
-        names, level = _several(topics), IsolationLevel.of(isolation_level)
-        spec = None if timestamp_ms is None else OffsetSpec.at(timestamp_ms)
-        return self._ask(
-            lambda session, deadline: survey(
-                session.transport, session.leaders, session.record_search, names, spec, level, deadline
-            )
-        )
+        names = _several(topics)
+        return self._ask(lambda session, deadline: survey(session.transport, session.leaders, names, deadline))
+
+    def look_up(
+        self,
+        survey: Survey,
+        instants: Iterable[int],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, ListedOffsets]:
+        """The first record at or after each of several instants, on all partitions of a survey (ListOffsets, key 2).
+
+        One round, and one more where partitions have no record at or after one of them. By instant, an element for
+        every partition; one whose extent is in error is in that error, and isn't asked. The deadline is for all
+        instants together: give a long backfill in parts, each with the same survey.
+
+        :param survey: asked before. Its log ends are what "no record at or after the instant" stands for (E2).
+        :param instants: Unix milliseconds.
+        """
+        specs, level = list(map(OffsetSpec.at, instants)), IsolationLevel.of(isolation_level)
+
+        async def work(session: _Session, deadline: Deadline) -> dict[int, ListedOffsets]:
+            parts = session.transport, session.leaders, session.record_search
+            found = await look_up_instants(*parts, survey.extents, specs, level, deadline)
+            return {spec.timestamp_ms: each for spec, each in found.items() if spec.timestamp_ms is not None}
+
+        return self._ask(work)
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
         """Who writes to each partition, and whose transaction is open there (DescribeProducers, key 61, KIP-664).
@@ -372,22 +397,6 @@ class OffsetsClient:
             return await rounds.on_topics(wanted, named, level, both_ends, deadline)
 
         return self._ask(work)
-
-    def lags_to_target(
-        self,
-        groups: Iterable[str],
-        target: LogExtents,
-        *,
-        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> GroupLags:
-        """How far groups are from a target: log ends that were asked before, which new records don't move (E16).
-
-        Covers the target's partitions. A group that has gone past the target has no lag.
-
-        :param isolation_level: which end of the target counts.
-        """
-        wanted, level = _several(groups), IsolationLevel.of(isolation_level)
-        return self._ask(lambda session, deadline: session.lag_rounds.to_target(wanted, target, level, deadline))
 
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
         """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).

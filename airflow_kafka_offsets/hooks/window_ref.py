@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, UnprovenError
 from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.publication import Publication
 
 VERSION = 1
+_ADDED = ("revision", "lost")
+"""Fields that references of earlier versions don't have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class WindowRef:
     :param sha256: the manifest's hash, in hex.
     :param offsets: offsets in the window: exactly its records on plain topics, an upper bound otherwise.
     :param partitions: partitions with at least one of them.
+    :param revision: which revision of the window.
+    :param lost: offsets of the window that were gone when it was pinned, by the user's choice not to fail.
     """
 
     ledger_root: str
@@ -34,6 +39,8 @@ class WindowRef:
     sha256: str
     offsets: int
     partitions: int
+    revision: int = 1
+    lost: int = 0
 
     @classmethod
     def of(cls, ledger_root: str, pinned: PinnedManifest) -> Self:
@@ -47,6 +54,8 @@ class WindowRef:
             sha256=pinned.sha256,
             offsets=manifest.span,
             partitions=len(manifest.non_empty()),
+            revision=manifest.revision,
+            lost=manifest.lost_offsets,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -61,7 +70,7 @@ class WindowRef:
         """
         try:
             if fields is not None and fields["version"] == VERSION:
-                return cls(**{name: fields[name] for name in cls.__slots__})
+                return cls(**{name: fields[name] for name in cls.__slots__ if name in fields or name not in _ADDED})
         except (KeyError, TypeError):
             pass
         raise ConfigurationError(
@@ -76,12 +85,41 @@ class WindowRef:
         """The pinned manifest.
 
         :raises LedgerCorruptError: when it is missing or was changed.
-        :raises LedgerConflictError: when it is another one than this reference was made for.
+        :raises LedgerConflictError: when it was forgotten, or is another one than this reference was made for.
         """
-        pinned = ledger.pinned(self.window)
+        pinned = ledger.pinned(self.window, self.revision)
         if pinned.sha256 != self.sha256:
             raise LedgerConflictError(
                 f"The manifest of window {self.window} has hash {pinned.sha256}; this run resolved {self.sha256}. "
                 "Clear the resolve task too."
             )
+        if self.revision not in [each.revision for each in ledger.window_folders.live(self.window)]:
+            raise LedgerConflictError(
+                f"Revision {self.revision} of window {self.window} was forgotten since this run resolved it. Clear the "
+                "resolve task too."
+            )
         return pinned
+
+    def loaded(self, ledger: Ledger) -> tuple[PinnedManifest, Publication | None]:
+        """What a load is about: the published revision and what it published; or this one, and None.
+
+        :raises LedgerConflictError: as :meth:`read`.
+        """
+        try:
+            folder, pinned = self.published(ledger)
+            return pinned, folder.publication()
+        except UnprovenError:
+            return self.read(ledger), None
+
+    def published(self, ledger: Ledger) -> tuple[WindowFolder, PinnedManifest]:
+        """The window's published revision: this one, or one that replaced it.
+
+        :raises UnprovenError: when neither is.
+        :raises LedgerConflictError: as :meth:`read`.
+        """
+        folder = ledger.window_folders.published(self.window)
+        if folder is None or folder.revision < self.revision:
+            raise UnprovenError(f"Window {self.window} was never published: run its load first.")
+        if folder.revision == self.revision:
+            return folder, self.read(ledger)
+        return folder, ledger.pinned(folder.id, folder.revision)

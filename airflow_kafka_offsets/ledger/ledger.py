@@ -3,29 +3,52 @@
 Layout, all of it created and never changed::
 
     <root>/<pipeline>/
-      pipeline.json                 topics, cluster id, isolation level, format version
-      snapshots/00000042.json       the log of snapshots
-      instants/…                    index of the log
-      windows/<start>_<end>/        a window: manifest, attempts, results, committed, verified
+      pipeline.json                       topics, cluster id, isolation level, format version
+      snapshots/00000/00000042.json.gz    the log of snapshots
+      instants/202611/…                   its index by time
+      windows/202611/<start>_<end>/       a window: manifest, attempts, results, committed, verified
+      checkpoints/20261121_….json         windows of a day, all verified: what listing them takes
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, LedgerError, TopicChangedError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    InstantForgottenError,
+    LedgerCorruptError,
+    LedgerError,
+    TopicChangedError,
+)
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
-from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, names, read_json, to_json_bytes
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.storage import (
+    Place,
+    StoragePath,
+    create_exclusive,
+    in_parallel,
+    names,
+    read_json,
+    to_json_bytes,
+)
+from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import is_window_id, window_between
+from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent, window_id
+from airflow_kafka_offsets.offsets.windows import TruncationPolicy, window_between
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had no months, no revisions, no checkpoints and no compression; ``ledger upgrade`` brings it here."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_PIPELINE = re.compile(r"pipeline(?:\.(\d+))?\.json")
 
 
 class Ledger:
@@ -41,13 +64,15 @@ class Ledger:
                 f"A pipeline's name has letters, digits, '.', '_' and '-' only, as it names a folder; not {pipeline!r}."
             )
         self.pipeline = pipeline
-        self._folder = root / pipeline
-        self.snapshots = SnapshotLog(self._folder)
+        self.folder = Place.of(root) / pipeline
+        self.snapshots = SnapshotLog(self.folder)
+        self.window_folders = WindowFolders(self.folder)
+        self.checkpoints = Checkpoints(self.folder)
 
     @property
     def uri(self) -> str:
         """Where it is."""
-        return str(self._folder)
+        return str(self.folder)
 
     def open(self, topics: Iterable[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
         """Create the pipeline, or check that it is the same one.
@@ -56,7 +81,7 @@ class Ledger:
 
         :raises TopicChangedError: when the ledger was written by another cluster.
         :raises ConfigurationError: when a topic was dropped or the isolation level differs.
-        :raises LedgerError: when its format is newer than this version reads.
+        :raises LedgerError: when its format is another one.
         """
         wanted = {
             "format": FORMAT,
@@ -65,15 +90,28 @@ class Ledger:
             "cluster_id": cluster_id,
             "isolation_level": str(isolation_level),
         }
-        path = self._folder / "pipeline.json"
-        if read_json(path) is None and create_exclusive(path, to_json_bytes(wanted)):
-            return
-        self._check(read_json(path) or {}, wanted)
+        stored = self.read_pipeline()
+        if stored is None:
+            create_exclusive(self.folder / "pipeline.json", to_json_bytes(wanted))
+            stored = self.read_pipeline() or {}
+        self._check_format(stored)
+        self._check(stored, wanted)
 
-    def _check(self, stored: dict[str, object], wanted: dict[str, object]) -> None:
+    def read_pipeline(self) -> dict[str, Any] | None:
+        """What the newest ``pipeline.json`` says: an upgrade adds ``pipeline.2.json``; None when there is none."""
+        found = {int(match[1] or 0): match[0] for match in map(_PIPELINE.fullmatch, names(self.folder)) if match}
+        return read_json(self.folder / found[max(found)]) if found else None
+
+    def _check_format(self, stored: dict[str, Any]) -> None:
+        found = stored.get("format")
+        if found != FORMAT:
+            way = "run airflow kafka-offsets ledger upgrade, once no task of it runs" if found == 1 else "update this"
+            raise LedgerError(
+                f"The ledger {self.uri} has format {found!r}; this version reads and writes {FORMAT}: {way}."
+            )
+
+    def _check(self, stored: dict[str, Any], wanted: dict[str, Any]) -> None:
         where = f"The ledger {self.uri}"
-        if stored.get("format") != FORMAT:
-            raise LedgerError(f"{where} has format {stored.get('format')!r}; this version reads and writes {FORMAT}.")
         if stored["cluster_id"] != wanted["cluster_id"]:
             raise TopicChangedError(
                 f"{where} was written by cluster {stored['cluster_id']}, but the connection reaches "
@@ -83,37 +121,133 @@ class Ledger:
             raise ConfigurationError(
                 f"{where} is {stored['isolation_level']}; {wanted['isolation_level']} needs a pipeline of its own."
             )
-        dropped = set(stored["topics"]) - set(wanted["topics"])  # type: ignore[call-overload]  # both are lists
+        dropped = set(stored["topics"]) - set(wanted["topics"])
         if dropped:
-            raise ConfigurationError(f"{where} covers {', '.join(sorted(dropped))} too: name every topic of it.")
+            raise ConfigurationError(
+                f"{where} covers {', '.join(sorted(dropped))} too: name every topic of it. If a topic was deleted, "
+                "start another pipeline."
+            )
 
     def exists(self) -> bool:
-        """Whether the pipeline was ever opened."""
-        return read_json(self._folder / "pipeline.json") is not None
+        """Whether the pipeline was ever opened.
 
-    def window(self, window_id: str) -> WindowFolder:
-        """One window's folder; it need not exist."""
-        return WindowFolder(self._folder / "windows" / window_id)
+        :raises LedgerError: when its format is another one.
+        """
+        stored = self.read_pipeline()
+        if stored is not None:
+            self._check_format(stored)
+        return stored is not None
 
-    def windows(self) -> list[WindowFolder]:
-        """All windows, in order of their start."""
-        return [self.window(name) for name in names(self._folder / "windows") if is_window_id(name)]
-
-    def pin_window(self, start: OffsetSnapshot, end: OffsetSnapshot) -> PinnedManifest:
+    def pin_window(
+        self,
+        start: OffsetSnapshot,
+        end: OffsetSnapshot,
+        *,
+        on_truncation: TruncationPolicy = "fail",
+        added: dict[TopicPartition, int] | None = None,
+    ) -> PinnedManifest:
         """Pin the window between two stored snapshots, or return it as it was pinned before.
 
+        :param on_truncation: see :func:`~airflow_kafka_offsets.offsets.windows.window_between`; what was pinned before
+            stays as it is.
         :raises IntervalError: when the end isn't after the start.
+        :raises DataLossError: when records are gone and ``on_truncation`` is ``fail``.
         :raises LedgerCorruptError: when the stored manifest was changed.
+        :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
         """
-        window = window_between(start, end)
-        return self.window(window.id).pin(Manifest.of(self.pipeline, window))
+        folder = self.window_folders.newest(window_id(start.timestamp_ms, end.timestamp_ms))
+        stored = folder.complete()
+        if stored is None or not _made_from(stored, start, end):
+            window = window_between(start, end, on_truncation=on_truncation, added=added)
+            manifest = Manifest.of(self.pipeline, window)
+            pinned = folder.pin(manifest) if stored is None else stored
+            # Made from a snapshot that was forgotten since: what is pinned now replaces it.
+            stored = pinned if _made_from(pinned, start, end) else self.window_folders.pin_again(manifest)
+        for each in (start, end):
+            if not self.snapshots.counts(each):
+                raise InstantForgottenError(
+                    f"{each.as_of} was forgotten while window {folder.id} was being pinned. Resolve it again."
+                )
+        return stored
 
-    def pinned(self, window_id: str) -> PinnedManifest:
+    def window(self, window: str) -> WindowFolder:
+        """The newest revision of a window; it need not exist."""
+        return self.window_folders.newest(window)
+
+    def folder_of(self, pinned: PinnedManifest) -> WindowFolder:
+        """The folder of a pinned revision."""
+        return self.window_folders.revision(pinned.manifest.window, pinned.manifest.revision)
+
+    def windows(self) -> list[WindowFolder]:
+        """The newest revision of every window, in order of time."""
+        return self.window_folders.all()
+
+    def pinned(self, window: str, revision: int | None = None) -> PinnedManifest:
         """A window's stored manifest.
 
+        :param revision: which one; None for the newest.
         :raises LedgerCorruptError: when there is none, or it was changed.
         """
-        pinned = self.window(window_id).pinned()
+        folder = self.window(window) if revision is None else self.window_folders.revision(window, revision)
+        pinned = folder.pinned()
         if pinned is None:
-            raise LedgerCorruptError(f"{self.uri} has no window {window_id}: resolve it first.")
+            raise LedgerCorruptError(f"{self.uri} has no window {window}: resolve it first.")
         return pinned
+
+    def summaries(self) -> list[WindowSummary]:
+        """What every window has come to, in order of time; a revision that isn't published yet comes after the one that
+        is.
+
+        :raises LedgerCorruptError: naming a file that isn't what it should be.
+        """
+        known = self.checkpoints.read()
+        return in_parallel(
+            lambda each: known.get((each.id, each.revision)) or _summary(each), self.window_folders.current()
+        )
+
+    def keep_day(self, window: str) -> None:
+        """Note the windows that start on the same UTC day in a checkpoint, once all of them are verified and they
+        cover it up to its end."""
+        folders = {each.id: each for each in self.windows() if each.id[:8] == window[:8]}
+        day = [folders[each] for each in whole_day(window, folders)]
+        if day and all(each is WindowState.VERIFIED for each in in_parallel(WindowFolder.state, day)):
+            self.checkpoints.write(in_parallel(_summary, day))
+
+    def forget(self, windows: Collection[str], why: str) -> list[int]:
+        """Let windows not count any more, and forget those of their instants that no other window shares: whoever
+        resolves them next asks Kafka anew. Nothing is deleted.
+
+        :param why: who asked for it, kept beside them.
+        :returns: the instants that are forgotten, Unix milliseconds; the others stay, so that windows go on tiling.
+        """
+        for each in windows:
+            self.window_folders.forget(each, why)
+        return self.forget_instants(windows)
+
+    def forget_instants(self, windows: Collection[str]) -> list[int]:
+        """Forget the instants of some windows, but those that another window shares."""
+        instants = {instant for each in windows for instant in window_extent(each)}
+        found = [(each, self.snapshots.at_instant(each)) for each in sorted(instants - self._shared(windows))]
+        known = [(instant, snapshot) for instant, snapshot in found if snapshot is not None]
+        for instant, _ in known:
+            self.snapshots.forget(instant)
+        # A window that was being pinned meanwhile keeps its ends where they were.
+        shared = self._shared(windows)
+        self.snapshots.append_all([replace(each, number=None) for instant, each in known if instant in shared])
+        return [instant for instant, _ in known if instant not in shared]
+
+    def _shared(self, windows: Collection[str]) -> set[int]:
+        """Where other windows start or end."""
+        others = live_revisions(self.window_folders.names()).keys() - set(windows)
+        return {instant for each in others for instant in window_extent(each)}
+
+
+def _summary(folder: WindowFolder) -> WindowSummary:
+    pinned = folder.pinned()
+    if pinned is None:
+        raise LedgerCorruptError(f"Window {folder.id} has no manifest: resolve it again.")
+    return summarise(folder, pinned.sha256, pinned.manifest)
+
+
+def _made_from(pinned: PinnedManifest, start: OffsetSnapshot, end: OffsetSnapshot) -> bool:
+    return (pinned.manifest.start_snapshot, pinned.manifest.end_snapshot) == (start.number, end.number)

@@ -1,55 +1,46 @@
 """The log of snapshots: numbered files, appended optimistically, as Delta Lake commits its log.
 
-A writer lists the log, clamps its snapshot between the nearest stored neighbours in time, and creates the next number
-exclusively. When somebody else took it, it lists and clamps again. So every entry is made in full knowledge of all
-earlier ones, and the chain is monotone under any race.
+A writer clamps its snapshot between the nearest stored neighbours in time, and creates the next number exclusively.
+When somebody else took it, it looks and clamps again. So every entry is made in full knowledge of all earlier ones, and
+the chain is monotone under any race.
 
-``instants/`` is a derived index, so that finding an instant reads one listing: an empty marker per entry, rewritten
-from the log where a crash left it out.
+``instants/`` is an index by time, in a folder a month: an empty marker for each entry, written *before* it, so that
+every entry has its marker after any crash. A marker without its entry means nothing; an entry tells which marker is its
+own.
+
+To forget an instant is an entry too: who asks for the instant next resolves it anew.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, LedgerError
+from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, live, month_of
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
+    in_parallel,
     names,
-    read_json,
+    parse_json,
+    read,
     to_json_bytes,
 )
-from airflow_kafka_offsets.offsets.instants import compact_instant, parse_instant
 from airflow_kafka_offsets.offsets.resolving import clamp
-from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.window_names import is_month
 
-_ENTRY = re.compile(r"(\d{8})\.json")
-_MARKER = re.compile(r"(\d{8}T\d{9}Z)_(\d{8})_(instant|latest|earliest|group)")
-_CHAINED = (AsOfKind.INSTANT, AsOfKind.LATEST)
-"""Kinds that stand in one monotone chain. A group's commits and the log start may lie anywhere."""
+_FILE = re.compile(r"(\d{8})\.json\.gz")
+_FOLDER = re.compile(r"\d{5}")
+_FOLDER_SIZE = 1_000
 _MOST_TRIES = 1_000
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
-    """One snapshot of the log, as the index knows it.
-
-    :param timestamp_ms: its place in time, Unix milliseconds.
-    :param number: its place in the log.
-    :param kind: what it is as of.
-    """
-
-    timestamp_ms: int
-    number: int
-    kind: AsOfKind
-
-    @property
-    def marker(self) -> str:
-        """Its name in the index."""
-        return f"{compact_instant(self.timestamp_ms)}_{self.number:08d}_{self.kind}"
 
 
 class SnapshotLog:
@@ -62,86 +53,201 @@ class SnapshotLog:
         self._entries = folder / "snapshots"
         self._markers = folder / "instants"
 
-    def entries(self) -> list[Entry]:
-        """All entries in order of time; markers that are missing are written."""
-        numbers = {int(match[1]) for match in map(_ENTRY.fullmatch, names(self._entries)) if match}
-        marked = [_entry(match) for match in map(_MARKER.fullmatch, names(self._markers)) if match]
-        missing = numbers - {each.number for each in marked}
-        return sorted([*(each for each in marked if each.number in numbers), *map(self._restore, sorted(missing))])
+    def last_number(self) -> int:
+        """The number of the newest entry; 0 for an empty log."""
+        folders = filter(_FOLDER.fullmatch, reversed(names(self._entries)))
+        files = (name for folder in folders for name in reversed(names(self._entries / folder)))
+        return next((int(match[1]) for match in map(_FILE.fullmatch, files) if match), 0)
 
-    def _restore(self, number: int) -> Entry:
-        entry = _entry_of(self.read(number))
-        create_exclusive(self._markers / entry.marker, b"")
-        return entry
+    def entries(self) -> list[Entry]:
+        """All snapshots that count, in order of time."""
+        return self._index(self.last_number()).entries
 
     def read(self, number: int) -> OffsetSnapshot:
         """One snapshot.
 
         :raises LedgerCorruptError: when it is missing or unreadable.
         """
-        path = self._entries / f"{number:08d}.json"
-        fields = read_json(path)
+        fields = self._read(number)
         if fields is None:
-            raise LedgerCorruptError(f"{path} is missing, though the ledger refers to it.")
+            raise LedgerCorruptError(f"{self._path(number)} is missing, though the ledger refers to it.")
         return OffsetSnapshot.from_json(fields)
 
     def at_instant(self, timestamp_ms: int) -> OffsetSnapshot | None:
-        """The snapshot at an instant; None when it was never resolved."""
-        return self._find(self.entries(), timestamp_ms)
+        """The snapshot at an instant; None when it was never resolved, or was forgotten."""
+        marked = self._came_to_be(each for each in self._marked(month_of(timestamp_ms)) if each.instant == timestamp_ms)
+        found = live(marked)
+        return self.read(found[0].number) if found else None
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """Store a snapshot, clamped between its neighbours. First writer wins.
 
-        :returns: what is stored: for an instant that is there already, the earlier writer's snapshot.
+        :returns: what is stored: for an instant or a run that is there already, the earlier writer's snapshot.
         :raises TopicChangedError: when it contradicts its neighbours.
         """
+        (stored,) = self.append_all([snapshot])
+        return stored
+
+    def append_all(self, snapshots: Sequence[OffsetSnapshot]) -> list[OffsetSnapshot]:
+        """Store several, one after the other. While nobody else writes, the log is looked at once.
+
+        :returns: what is stored, in the same order.
+        :raises TopicChangedError: when one contradicts its neighbours.
+        """
+        stored: list[OffsetSnapshot] = []
         for _ in range(_MOST_TRIES):
-            entries = self.entries()
-            if snapshot.as_of.kind is AsOfKind.INSTANT:
-                stored = self._find(entries, snapshot.timestamp_ms)
-                if stored is not None:
-                    return stored
-            numbered = replace(
-                self._fit(snapshot, entries), number=1 + max((each.number for each in entries), default=0)
-            )
-            if self._create(numbered):
-                return numbered
+            index = self._index(self.last_number())
+            for each in snapshots[len(stored) :]:
+                found = self._append(each, index)
+                if found is None:
+                    break
+                stored.append(found)
+            else:
+                return stored
         raise LedgerError(
             f"{self._entries} grew {_MOST_TRIES} times while one snapshot was stored. Is something looping?"
         )
 
-    def _find(self, entries: Iterable[Entry], timestamp_ms: int) -> OffsetSnapshot | None:
-        for each in entries:
-            if each.kind is AsOfKind.INSTANT and each.timestamp_ms == timestamp_ms:
-                return self.read(each.number)
-        return None
+    def restore(self, snapshot: OffsetSnapshot) -> None:
+        """Store a snapshot under the number that it has, as it is.
 
-    def _fit(self, snapshot: OffsetSnapshot, entries: list[Entry]) -> OffsetSnapshot:
-        if snapshot.as_of.kind not in _CHAINED:
+        :raises LedgerError: when another entry has the number.
+        """
+        entry = Entry.of(snapshot)
+        if not self._create(entry, snapshot.to_json()):
+            raise LedgerError(f"{self._path(entry.number)} exists already and says something else.")
+
+    def forget(self, timestamp_ms: int) -> None:
+        """Forget an instant. What was pinned with it stays as it is."""
+        for _ in range(_MOST_TRIES):
+            number = 1 + self.last_number()
+            if self.at_instant(timestamp_ms) is None:
+                return
+            entry = Entry(timestamp_ms, number, FORGET)
+            if self._create(entry, {"format": 1, "number": number, "forgets_ms": timestamp_ms}):
+                return
+
+    def counts(self, snapshot: OffsetSnapshot) -> bool:
+        """Whether a stored snapshot wasn't forgotten."""
+        entry = Entry.of(snapshot)
+        if entry.instant is None:
+            return True
+        later = [each for each in self._marked(entry.month) if each.instant == entry.instant and each > entry]
+        return not any(each.kind == FORGET for each in self._came_to_be(later))
+
+    def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:
+        """Start and end of a run's increment; None when it has none yet."""
+        entry = next((each for each in reversed(self.entries()) if each.run == run), None)
+        if entry is None:
+            return None
+        end = self.read(entry.number)
+        assert end.as_of.follows is not None, "an increment follows something"
+        return self.read(end.as_of.follows), end
+
+    def _append(self, snapshot: OffsetSnapshot, index: _Index) -> OffsetSnapshot | None:
+        """Store one; None when somebody else has written since the index was made."""
+        stored = index.find(snapshot.as_of)
+        if stored is not None:
+            return self.read(stored.number)
+        numbered = replace(self._fit(snapshot, index), number=index.last + 1)
+        if not self._create(Entry.of(numbered), numbered.to_json()):
+            return None
+        index.add(numbered)
+        return numbered
+
+    def _fit(self, snapshot: OffsetSnapshot, index: _Index) -> OffsetSnapshot:
+        snapshot = index.placed(index.following(snapshot))
+        if not snapshot.as_of.chained:
             return snapshot
-        chain = [each for each in entries if each.kind in _CHAINED]
-        if snapshot.as_of.kind is AsOfKind.LATEST and chain:
-            # The newest of all by meaning, whatever another machine's clock said when it stored its own.
-            snapshot = replace(snapshot, resolved_at_ms=max(snapshot.resolved_at_ms, chain[-1].timestamp_ms + 1))
-        earlier = [each for each in chain if each.timestamp_ms <= snapshot.timestamp_ms]
-        later = [each for each in chain if each.timestamp_ms > snapshot.timestamp_ms]
-        before = self.read(earlier[-1].number) if earlier else None
-        after = self.read(later[0].number) if later else None
+        before, after = (
+            None if each is None else index.recent.get(each.number) or self.read(each.number)
+            for each in index.neighbours(snapshot.timestamp_ms)
+        )
+        index.recent = {each.number: each for each in (before, after) if each is not None and each.number is not None}
         return clamp(snapshot, before, after)
 
-    def _create(self, snapshot: OffsetSnapshot) -> bool:
-        assert snapshot.number is not None
-        path = self._entries / f"{snapshot.number:08d}.json"
-        if not create_exclusive(path, to_json_bytes(snapshot.to_json())):
-            return False
-        create_exclusive(self._markers / _entry_of(snapshot).marker, b"")
-        return True
+    def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
+        create_exclusive(self._markers / entry.month / entry.marker, b"")
+        return create_exclusive(self._path(entry.number), gzip.compress(to_json_bytes(fields), mtime=0))
+
+    def _path(self, number: int) -> StoragePath:
+        return self._entries / f"{number // _FOLDER_SIZE:05d}" / f"{number:08d}.json.gz"
+
+    def _read(self, number: int) -> dict[str, Any] | None:
+        path = self._path(number)
+        content = read(path)
+        try:
+            return None if content is None else parse_json(path, gzip.decompress(content))
+        except (OSError, EOFError) as error:
+            raise LedgerCorruptError(f"{path} is not compressed JSON: {error}.") from error
+
+    def _index(self, last: int) -> _Index:
+        """The index as of an entry, or later."""
+        marked = list(chain.from_iterable(in_parallel(self._marked, filter(is_month, names(self._markers)))))
+        claims = Counter(each.number for each in marked)
+        sure = [each for each in marked if each.number <= last and claims[each.number] == 1]
+        rest = self._came_to_be(each for each in marked if each.number <= last and claims[each.number] > 1)
+        return _Index(live([*sure, *rest]), last)
+
+    def _marked(self, month: str) -> list[Entry]:
+        """What a month's markers say; some may have no entry."""
+        return [entry for name in names(self._markers / month) if (entry := Entry.of_marker(name)) is not None]
+
+    def _came_to_be(self, marked: Iterable[Entry]) -> list[Entry]:
+        """The markers whose number was not taken by another one."""
+        return [each for each in marked if each == Entry.of_fields(self._read(each.number))]
 
 
-def _entry(marker: re.Match[str]) -> Entry:
-    return Entry(parse_instant(marker[1]), int(marker[2]), AsOfKind(marker[3]))
+class _Index:
+    """What a writer knows of the log.
 
+    :param entries: the snapshots that count, in order of time.
+    :param last: number of the newest entry.
+    """
 
-def _entry_of(snapshot: OffsetSnapshot) -> Entry:
-    assert snapshot.number is not None
-    return Entry(snapshot.timestamp_ms, snapshot.number, snapshot.as_of.kind)
+    def __init__(self, entries: list[Entry], last: int) -> None:
+        self.entries = entries
+        self.last = last
+        self.recent: dict[int, OffsetSnapshot] = {}
+        self._chain = [each for each in entries if AsOfKind(each.kind).chained]
+
+    def find(self, as_of: AsOf) -> Entry | None:
+        """The entry as of the same instant, or of the same run."""
+        if as_of.timestamp_ms is None and as_of.run is None:
+            return None
+        wanted = as_of.kind, as_of.timestamp_ms, as_of.run or ""
+        return next((each for each in self.entries if (each.kind, each.instant, each.run) == wanted), None)
+
+    def following(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
+        """An increment follows the one before it; the first one what it was given."""
+        before = [each.number for each in self.entries if each.kind == AsOfKind.INCREMENT]
+        if snapshot.as_of.kind is not AsOfKind.INCREMENT or not before:
+            return snapshot
+        return replace(snapshot, as_of=replace(snapshot.as_of, follows=before[-1]))
+
+    def placed(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
+        """The snapshot at a time of its own, whatever another machine's clock said when it stored its own: as of
+        latest it is the newest of all by meaning, and no two have one name."""
+        if snapshot.as_of.kind is AsOfKind.INSTANT:
+            return snapshot
+        at_ms = snapshot.resolved_at_ms
+        if snapshot.as_of.chained and self._chain:
+            at_ms = max(at_ms, self._chain[-1].timestamp_ms + 1)
+        taken = {each.timestamp_ms for each in self.entries}
+        while at_ms in taken:
+            at_ms += 1
+        return replace(snapshot, resolved_at_ms=at_ms)
+
+    def neighbours(self, timestamp_ms: int) -> tuple[Entry | None, Entry | None]:
+        """The last one of the chain at or before an instant, and the first one after it."""
+        place = bisect_right(self._chain, timestamp_ms, key=lambda each: each.timestamp_ms)
+        return self._chain[place - 1] if place else None, self._chain[place] if place < len(self._chain) else None
+
+    def add(self, snapshot: OffsetSnapshot) -> None:
+        """Note an entry of one's own."""
+        entry = Entry.of(snapshot)
+        self.last = entry.number
+        self.recent[entry.number] = snapshot
+        insort(self.entries, entry)
+        if snapshot.as_of.chained:
+            insort(self._chain, entry)

@@ -7,18 +7,26 @@ from a hard link, object stores from a conditional put (``open(..., "xb")``). No
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
 from airflow_kafka_offsets.local_file import create_local
 
 _LOCAL = ("file", "local", "")
-_CONDITIONAL_PUT = ("s3", "s3a", "gs", "gcs")
+_S3 = ("s3", "s3a")
+_CONDITIONAL_PUT = (*_S3, "gs", "gcs")
 """Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server."""
+_AT_A_TIME = 16
+"""Small files that are asked for at a time: on an object store each takes a round trip or two."""
 _HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class StoragePath(Protocol):
@@ -37,6 +45,38 @@ class StoragePath(Protocol):
     def name(self) -> str: ...
 
     def __truediv__(self, name: str, /) -> Self: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder whose file system was found once: Airflow looks a path's connection up each time it is asked.
+
+    :param fs: the file system.
+    :param path: where it is, as the file system knows it.
+    :param protocol: the store's scheme.
+    :param uri: where it is, as the user named it.
+    """
+
+    fs: Any
+    path: str
+    protocol: str
+    uri: str
+
+    @classmethod
+    def of(cls, path: StoragePath) -> Self:
+        """The same place as a path."""
+        return cls(path.fs, path.path.rstrip("/"), path.protocol, str(path).rstrip("/"))
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.path.rpartition("/")[2]
+
+    def __truediv__(self, name: str, /) -> Self:
+        return replace(self, path=f"{self.path}/{name}", uri=f"{self.uri}/{name}")
+
+    def __str__(self) -> str:
+        return self.uri
 
 
 def plain_uri(path: StoragePath) -> str:
@@ -79,8 +119,10 @@ def _create(path: StoragePath, content: bytes) -> None:
 
 def read(path: StoragePath) -> bytes | None:
     """A file's content; None when there is no such file."""
+    # s3fs asks for the size first otherwise, to read large files in parts: two round trips for one.
+    options = {"max_concurrency": 1} if path.protocol in _S3 else {}
     try:
-        content: bytes = path.fs.cat_file(path.path)
+        content: bytes = path.fs.cat_file(path.path, **options)
     except FileNotFoundError:
         return None
     return content
@@ -92,8 +134,14 @@ def read_json(path: StoragePath) -> dict[str, Any] | None:
     :raises LedgerCorruptError: when it isn't a JSON object.
     """
     content = read(path)
-    if content is None:
-        return None
+    return None if content is None else parse_json(path, content)
+
+
+def parse_json(path: StoragePath, content: bytes) -> dict[str, Any]:
+    """A file's content as a JSON object.
+
+    :raises LedgerCorruptError: when it isn't one.
+    """
     try:
         fields = json.loads(content)
     except ValueError as error:
@@ -117,3 +165,9 @@ def names(folder: StoragePath) -> list[str]:
         return []
     found = (str(each).rstrip("/").rpartition("/")[2] for each in listed)
     return sorted(name for name in found if name and not name.startswith(".") and name != folder.name)
+
+
+def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """What a question about each of many files or folders gives, in order."""
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        return list(pool.map(ask, items))

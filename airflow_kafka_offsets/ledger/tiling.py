@@ -5,13 +5,29 @@ Arithmetic on the ledger alone; Kafka isn't asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Protocol, TypeVar
 
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows import seams
+from airflow_kafka_offsets.offsets.windows import Seam
+
+
+class Tile(Protocol):
+    """A window among others: a manifest or a summary."""
+
+    @property
+    def window(self) -> str: ...
+
+    @property
+    def start_ms(self) -> int: ...
+
+    @property
+    def end_ms(self) -> int: ...
+
+
+T = TypeVar("T", bound=Tile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +35,10 @@ class Tiling:
     """The verdict over a run of windows.
 
     :param windows: how many there are.
-    :param span: offsets in all of them together.
     :param problems: every hole, overlap and seam, in words and in order of time; empty when they tile.
     """
 
     windows: int
-    span: int
     problems: tuple[str, ...]
 
     @property
@@ -33,26 +47,29 @@ class Tiling:
         return not self.problems
 
 
-def check_tiling(manifests: Sequence[Manifest]) -> Tiling:
-    """Check windows against each other, in order of their start."""
-    ordered = sorted(manifests, key=lambda each: (each.start_ms, each.end_ms))
+def check_tiling(windows: Sequence[T], between: Callable[[T, T], Iterable[Seam]]) -> Tiling:
+    """Check windows against each other, in order of their start.
+
+    :param between: the gaps and overlaps between a window and the next one.
+    """
+    ordered = sorted(windows, key=lambda each: (each.start_ms, each.end_ms))
     reaching = accumulate(ordered, _further)
     problems = [
         problem
         for furthest, later in zip(reaching, ordered[1:], strict=False)
-        for problem in _problems(furthest, later)
+        for problem in _problems(furthest, later, between)
     ]
-    return Tiling(len(ordered), sum(each.span for each in ordered), tuple(problems))
+    return Tiling(len(ordered), tuple(problems))
 
 
-def _further(one: Manifest, other: Manifest) -> Manifest:
+def _further(one: T, other: T) -> T:
     return max(one, other, key=lambda each: each.end_ms)
 
 
-def _problems(furthest: Manifest, later: Manifest) -> list[str]:
+def _problems(furthest: T, later: T, between: Callable[[T, T], Iterable[Seam]]) -> list[str]:
     """How a window fails to meet the one before it that reaches furthest."""
     if furthest.end_ms < later.start_ms:
         return [f"no window from {iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"]
     if furthest.end_ms > later.start_ms:
         return [f"windows {furthest.window} and {later.window} overlap in time"]
-    return [f"at {iso_instant(later.start_ms)}, {seam}" for seam in seams([furthest.ranges, later.ranges])]
+    return [f"at {iso_instant(later.start_ms)}, {seam}" for seam in between(furthest, later)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -19,7 +19,9 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict
+from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
+from airflow_kafka_offsets.offsets.preflight import LostRange
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
 
 
@@ -28,8 +30,18 @@ class WindowState(StrEnum):
 
     RESOLVED = "resolved"
     SUBMITTED = "submitted"
+    LOST = "lost"
     COMMITTED = "committed"
     VERIFIED = "verified"
+
+
+_STATES = {
+    "verified.json": WindowState.VERIFIED,
+    COMMITTED: WindowState.COMMITTED,
+    "losses": WindowState.LOST,
+    "attempts": WindowState.SUBMITTED,
+}
+"""What the furthest file in a window's folder says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +68,47 @@ def _naming(path: StoragePath) -> Iterator[None]:
 
 
 class WindowFolder:
-    """One window in the ledger.
+    """One revision of a window in the ledger.
 
-    :param folder: the window's folder.
+    :param folder: its folder.
+    :param window: the window's name.
+    :param revision: the revision's number, from 1 on.
     """
 
-    def __init__(self, folder: StoragePath) -> None:
+    def __init__(self, folder: StoragePath, window: str, revision: int) -> None:
         self._folder = folder
+        self.id = window
+        self.revision = revision
 
-    @property
-    def id(self) -> str:
-        """The window's name."""
-        return self._folder.name
+    def names(self) -> list[str]:
+        """What is in its folder."""
+        return names(self._folder)
 
     def pin(self, manifest: Manifest) -> PinnedManifest:
         """Store the manifest, or return the one that is stored already.
 
-        :raises LedgerConflictError: when the stored one was made from other snapshots.
         :raises LedgerCorruptError: when the stored one was changed.
         """
-        content = manifest.to_bytes()
-        if create_exclusive(self._manifest, content):
-            create_exclusive(self._sha256, digest(content).encode())
-        stored = self.pinned()
+        stored = self.pin_new(manifest.revised(self.revision)) or self.complete()
         if stored is None:
             raise LedgerCorruptError(f"{self._manifest} vanished while it was being stored.")
-        snapshots = (stored.manifest.start_snapshot, stored.manifest.end_snapshot)
-        if snapshots != (manifest.start_snapshot, manifest.end_snapshot):
-            raise LedgerConflictError(
-                f"{self._manifest} was made from snapshots {snapshots}, not from {manifest.start_snapshot} and "
-                f"{manifest.end_snapshot}."
-            )
         return stored
+
+    def pin_new(self, manifest: Manifest) -> PinnedManifest | None:
+        """Store the manifest; None when another one is stored."""
+        content = manifest.to_bytes()
+        if not create_exclusive(self._manifest, content):
+            return None
+        sha256 = digest(content)
+        create_exclusive(self._sha256, sha256.encode())
+        return PinnedManifest(plain_uri(self._manifest), sha256, manifest)
+
+    def complete(self) -> PinnedManifest | None:
+        """The stored manifest, its hash written where a crash left it out; None when there is none."""
+        content = read(self._manifest)
+        if content is not None and read(self._sha256) is None:
+            create_exclusive(self._sha256, digest(content).encode())
+        return self.pinned()
 
     @property
     def _manifest(self) -> StoragePath:
@@ -126,6 +147,10 @@ class WindowFolder:
         """Names of all attempts, in order of submission."""
         return [name.removesuffix(".json") for name in names(self._folder / "attempts")]
 
+    def results(self) -> list[str]:
+        """Names of the attempts that got as far as counting."""
+        return [name.removesuffix(".json") for name in names(self._folder / "results")]
+
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.
 
@@ -135,6 +160,16 @@ class WindowFolder:
         fields = read_json(path)
         with _naming(path):
             return None if fields is None else RunResult.from_json(fields)
+
+    def record_loss(self, lost: Iterable[LostRange], found_ms: int) -> None:
+        """Note that records of the window are gone: which, and when that was found."""
+        ranges = [asdict(each) for each in lost]
+        fields = {"format": 1, "found_at": iso_instant(found_ms), "lost": ranges}
+        create_exclusive(self._folder / "losses" / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
+
+    def attempt(self, attempt: str) -> dict[str, Any]:
+        """What was noted of an attempt: ``started_at``, and which Airflow task it was; empty when nothing was."""
+        return read_json(self._folder / "attempts" / f"{attempt}.json") or {}
 
     def publication(self) -> Publication | None:
         """Which attempt is published; None when none is.
@@ -157,9 +192,5 @@ class WindowFolder:
 
     def state(self) -> WindowState:
         """How far the window has come."""
-        present = set(names(self._folder))
-        if "verified.json" in present:
-            return WindowState.VERIFIED
-        if COMMITTED in present:
-            return WindowState.COMMITTED
-        return WindowState.SUBMITTED if "attempts" in present else WindowState.RESOLVED
+        present = set(self.names())
+        return next((state for name, state in _STATES.items() if name in present), WindowState.RESOLVED)

@@ -14,7 +14,7 @@ from typing import Literal
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.producers import Producers
+from airflow_kafka_offsets.offsets.producers import Producers, holder_text
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 IdlePolicy = Literal["wait", "assume_after", "require_heartbeat", "fail"]
@@ -61,7 +61,7 @@ class Completeness:
         if self.idle:
             text += f"; no record that late on {shorten(map(str, self.idle))}"
         if self.undecided:
-            text += f"; not decided yet: {shorten(_holder(each, producers) for each in self.undecided)}"
+            text += f"; not decided yet: {shorten(holder_text(each, producers) for each in self.undecided)}"
         return text
 
 
@@ -95,14 +95,3 @@ def sort_by_evidence(
         else:
             (by_clock if each.topic in clocked else idle).append(partition)
     return Completeness(tuple(passed), tuple(by_clock), (), tuple(idle), tuple(undecided))
-
-
-def _holder(partition: TopicPartition, producers: Producers) -> str:
-    found = producers.lookup(*partition)
-    if found is None or not found.open_transactions:
-        return str(partition)
-    holder = found.open_transactions[0]
-    return (
-        f"{partition} from offset {holder.transaction_start_offset} on, by the open transaction of producer "
-        f"{holder.producer_id} (epoch {holder.producer_epoch})"
-    )

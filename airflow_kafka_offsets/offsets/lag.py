@@ -87,17 +87,16 @@ class GroupLag:
     Its partitions are measured when somebody looks at them, and its total without them: a poll of a thousand groups
     mostly wants to know who is behind.
 
-    :param commits: the group's commits, asked before the extents, or after them when they are ``pinned``. Their error
-        is the group's own, and leaves the lag of all partitions unknown.
+    :param commits: the group's commits, asked before the extents. Their error is the group's own, and leaves the lag of
+        all partitions unknown.
     :param extents: all partitions to judge: every partition of every topic that the group touches, and any it committed
         on that no longer exists (in error, E25).
     :param description: kind, state and members of the group; None when nobody asked, which is when its topics were
         named and it has commits on them. A group that is unknown has no lag anywhere, whatever the logs hold.
     :param isolation_level: which end counts.
-    :param pinned: the extents are a target; see :func:`partition_lag`.
     """
 
-    __slots__ = ("_extents", "_isolation_level", "_offsets", "_partitions", "_pinned", "description", "error", "group")
+    __slots__ = ("_extents", "_isolation_level", "_offsets", "_partitions", "description", "error", "group")
 
     def __init__(
         self,
@@ -106,7 +105,6 @@ class GroupLag:
         *,
         description: GroupDescription | None = None,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-        pinned: bool = False,
     ) -> None:
         self.group = commits.group
         self.error = commits.error
@@ -114,7 +112,6 @@ class GroupLag:
         self._offsets = commits.offsets
         self._extents = extents
         self._isolation_level = isolation_level
-        self._pinned = pinned
         self._partitions: PartitionLags | None = None
 
     def __repr__(self) -> str:
@@ -131,7 +128,7 @@ class GroupLag:
         if self.unknown or self.error is not None:
             status = LagStatus.UNKNOWN_GROUP if self.unknown else LagStatus.ERROR
             return PartitionLags(_without_commits(extent, status, self.error) for extent in self._extents)
-        return PartitionLags(partition_lag(*each, self._isolation_level, pinned=self._pinned) for each in self._pairs())
+        return PartitionLags(partition_lag(*each, self._isolation_level) for each in self._pairs())
 
     def _pairs(self) -> Iterator[tuple[CommittedOffset | None, LogExtent]]:
         """Commit and extent of each partition, in no order."""
@@ -147,7 +144,6 @@ class GroupLag:
             self._extents.of_partitions(partitions),
             description=self.description,
             isolation_level=self._isolation_level,
-            pinned=self._pinned,
         )
 
     @property
@@ -173,7 +169,7 @@ class GroupLag:
             if offset is not None and end is not None and offset <= end:
                 total += end - offset  # also below the log start; nothing in error has an offset or an end
                 continue
-            lag = partition_lag(commit, extent, self._isolation_level, pinned=self._pinned).lag
+            lag = partition_lag(commit, extent, self._isolation_level).lag
             if lag is None:
                 return None
             total += lag
@@ -204,20 +200,16 @@ def partition_lag(
     commit: CommittedOffset | None,
     extent: LogExtent,
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    *,
-    pinned: bool = False,
 ) -> PartitionLag:
     """The lag of one partition from its commit and its extent.
 
     :param commit: what the group committed; None or an offset of None means never.
     :param extent: the log's extent, asked *after* the commit, so that an ordinary race can't make lag negative (E16).
     :param isolation_level: which end counts: high watermark or last stable offset (E13).
-    :param pinned: the extent is a target, asked *before* the commit: a commit past its end has reached it, and isn't
-        ahead of the log.
     """
     commit = commit or _NOTHING
     error = commit.error or extent.error
-    status, lag = (LagStatus.ERROR, None) if error else _measure(commit.offset, extent, isolation_level, pinned)
+    status, lag = (LagStatus.ERROR, None) if error else _measure(commit.offset, extent, isolation_level)
     return PartitionLag(
         extent.topic,
         extent.partition,
@@ -233,15 +225,13 @@ def partition_lag(
     )
 
 
-def _measure(
-    committed: int | None, extent: LogExtent, isolation_level: IsolationLevel, pinned: bool
-) -> tuple[LagStatus, int | None]:
+def _measure(committed: int | None, extent: LogExtent, isolation_level: IsolationLevel) -> tuple[LagStatus, int | None]:
     start = extent.log_start_offset
     end = extent.last_stable_offset if isolation_level is _READ_COMMITTED else extent.high_watermark
     assert start is not None and end is not None, "an extent without error has its start and the end that counts"
     if committed is None:
         return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
-    if committed > end and not pinned and is_ahead(committed, extent):
+    if committed > end and is_ahead(committed, extent):
         return LagStatus.AHEAD_OF_LOG, None
     return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
@@ -36,6 +36,7 @@ class Manifest:
     :param isolation_level: which records counted as visible; the reader must use the same (S9).
     :param topics: facts by topic name, as of the end snapshot.
     :param ranges: one for each partition, in order, empty ones included.
+    :param revision: how often the window was pinned; a later revision replaces an earlier one.
     """
 
     pipeline: str
@@ -48,18 +49,28 @@ class Manifest:
     isolation_level: IsolationLevel
     topics: Mapping[str, TopicFacts]
     ranges: tuple[OffsetRange, ...]
+    revision: int = 1
+
+    @property
+    def lost_offsets(self) -> int:
+        """Offsets of the window that were gone when it was pinned, by the user's choice not to fail."""
+        return sum(each.lost_offsets for each in self.ranges)
 
     @property
     def span(self) -> int:
         """Offsets in all ranges together: exactly the records on plain topics, an upper bound otherwise."""
         return sum(each.span for each in self.ranges)
 
+    def revised(self, revision: int) -> Self:
+        """The same as another revision."""
+        return replace(self, revision=revision)
+
     def non_empty(self) -> tuple[OffsetRange, ...]:
         """The ranges with at least one offset: what Spark is asked to read (S6)."""
         return tuple(each for each in self.ranges if each.span)
 
     @classmethod
-    def of(cls, pipeline: str, window: Window) -> Self:
+    def of(cls, pipeline: str, window: Window, revision: int = 1) -> Self:
         """The manifest of a window between two stored snapshots."""
         start, end = window.start, window.end
         assert start.number is not None and end.number is not None, "a window is made of stored snapshots"
@@ -74,17 +85,23 @@ class Manifest:
             isolation_level=end.isolation_level,
             topics=end.topics,
             ranges=window.ranges,
+            revision=revision,
         )
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: the bytes that the hash is of."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("topics", "ranges")}
+        if self.revision == 1:
+            del fields["revision"]
         topics = {topic: facts.to_json() | self._columns(topic) for topic, facts in self.topics.items()}
         return json.dumps({"format": FORMAT, "topics": topics} | fields, sort_keys=True, separators=(",", ":")).encode()
 
     def _columns(self, topic: str) -> dict[str, list[Any]]:
         rows = [each for each in self.ranges if each.topic == topic]
-        return {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
+        columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
+        if not any(columns["lost_offsets"]):
+            del columns["lost_offsets"]
+        return columns
 
     @property
     def sha256(self) -> str:
@@ -122,7 +139,8 @@ def digest(content: bytes) -> str:
 
 
 def _ranges(topic: str, columns: Mapping[str, Any]) -> list[OffsetRange]:
-    rows = (dict(zip(_COLUMNS, row, strict=True)) for row in zip(*(columns[name] for name in _COLUMNS), strict=True))
+    present = [name for name in _COLUMNS if name in columns or name != "lost_offsets"]
+    rows = (dict(zip(present, row, strict=True)) for row in zip(*(columns[name] for name in present), strict=True))
     return [
         OffsetRange(topic=topic, **row | {name: Evidence(row[name]) for name in ("start_evidence", "end_evidence")})
         for row in rows

@@ -6,7 +6,7 @@ Spark itself finds out on its executors, after four attempts, and never checks c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.errors import (
     DataLossError,
@@ -18,6 +18,7 @@ from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +77,33 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
     :raises DataLossError: the log start has passed a range's start; names partitions and exact counts (S12).
     :raises LogTruncatedError: a range ends past the end of the log (S15).
     """
-    extents.raise_for_errors()
     lost = lost_ranges(manifest, extents)
     if lost:
         raise DataLossError(
             f"{sum(each.lost for each in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
             f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
-            "Nothing was read."
+            "Nothing was read. on_truncation='clamp' loads the rest, and notes the loss."
         )
     _check_ends(manifest, extents)
 
 
 def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LostRange]:
-    """The ranges whose start the log start has passed, with exact counts."""
-    return list(_lost(manifest, extents))
+    """The ranges whose start the log start has passed, with exact counts.
+
+    :raises OffsetsError: a partition can't be asked.
+    """
+    return list(_lost(manifest, extents.raise_for_errors()))
+
+
+def clamp_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
+    """What is left of a window, with the loss written into its ranges."""
+
+    def left(pinned: OffsetRange) -> OffsetRange:
+        extent = extents.lookup(pinned.topic, pinned.partition)
+        start = None if extent is None else extent.log_start_offset
+        return pinned if start is None else pinned.from_log_start(start)
+
+    return replace(manifest, ranges=tuple(map(left, manifest.ranges)))
 
 
 def _lost(manifest: Manifest, extents: LogExtents) -> Iterable[LostRange]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.partitions import PartitionMap
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +54,15 @@ class Producers(PartitionMap[PartitionProducers]):
 
     asked = "Describing producers"
     __slots__ = ()
+
+
+def holder_text(partition: TopicPartition, producers: Producers) -> str:
+    """A partition, and in words whose open transaction holds its last stable offset."""
+    found = producers.lookup(*partition)
+    if found is None or not found.open_transactions:
+        return str(partition)
+    holder = found.open_transactions[0]
+    return (
+        f"{partition} from offset {holder.transaction_start_offset} on, by the open transaction of producer "
+        f"{holder.producer_id} (epoch {holder.producer_epoch})"
+    )

@@ -21,12 +21,15 @@ class Publication:
     :param output: folder with its rows; None for an empty window.
     :param manifest_sha256: the manifest that it read.
     :param rows: rows in the output.
+    :param outside: those of them whose timestamp lies outside the window, kept apart in the output; None when the
+        window's offsets alone say which rows are its own.
     """
 
     attempt: str
     output: str | None
     manifest_sha256: str
     rows: int
+    outside: int | None = None
 
     def to_bytes(self) -> bytes:
         """JSON for the file."""
@@ -42,6 +45,6 @@ class Publication:
             fields = json.loads(content)
             if fields["format"] != FORMAT:
                 raise ValueError(f"format {fields['format']}, this version reads {FORMAT}")
-            return cls(**{name: fields[name] for name in cls.__slots__})
+            return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a {COMMITTED}: {error!r}.") from error

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.producers import Producers, holder_text
 from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
@@ -16,6 +18,12 @@ FUTURE_TOLERANCE_MS = 3_600_000
 def window_remarks(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     """What may be unexpected about a window."""
     yield from snapshot_remarks(end)
+    lost = [each for each in ranges if each.lost_offsets]
+    if lost:
+        names = shorten(
+            f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
+        )
+        yield f"{sum(each.lost_offsets for each in lost)} offsets of the window are lost: {names}."
     first = [each for each in ranges if each.start_evidence is Evidence.LOG_START]
     if first:
         names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in first)
@@ -28,17 +36,34 @@ def window_remarks(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterat
 
 def snapshot_remarks(snapshot: OffsetSnapshot) -> Iterator[str]:
     """What may be unexpected about a snapshot."""
-    future = future_records(snapshot)
+    future = future_remark(snapshot)
     if future:
-        worst = shorten(
-            f"{each.topic}-{each.partition} at offset {each.offset} ({iso_instant(each.matched_timestamp_ms or 0)})"
-            for each in future
-        )
-        yield f"Records from the future stand at {worst}: windows up to their time will be empty there."
+        yield future
     clamped = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.CLAMPED]
     if clamped:
         names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in clamped)
         yield f"At {snapshot.as_of}, snapshots stored earlier have the say on {names}: late or deleted records."
+    markers = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.MATCHED_MARKER]
+    if markers:
+        names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in markers)
+        yield f"At {snapshot.as_of}, transaction markers were matched on {names}: records behind them may be older."
+
+
+def future_remark(snapshot: OffsetSnapshot) -> str | None:
+    """Which records from the future stand at a snapshot's offsets; None when there are none."""
+    worst = [
+        f"{each.topic}-{each.partition} at offset {each.offset} ({iso_instant(each.matched_timestamp_ms or 0)})"
+        for each in future_records(snapshot)
+    ]
+    if not worst:
+        return None
+    return f"Records from the future stand at {shorten(worst)}: windows up to their time will be empty there."
+
+
+def held_remark(held: Iterable[TopicPartition], producers: Producers) -> str:
+    """Which open transactions hold a window's end back (S10)."""
+    names = shorten(holder_text(each, producers) for each in held)
+    return f"The window ends where an open transaction begins: {names}. What lies behind it is in a later window."
 
 
 def future_records(snapshot: OffsetSnapshot) -> list[Boundary]:

@@ -1,6 +1,6 @@
 """Offset snapshots: for each partition of a set of topics, one offset as of one thing. Immutable once stored.
 
-A snapshot's file is JSON, columnar per topic, so that ten thousand partitions stay small.
+A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so that ten thousand partitions stay small.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ class Evidence(StrEnum):
     """The partition was added later: its log start."""
     CLAMPED = "clamped"
     """A neighbouring snapshot, stored earlier, has the say: late or deleted records moved the look-up (S2)."""
+    MATCHED_MARKER = "matched_marker"
+    """A transaction marker or an aborted record stands there, which time look-ups match too (E41): records behind it
+    may be older than the instant."""
     COMMITTED = "committed"
     """A group's commit."""
+    CHOSEN = "chosen"
+    """The first record at or after the instant that the user named for topics that are added."""
 
 
 class AsOfKind(StrEnum):
@@ -42,26 +47,42 @@ class AsOfKind(StrEnum):
     LATEST = "latest"
     EARLIEST = "earliest"
     GROUP = "group"
+    INCREMENT = "increment"
+    """As of latest, at the end of one run's increment."""
+
+    @property
+    def chained(self) -> bool:
+        """Whether it stands in the one monotone chain. A group's commits and the log start may lie anywhere."""
+        return self not in (AsOfKind.EARLIEST, AsOfKind.GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
     """What a snapshot is as of.
 
-    :param kind: instant, latest, earliest or a group's commits.
+    :param kind: instant, latest, earliest, a group's commits, or a run's increment.
     :param timestamp_ms: Unix milliseconds, for an instant alone.
     :param group: group id, for a group's commits alone.
+    :param run: whose increment it ends, for an increment alone: letters and digits.
+    :param follows: number of the snapshot where that increment starts.
     """
 
     kind: AsOfKind
     timestamp_ms: int | None = None
     group: str | None = None
+    run: str | None = None
+    follows: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.kind is AsOfKind.INSTANT) != (self.timestamp_ms is not None):
-            raise ConfigurationError("A snapshot has a timestamp_ms exactly when it is as of an instant.")
-        if (self.kind is AsOfKind.GROUP) != (self.group is not None):
-            raise ConfigurationError("A snapshot has a group exactly when it is as of a group's commits.")
+        of = {AsOfKind.INSTANT: self.timestamp_ms, AsOfKind.GROUP: self.group, AsOfKind.INCREMENT: self.run}
+        for kind, value in of.items():
+            if (self.kind is kind) != (value is not None):
+                raise ConfigurationError(f"A snapshot as of {self.kind} can't be of {value!r}, which {kind} takes.")
+
+    @property
+    def chained(self) -> bool:
+        """As of its kind."""
+        return self.kind.chained
 
     def __str__(self) -> str:
         if self.timestamp_ms is not None:
@@ -70,13 +91,15 @@ class AsOf:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without what isn't set."""
-        fields = {"kind": str(self.kind), "timestamp_ms": self.timestamp_ms, "group": self.group}
+        fields = {"kind": str(self.kind), "timestamp_ms": self.timestamp_ms, "group": self.group, "run": self.run}
+        fields["follows"] = self.follows
         return {name: value for name, value in fields.items() if value is not None}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_json`."""
-        return cls(AsOfKind(fields["kind"]), fields.get("timestamp_ms"), fields.get("group"))
+        kind = AsOfKind(fields["kind"])
+        return cls(kind, fields.get("timestamp_ms"), fields.get("group"), fields.get("run"), fields.get("follows"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
-from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.resolving import refuse_changed_topics
 from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.window_names import window_id
 
-_WINDOW_ID = re.compile(r"\d{8}T\d{9}Z_\d{8}T\d{9}Z")
+TruncationPolicy = Literal["fail", "clamp"]
+"""What to do when records of a window are gone: refuse it, or begin where the log does and note the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class OffsetRange:
     :param end_offset: end of the window, exclusive; equal to ``start_offset`` when the window holds nothing here.
     :param start_evidence: why the start is believed.
     :param end_evidence: why the end is believed.
+    :param lost_offsets: offsets of the window directly before ``start_offset`` that were gone when it was pinned.
     """
 
     topic: str
@@ -34,6 +36,19 @@ class OffsetRange:
     end_offset: int
     start_evidence: Evidence
     end_evidence: Evidence
+    lost_offsets: int = 0
+
+    @property
+    def window_start(self) -> int:
+        """Where the window starts here, lost offsets included: where the one before it ends."""
+        return self.start_offset - self.lost_offsets
+
+    def from_log_start(self, log_start_offset: int) -> OffsetRange:
+        """What is left of it where the log starts, and how much isn't."""
+        lost = min(log_start_offset, self.end_offset) - self.start_offset
+        if lost <= 0:
+            return self
+        return replace(self, start_offset=self.start_offset + lost, lost_offsets=self.lost_offsets + lost)
 
     @property
     def span(self) -> int:
@@ -60,27 +75,24 @@ class Window:
         return window_id(self.start.timestamp_ms, self.end.timestamp_ms)
 
 
-def window_id(start_ms: int, end_ms: int) -> str:
-    """The name of the window between two instants: ``20261121T050000000Z_20261121T060000000Z``.
-
-    :raises IntervalError: when it is empty or inverted.
-    """
-    if start_ms >= end_ms:
-        raise IntervalError(
-            f"A window needs an end after its start; these are {iso_instant(start_ms)} and {iso_instant(end_ms)}."
-        )
-    return f"{compact_instant(start_ms)}_{compact_instant(end_ms)}"
-
-
-def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
+def window_between(
+    start: OffsetSnapshot,
+    end: OffsetSnapshot,
+    *,
+    on_truncation: TruncationPolicy = "fail",
+    added: Mapping[TopicPartition, int] | None = None,
+) -> Window:
     """The window from one snapshot to a later one.
 
     A partition that the start doesn't have begins at the log start that the end snapshot recorded (S17, E23).
 
+    :param on_truncation: what to do when records between the two were gone when the end was resolved (E9): ``fail``, or
+        ``clamp``, which begins where the log does and notes the loss.
+    :param added: where partitions begin that the start doesn't have, by the user's choice.
     :raises IntervalError: when the end isn't after the start.
     :raises ConfigurationError: when the snapshots differ in isolation level.
     :raises TopicChangedError: when a topic or partition of the start is missing or another one at the end.
-    :raises DataLossError: when records between the two were gone when the end was resolved; names exact counts (E9).
+    :raises DataLossError: when records are gone and ``on_truncation`` is ``fail``; names exact counts.
     """
     window_id(start.timestamp_ms, end.timestamp_ms)
     if start.isolation_level is not end.isolation_level:
@@ -91,44 +103,35 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
     if gone:
         raise TopicChangedError(f"{gone[0]} is in the snapshot at {start.as_of}, but not in the one at {end.as_of}.")
-    ranges = tuple(_range(start.boundaries.get(key), each) for key, each in sorted(end.boundaries.items()))
-    lost = [(each, count) for each in ranges if (count := _lost(each, end))]
-    if lost:
-        where = shorten(f"{each.topic}-{each.partition}: {count} from {each.start_offset} on" for each, count in lost)
+    ranges = tuple(
+        _range(start.boundaries.get(key), each, (added or {}).get(key)) for key, each in sorted(end.boundaries.items())
+    )
+    lost = [each for each in ranges if each.lost_offsets]
+    if lost and on_truncation == "fail":
+        where = shorten(
+            f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
+        )
         raise DataLossError(
-            f"{sum(count for _, count in lost)} offsets between {start.as_of} and {end.as_of} were gone when the end "
-            f"was resolved: {where}."
+            f"{sum(each.lost_offsets for each in lost)} offsets between {start.as_of} and {end.as_of} were gone when "
+            f"the end was resolved: {where}. on_truncation='clamp' loads the rest, and notes the loss."
         )
     return Window(start, end, ranges)
 
 
-def _lost(pinned: OffsetRange, end: OffsetSnapshot) -> int:
-    log_start = end.boundaries[TopicPartition(pinned.topic, pinned.partition)].log_start_offset
-    return max(0, min(log_start, pinned.end_offset) - pinned.start_offset)
-
-
-def _range(start: Boundary | None, end: Boundary) -> OffsetRange:
-    if start is None:
-        offset, evidence = min(end.log_start_offset, end.offset), Evidence.NEW_PARTITION
-    else:
+def _range(start: Boundary | None, end: Boundary, added: int | None) -> OffsetRange:
+    if start is not None:
         offset, evidence = start.offset, start.evidence
+    elif added is not None:
+        offset, evidence = min(added, end.offset), Evidence.CHOSEN
+    else:
+        offset, evidence = min(end.log_start_offset, end.offset), Evidence.NEW_PARTITION
     if offset > end.offset:
         raise IntervalError(
             f"{end.topic}-{end.partition} would start at offset {offset} and end at {end.offset}: these snapshots are "
             "not from one chain."
         )
-    return OffsetRange(end.topic, end.partition, offset, end.offset, evidence, end.evidence)
-
-
-def is_window_id(name: str) -> bool:
-    """Whether something is named as a window is."""
-    return _WINDOW_ID.fullmatch(name) is not None
-
-
-def window_extent(name: str) -> tuple[int, int]:
-    """A window's start and end in Unix milliseconds, from its name."""
-    start, _, end = name.partition("_")
-    return parse_instant(start), parse_instant(end)
+    pinned = OffsetRange(end.topic, end.partition, offset, end.offset, evidence, end.evidence)
+    return pinned.from_log_start(end.log_start_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ def seams(windows: Iterable[Sequence[OffsetRange]]) -> list[Seam]:
     """
     found = []
     for earlier, later in pairwise(windows):
-        starts = {TopicPartition(each.topic, each.partition): each.start_offset for each in later}
+        starts = {TopicPartition(each.topic, each.partition): each.window_start for each in later}
         for each in earlier:
             start = starts.get(TopicPartition(each.topic, each.partition))
             if start is not None and start != each.end_offset:

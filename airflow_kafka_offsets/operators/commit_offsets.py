@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
@@ -58,9 +57,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         """Commit what lies ahead of the group's commits."""
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
-        manifest = ref.read(ledger).manifest
-        if ledger.window(ref.window).publication() is None:
-            raise UnprovenError(f"Window {ref.window} was never published: its end isn't committed before it is.")
+        _, pinned = ref.published(ledger)
+        manifest = pinned.manifest
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
             ahead = self._ahead(client, manifest)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.hooks.ledger import ledger_root
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.interval import run_interval
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.operators.base import KafkaPipelineOperator, failing_fast
+from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.operators.resolving import KafkaResolvingOperator
+from airflow_kafka_offsets.resolver import ResolvedWindow, Resolver
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class KafkaResolveWindowOperator(KafkaPipelineOperator):
+class KafkaResolveWindowOperator(KafkaResolvingOperator):
     """
     Pins the run's window: resolves its two instants to offsets, once, and writes the manifest.
 
@@ -24,45 +24,53 @@ class KafkaResolveWindowOperator(KafkaPipelineOperator):
     instants are shared with the neighbouring windows, so that windows tile in whatever order they run; a rerun returns
     the same manifest.
 
-    :param start: explicit start, inclusive, ISO-8601 with a zone. (templated)
-    :param end: explicit end, exclusive. (templated)
+    :param start: explicit start, inclusive, ISO-8601 with a zone; or what ``KafkaOffsetSnapshotOperator`` returned (its
+        ``.output``), for a window between any two snapshots of the pipeline. (templated)
+    :param end: explicit end, exclusive; the same kind of thing as ``start``. (templated)
+    :param re_resolve: resolve the two instants anew, as the window's next revision. Instants that another window
+        shares stay as they are. (templated: ``"{{ dag_run.conf.get('re_resolve', '') }}"``)
 
-    The other arguments are those of :class:`~airflow_kafka_offsets.operators.base.KafkaPipelineOperator`.
+    The other arguments are those of :class:`~airflow_kafka_offsets.operators.resolving.KafkaResolvingOperator`.
 
     XCom: see :class:`~airflow_kafka_offsets.hooks.window_ref.WindowRef`.
     """
 
-    template_fields: Sequence[str] = (*KafkaPipelineOperator.template_fields, "start", "end")
+    template_fields: Sequence[str] = (*KafkaResolvingOperator.template_fields, "start", "end", "re_resolve")
 
     def __init__(
-        self, *, start: str | datetime | None = None, end: str | datetime | None = None, **kwargs: Any
+        self,
+        *,
+        start: str | datetime | Mapping[str, Any] | None = None,
+        end: str | datetime | Mapping[str, Any] | None = None,
+        re_resolve: bool | str = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.start = start
         self.end = end
+        self.re_resolve = re_resolve
 
-    @failing_fast()
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Resolve and pin."""
+    def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
+        """Pin the window between the run's two instants, or between the two snapshots."""
+        if isinstance(self.start, Mapping) or isinstance(self.end, Mapping):
+            return resolver.window_between(self._stored("start", self.start), self._stored("end", self.end))
         interval = run_interval(context, self.start, self.end)
-        with self.resolver() as resolver:
-            resolved = resolver.window(interval.start_ms, interval.end_ms)
-        self._log(resolved.pinned)
-        for remark in resolved.remarks:
-            self.log.warning(remark)
-        return WindowRef.of(ledger_root(self.ledger_root), resolved.pinned).to_json()
+        again = str(self.re_resolve).lower() in ("true", "1", "yes")
+        if again:
+            (resolved,) = resolver.re_resolve((interval.start_ms, interval.end_ms))
+            return resolved
+        return resolver.window(interval.start_ms, interval.end_ms)
 
-    def _log(self, pinned: PinnedManifest) -> None:
-        ranges = sorted(pinned.manifest.non_empty(), key=lambda each: -each.span)
-        largest = ", ".join(
-            f"{each.topic}-{each.partition} [{each.start_offset}, {each.end_offset})" for each in ranges[:3]
-        )
-        self.log.info(
-            "Window %s: %s offsets in %s partitions%s. Manifest %s, sha256 %s",
-            pinned.manifest.window,
-            pinned.manifest.span,
-            len(ranges),
-            f", the largest {largest}" if largest else "",
-            pinned.uri,
-            pinned.sha256,
+    def _stored(self, argument: str, snapshot: Any) -> OffsetSnapshot:
+        """The stored snapshot that another task made."""
+        ledger = self.ledger()
+        try:
+            if snapshot["ledger"] == ledger.uri:
+                return ledger.snapshots.read(snapshot["snapshot"])
+            found = f"a snapshot of {snapshot['ledger']}"
+        except (KeyError, TypeError):
+            found = repr(snapshot)
+        raise ConfigurationError(
+            f"{argument}= is {found}. Between snapshots, start= and end= are both what KafkaOffsetSnapshotOperator "
+            f"returned for the pipeline at {ledger.uri}."
         )

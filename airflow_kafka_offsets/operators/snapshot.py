@@ -56,12 +56,18 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
         }
 
     def _as_of(self) -> AsOf:
-        if self.group is not None:
-            if self.at != AsOfKind.LATEST:
-                raise ConfigurationError(
-                    "A snapshot is as of a group's commits or as of an instant: drop group= or at=."
-                )
-            return AsOf(AsOfKind.GROUP, group=self.group)
-        if self.at in (AsOfKind.LATEST, AsOfKind.EARLIEST):
-            return AsOf(AsOfKind(str(self.at)))
-        return AsOf(AsOfKind.INSTANT, given_instant(self.at))
+        if self.group is None:
+            return as_of(self.at)
+        if self.at != AsOfKind.LATEST:
+            raise ConfigurationError("A snapshot is as of a group's commits or as of an instant: drop group= or at=.")
+        return AsOf(AsOfKind.GROUP, group=self.group)
+
+
+def as_of(moment: str | datetime) -> AsOf:
+    """What a snapshot is to be as of: ``latest``, ``earliest``, or an instant.
+
+    :raises InstantError: when it is none of them.
+    """
+    if moment in (AsOfKind.LATEST, AsOfKind.EARLIEST):
+        return AsOf(AsOfKind(str(moment)))
+    return AsOf(AsOfKind.INSTANT, given_instant(moment))

@@ -7,28 +7,34 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.client.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, WindowError
+from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, KafkaOffsetsError, LedgerError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, now_ms
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION, driver_bundle
-from airflow_kafka_offsets.resolver import check_readable
+from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.preflight import check_readable, readable
 from airflow_kafka_offsets.spark import conf as driver
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
-class KafkaSparkSubmitOperator(SparkSubmitOperator):
+
+class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     """
     A ``SparkSubmitOperator`` whose application reads one pinned window and publishes it once.
 
@@ -41,11 +47,13 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param kafka_conn_id: connection id for the pre-flight and for the reader. (templated)
+    :param on_truncation: what to do when records of the window are gone before Spark starts: ``fail`` (default), naming
+        exact counts, or ``clamp``: load the rest, as the window's next revision, whose manifest says what is lost.
     :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
     :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
-    XCom: ``{"window", "attempt", "published_attempt", "rows", "output"}``.
+    XCom: ``{"window", "attempt", "published_attempt", "rows", "output", "outside"}``.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "kafka_conn_id")
@@ -56,6 +64,7 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
         *,
         window: Any,
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        on_truncation: TruncationPolicy = "fail",
         allow_gaps: bool = False,
         application: str = LOAD_APPLICATION,
         **kwargs: Any,
@@ -63,29 +72,52 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
         super().__init__(application=application, **kwargs)
         self.window = window
         self.kafka_conn_id = kafka_conn_id
+        self.on_truncation = on_truncation
         self.allow_gaps = allow_gaps
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Pre-flight, submit, and report what is published."""
+        one_of("on_truncation", self.on_truncation, "fail", "clamp")
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
-        pinned = ref.read(ledger)
-        folder = ledger.window(ref.window)
-        published = folder.publication()
         hook = KafkaOffsetsHook(self.kafka_conn_id)
+        pinned, published = ref.loaded(ledger)
+        self.seen = SeenWindow(pinned, hook.settings().bootstrap_servers)
         try:
             with hook.get_conn() as client:
-                check_readable(client, pinned.manifest)
+                if published is None:
+                    pinned = readable(client, ledger, pinned, self.on_truncation)
+                else:
+                    check_readable(client, pinned.manifest)
         except WindowError as error:
             if published is None:
                 raise
             # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
             self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
-            return self._report(folder, published.attempt)
-        attempt = self._begin(folder, context)
-        self._submit(pinned, attempt, hook.java_settings(), context)
-        return self._report(folder, attempt)
+            return self._report(context, ref, ledger, pinned, published.attempt)
+        self.seen = SeenWindow(pinned, hook.settings().bootstrap_servers)
+        attempt = self._begin(ledger.folder_of(pinned), context)
+        try:
+            self._submit(pinned, attempt, hook.java_settings(), context)
+        except Exception as error:
+            if published is None:
+                self._explain_loss(hook, ledger, pinned, error)
+            raise
+        return self._report(context, ref, ledger, pinned, attempt)
+
+    def _explain_loss(self, hook: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, error: Exception) -> None:
+        """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
+
+        :raises DataLossError: when that is what happened; names partitions and exact counts.
+        """
+        try:
+            with hook.get_conn() as client:
+                readable(client, ledger, pinned)
+        except DataLossError as loss:
+            raise loss from error
+        except KafkaOffsetsError:
+            self.log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
 
     def _begin(self, folder: WindowFolder, context: Context) -> str:
         started_ms = now_ms()
@@ -129,7 +161,10 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
         finally:
             del os.environ[driver.SECRETS_VARIABLE]
 
-    def _report(self, folder: WindowFolder, attempt: str) -> dict[str, Any]:
+    def _report(
+        self, context: Context, ref: WindowRef, ledger: Ledger, pinned: PinnedManifest, attempt: str
+    ) -> dict[str, Any]:
+        folder = ledger.folder_of(pinned)
         published = folder.publication()
         if published is None:
             raise LedgerError(
@@ -140,13 +175,17 @@ class KafkaSparkSubmitOperator(SparkSubmitOperator):
         self.log.info(
             "Window %s: %s rows in %s", folder.id, published.rows, published.output or "no file (empty window)"
         )
-        return {
+        self.seen = replace(self.seen, output=published.output, rows=published.rows)
+        report = {
             "window": folder.id,
             "attempt": attempt,
             "published_attempt": published.attempt,
             "rows": published.rows,
             "output": published.output,
+            "outside": published.outside,
         }
+        note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
+        return report
 
 
 def _explain_missing_java(env_vars: Mapping[str, str], error: Exception) -> None:

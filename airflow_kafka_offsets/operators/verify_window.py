@@ -14,14 +14,16 @@ from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows import window_extent
+from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
+from airflow_kafka_offsets.offsets.windows import seams
 from airflow_kafka_offsets.operators.base import failing_fast
+from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class KafkaVerifyWindowOperator(BaseOperator):
+class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     """
     Checks the published attempt of a window against the manifest, and the manifest against its neighbours.
 
@@ -32,7 +34,8 @@ class KafkaVerifyWindowOperator(BaseOperator):
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
 
-    XCom: ``{"window", "attempt", "offsets", "read", "written", "gaps", "outside_window", "verdict", "tiling"}``.
+    XCom: ``{"window", "attempt", "output", "offsets", "read", "written", "gaps", "outside_window", "verdict",
+    "tiling"}``.
     """
 
     template_fields: Sequence[str] = ("window",)
@@ -47,14 +50,16 @@ class KafkaVerifyWindowOperator(BaseOperator):
         """Judge, record, and fail unless proved."""
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
-        manifest = ref.read(ledger).manifest
-        folder = ledger.window(ref.window)
+        folder, pinned = ref.published(ledger)
+        manifest = pinned.manifest
         result = _published_result(folder)
         verdict = judge(manifest, result)
         tiling = _tiling_around(ledger, manifest)
+        self.seen = SeenWindow(pinned, output=result.output, verdict=verdict, tiling=tiling)
         if not verdict.proved or not tiling.tiles:
             raise UnprovenError(f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}.")
         folder.record_verified(result.attempt, verdict)
+        ledger.keep_day(folder.id)
         self.log.info(
             "Window %s: %s, %s rows; %s; %s rows carry a timestamp outside it",
             ref.window,
@@ -63,9 +68,10 @@ class KafkaVerifyWindowOperator(BaseOperator):
             _describe(tiling),
             result.read.outside_window,
         )
-        return {
+        report = {
             "window": ref.window,
             "attempt": result.attempt,
+            "output": result.output,
             "offsets": manifest.span,
             "read": result.read.count,
             "written": result.rows_written,
@@ -74,6 +80,8 @@ class KafkaVerifyWindowOperator(BaseOperator):
             "verdict": str(verdict),
             "tiling": _describe(tiling),
         }
+        note_outlets(self, context, ref, report)
+        return report
 
 
 def _describe(tiling: Tiling) -> str:
@@ -83,8 +91,7 @@ def _describe(tiling: Tiling) -> str:
 
 def _published_result(folder: WindowFolder) -> RunResult:
     published = folder.publication()
-    if published is None:
-        raise UnprovenError(f"Window {folder.id} was never published: run its load first.")
+    assert published is not None, "it was chosen for that"
     result = folder.result(published.attempt)
     if result is None:
         raise LedgerCorruptError(f"Window {folder.id} is published by {published.attempt}, whose result is missing.")
@@ -94,9 +101,10 @@ def _published_result(folder: WindowFolder) -> RunResult:
 def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
     """The window among the published ones that touch or cross it in time. One that isn't loaded yet is no gap."""
     near = [manifest]
-    for folder in ledger.windows():
-        start_ms, end_ms = window_extent(folder.id)
+    for window in live_revisions(ledger.window_folders.names()):
+        start_ms, end_ms = window_extent(window)
         touches = start_ms <= manifest.end_ms and end_ms >= manifest.start_ms
-        if touches and folder.id != manifest.window and folder.publication() is not None:
-            near.append(ledger.pinned(folder.id).manifest)
-    return check_tiling(near)
+        other = ledger.window_folders.published(window) if touches and window != manifest.window else None
+        if other is not None:
+            near.append(ledger.pinned(other.id, other.revision).manifest)
+    return check_tiling(near, lambda earlier, later: seams([earlier.ranges, later.ranges]))

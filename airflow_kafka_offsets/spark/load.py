@@ -42,6 +42,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--headers", action="store_true", help="add the column headers")
     parser.add_argument("--min-partitions", type=int, help="split large ranges into at least this many tasks")
     parser.add_argument("--max-records-per-partition", type=int, help="offsets that one task reads at most")
+    parser.add_argument(
+        "--strict-time", action="store_true", help="keep rows apart whose timestamp lies outside the window"
+    )
     return parser.parse_args(argv)
 
 
@@ -71,7 +74,7 @@ def load(spark: SparkSession, asked: argparse.Namespace) -> PublishedRun:
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
     transform = partial(shape, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
-    return publish(pinned_window(spark), asked.output, transform, **options)
+    return publish(pinned_window(spark), asked.output, transform, strict_time=asked.strict_time, **options)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

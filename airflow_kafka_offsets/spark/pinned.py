@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from itertools import groupby
+from operator import attrgetter
+from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark.conf import KAFKA, RunConf
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 
@@ -118,19 +118,13 @@ def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mappin
     ranges = manifest.non_empty()
     if ranges and "kafka.bootstrap.servers" not in chosen:
         raise ConfigurationError(f"No broker is named. Set the conf {KAFKA}bootstrap.servers.")
+    topics = {topic: list(each) for topic, each in groupby(ranges, attrgetter("topic"))}
+    starts = {topic: {each.partition: each.start_offset for each in rows} for topic, rows in topics.items()}
+    ends = {topic: {each.partition: each.end_offset for each in rows} for topic, rows in topics.items()}
     return chosen | {
-        "assign": _by_topic((each, each.partition) for each in ranges),
-        "startingOffsets": _by_topic((each, (str(each.partition), each.start_offset)) for each in ranges),
-        "endingOffsets": _by_topic((each, (str(each.partition), each.end_offset)) for each in ranges),
+        "assign": json.dumps({topic: list(partitions) for topic, partitions in starts.items()}),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
         "failOnDataLoss": "true",
         "kafka.isolation.level": str(manifest.isolation_level),
     }
-
-
-def _by_topic(entries: Iterable[tuple[OffsetRange, Any]]) -> str:
-    """Spark's JSON: topic to a list of partitions, or topic to partition to offset where the entries are pairs."""
-    topics: dict[str, list[Any]] = defaultdict(list)
-    for each, entry in entries:
-        topics[each.topic].append(entry)
-    shaped = {topic: dict(each) if isinstance(each[0], tuple) else each for topic, each in topics.items()}
-    return json.dumps(shaped, separators=(",", ":"))

@@ -17,6 +17,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -25,12 +26,12 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
     UnprovenError,
 )
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.audit import RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.published import ATTEMPT_COLUMN, WINDOW_COLUMN, read_publication
-from airflow_kafka_offsets.spark.tally import observe, scan
+from airflow_kafka_offsets.spark.published import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, read_publication
+from airflow_kafka_offsets.spark.tally import observe, outside_window, scan
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -39,6 +40,8 @@ _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
 _REQUIRED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """What the output's audit counts by."""
+_SIDES = {OUTSIDE_COLUMN: "boolean"}
+"""What the output is partitioned by with strict time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class PublishedRun:
     :param published_attempt: the attempt whose rows are visible.
     :param rows: how many they are.
     :param output: folder with them; None for an empty window.
+    :param outside: those of the rows that are kept apart; None when the window was loaded without strict time.
     """
 
     window: str
@@ -57,13 +61,21 @@ class PublishedRun:
     published_attempt: str
     rows: int
     output: str | None
+    outside: int | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return asdict(self)
 
 
-def publish(window: PinnedWindow, output: str, transform: Transform | None = None, **options: str) -> PublishedRun:
+def publish(
+    window: PinnedWindow,
+    output: str,
+    transform: Transform | None = None,
+    *,
+    strict_time: bool = False,
+    **options: str,
+) -> PublishedRun:
     """Read a window, write it as Parquet, prove it, and make it visible.
 
     A window that is published already is read again all the same: the run proves that it still gives the same rows,
@@ -74,6 +86,8 @@ def publish(window: PinnedWindow, output: str, transform: Transform | None = Non
     :param output: folder of the whole table.
     :param transform: what to do with Kafka's rows before they are written. It must keep each row once, with its topic,
         partition and offset: filter and aggregate what is published, or the proof fails. None writes the rows as read.
+    :param strict_time: keep rows apart whose timestamp lies outside the window's two instants. The rows then have the
+        column ``outside_window`` already when the transform gets them, and it must keep that too.
     :param options: options of Spark's Kafka source, as in :meth:`PinnedWindow.read`.
     :raises ConfigurationError: the output can't be written, a column is missing or taken, or the attempt's name was
         used.
@@ -91,10 +105,10 @@ def publish(window: PinnedWindow, output: str, transform: Transform | None = Non
         _check_earlier(files, window, table, earlier)
         if any(topic.compacted for topic in window.manifest.topics.values()):
             return _run(window, earlier)
-    result = _load(files, window, table, transform, options)
+    result = _load(files, window, table, transform, strict_time, options)
     files.write(_result_uri(window, window.attempt), json.dumps(result.to_json()).encode())
-    _refuse_unproved(window, result)
-    return _commit(files, window, result)
+    _refuse_unproved(window, result, strict_time)
+    return _commit(files, window, result, strict_time)
 
 
 def _check_earlier(files: HadoopFiles, window: PinnedWindow, table: str, earlier: Publication) -> None:
@@ -116,19 +130,24 @@ def _check_earlier(files: HadoopFiles, window: PinnedWindow, table: str, earlier
 
 
 def _load(
-    files: HadoopFiles, window: PinnedWindow, table: str, transform: Transform | None, options: dict[str, str]
+    files: HadoopFiles,
+    window: PinnedWindow,
+    table: str,
+    transform: Transform | None,
+    strict_time: bool,
+    options: dict[str, str],
 ) -> RunResult:
     """Read and write the window, and count both."""
     started = time.monotonic()
     output = _attempt_folder(files, window, table) if window.manifest.span else None
-    read, written = _write(window, output, transform, options) if output else (Tally(), ())
+    read = _write(window, output, transform, strict_time, options) if output else Tally()
     return RunResult(
         attempt=window.attempt,
         manifest_sha256=window.manifest.sha256,
         application_id=window.spark.sparkContext.applicationId,
         output=output,
         read=read,
-        written=written,
+        written=scan(_written(window, output, _REQUIRED)) if output else (),
         seconds=round(time.monotonic() - started, 3),
         allow_gaps=window.allow_gaps,
     )
@@ -147,14 +166,17 @@ def _attempt_folder(files: HadoopFiles, window: PinnedWindow, table: str) -> str
 
 
 def _write(
-    window: PinnedWindow, output: str, transform: Transform | None, options: dict[str, str]
-) -> tuple[Tally, tuple[PartitionTally, ...]]:
-    """One action on the rows from Kafka (S25), then one scan of the output."""
-    observed = observe(window.read(**options), window.manifest)
+    window: PinnedWindow, output: str, transform: Transform | None, strict_time: bool, options: dict[str, str]
+) -> Tally:
+    """One action on the rows from Kafka (S25)."""
+    rows = window.read(**options)
+    if strict_time:
+        rows = rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(window.manifest)))
+    observed = observe(rows, window.manifest)
     rows = transform(observed.rows) if transform else observed.rows
-    _check_columns(rows)
+    _check_columns(rows, _REQUIRED | (_SIDES if strict_time else {}))
     try:
-        rows.write.mode("error").parquet(output)
+        rows.write.parquet(output, mode="error", partitionBy=list(_SIDES) if strict_time else None)
     except _SPARK_ERRORS as error:
         loss = _data_loss(error)
         if loss is None:
@@ -163,7 +185,12 @@ def _write(
             f"Kafka no longer has every record of window {window.manifest.window}: retention, DeleteRecords or a "
             f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
         ) from error
-    return observed.tally(), scan(window.spark.read.schema(_schema()).parquet(output))
+    return observed.tally()
+
+
+def _written(window: PinnedWindow, output: str, columns: dict[str, str]) -> DataFrame:
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    return window.spark.read.schema(schema).parquet(output)
 
 
 def _data_loss(error: Exception) -> str | None:
@@ -172,36 +199,45 @@ def _data_loss(error: Exception) -> str | None:
     return next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
 
 
-def _schema() -> str:
-    return ", ".join(f"`{name}` {kind}" for name, kind in _REQUIRED.items())
-
-
-def _check_columns(rows: DataFrame) -> None:
+def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
     kinds = dict(rows.dtypes)
-    wrong = [f"{name} {kind}" for name, kind in _REQUIRED.items() if kinds.get(name) != kind]
+    wrong = [f"{name} {kind}" for name, kind in kept.items() if kinds.get(name) != kind]
     if wrong:
         raise ConfigurationError(
-            f"The rows to write must keep Kafka's columns {', '.join(wrong)}: the audit counts by them."
+            f"The rows to write must keep the columns {', '.join(wrong)}: the audit counts by them."
         )
-    taken = sorted({name.lower() for name in kinds} & {WINDOW_COLUMN, ATTEMPT_COLUMN})
-    if taken:
+    taken = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN} - kept.keys()
+    found = sorted(taken & {name.lower() for name in kinds})
+    if found:
         raise ConfigurationError(
-            f"The rows to write have a column {taken[0]}: that name is taken by the output's folders."
+            f"The rows to write have a column {found[0]}: that name is taken by the output's folders."
         )
 
 
-def _refuse_unproved(window: PinnedWindow, result: RunResult) -> None:
+def _refuse_unproved(window: PinnedWindow, result: RunResult, strict_time: bool) -> None:
     verdict = judge(window.manifest, result)
-    if not verdict.proved:
+    problem = None if verdict.proved else str(verdict)
+    if verdict.proved and strict_time and result.output is not None:
+        problem = _misplaced(_written(window, result.output, _SIDES), result.read)
+    if problem:
         raise UnprovenError(
-            f"Window {window.manifest.window} is not published: {verdict}. The rows of attempt {window.attempt} stay "
+            f"Window {window.manifest.window} is not published: {problem}. The rows of attempt {window.attempt} stay "
             f"at {result.output}, its counts at {_result_uri(window, window.attempt)}."
         )
 
 
-def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult) -> PublishedRun:
+def _misplaced(written: DataFrame, read: Tally) -> str | None:
+    """What is wrong with the two sides of the output, if anything: a transform may have changed the column."""
+    found = {each[OUTSIDE_COLUMN]: each["count"] for each in written.groupBy(OUTSIDE_COLUMN).count().collect()}
+    if found.get(True, 0) == read.outside_window and found.get(False, 0) == read.count - read.outside_window:
+        return None
+    return f"{read.outside_window} of {read.count} rows lie outside its time, and {OUTSIDE_COLUMN} says {found}"
+
+
+def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult, strict_time: bool) -> PublishedRun:
     """Publish this attempt, unless another one came first."""
-    ours = Publication(result.attempt, result.output, result.manifest_sha256, result.rows_written)
+    outside = result.read.outside_window if strict_time else None
+    ours = Publication(result.attempt, result.output, result.manifest_sha256, result.rows_written, outside)
     if files.create_exclusive(f"{window.folder}/{COMMITTED}", ours.to_bytes()):
         return _run(window, ours)
     standing = read_publication(files, window.folder)
@@ -229,7 +265,9 @@ def _refuse_different(files: HadoopFiles, window: PinnedWindow, result: RunResul
 
 
 def _run(window: PinnedWindow, standing: Publication) -> PublishedRun:
-    return PublishedRun(window.manifest.window, window.attempt, standing.attempt, standing.rows, standing.output)
+    return PublishedRun(
+        window.manifest.window, window.attempt, standing.attempt, standing.rows, standing.output, standing.outside
+    )
 
 
 def _result_uri(window: PinnedWindow, attempt: str) -> str:

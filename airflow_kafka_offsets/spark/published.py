@@ -1,7 +1,7 @@
 """Published windows: which attempt counts (``committed.json``), and the rows of all that do.
 
-A window's folder in the output may hold several attempts: killed ones, unproved ones, one that lost a race. Readers who
-go through :func:`read_published` see the published one of each window and nothing else.
+A window's folder in the output may hold several attempts: killed ones, unproved ones, one that lost a race, those of
+another revision. Readers who go through :func:`read_published` see the published one of each window and nothing else.
 """
 
 from __future__ import annotations
@@ -10,18 +10,27 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial, reduce
-from itertools import accumulate, groupby
+from itertools import chain, groupby, pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerError, shorten
-from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant
+from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
-from airflow_kafka_offsets.offsets.windows import is_window_id, window_extent
+from airflow_kafka_offsets.offsets.window_names import (
+    is_month,
+    live_revisions,
+    month_of,
+    revision_folder,
+    window_extent,
+)
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 
-WINDOW_COLUMN, ATTEMPT_COLUMN = "window", "attempt"
-"""Columns that come from the names of the output's folders, ``window=…/attempt=…``."""
+WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
+"""Columns that come from the names of the output's folders: ``window=…/attempt=…``, and below it, with strict time,
+``outside_window=true`` or ``false``."""
+_FAR_FUTURE_MS = 253_402_300_799_000
+"""The end of the year 9999: names of instants go no further."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
 
@@ -41,6 +50,7 @@ def read_published(
     *,
     start: datetime | None = None,
     end: datetime | None = None,
+    outside: bool = False,
     **options: str,
 ) -> DataFrame:
     """The rows of a pipeline's published windows, with the window's name in the column ``window``.
@@ -48,49 +58,73 @@ def read_published(
     :param pipeline_uri: the pipeline's folder in the ledger, ``<root>/<pipeline>``.
     :param start: only windows from this instant on, aware; None for no bound.
     :param end: only windows up to this instant, aware, exclusive; None for no bound.
+    :param outside: instead, the rows that windows loaded with strict time keep apart: their timestamp lies outside.
     :param options: options of Spark's Parquet source. ``mergeSchema="true"`` where columns were added over time;
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
     :raises LedgerConflictError: when published windows overlap, since their common rows would come twice.
-    :raises LedgerError: when no published window holds a row: without files there are no columns either.
+    :raises LedgerError: when no published window holds such a row: without files there are no columns either.
     """
     published = published_windows(HadoopFiles(spark), pipeline_uri, start=start, end=end)
-    outputs = sorted(each.output for each in published.values() if each.output is not None)
-    if not outputs:
-        empty = f": {len(published)} are published, all without rows" if published else ""
-        raise LedgerError(f"{pipeline_uri} has no published window with rows in the time asked for{empty}.")
-    roots = groupby(outputs, key=lambda output: output.rpartition(f"/{WINDOW_COLUMN}=")[0])
-    frames = [spark.read.options(basePath=root, **options).parquet(*folders) for root, folders in roots]
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames).drop(ATTEMPT_COLUMN)
+    folders = sorted(filter(None, (_folder(each, outside) for each in published.values())), key=_table)
+    if not folders:
+        asked = "rows outside its time" if outside else "rows"
+        empty = f": {len(published)} are published, all without {asked}" if published else ""
+        raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the time asked for{empty}.")
+    frames = [
+        spark.read.options(basePath=root, **options).parquet(*same) for (root, _), same in groupby(folders, key=_table)
+    ]
+    rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+    return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
+
+
+def _folder(published: Publication, outside: bool) -> str | None:
+    """Where a window's rows of one side are; None when there are none. A side without rows has no folder."""
+    if published.outside is None or published.output is None:
+        return None if outside else published.output
+    rows = published.outside if outside else published.rows - published.outside
+    return f"{published.output}/{OUTSIDE_COLUMN}={str(outside).lower()}" if rows else None
+
+
+def _table(folder: str) -> tuple[str, bool]:
+    """The table's folder, and whether this one is of strict time: what Spark reads together must be equally deep."""
+    root, _, rest = folder.rpartition(f"/{WINDOW_COLUMN}=")
+    return root, "/" + OUTSIDE_COLUMN in rest
 
 
 def published_windows(
     files: HadoopFiles, pipeline_uri: str, *, start: datetime | None = None, end: datetime | None = None
 ) -> dict[str, Publication]:
-    """What is published, by window, in order of time. Bounds and errors as in :func:`read_published`."""
+    """What is published, by window, in order of time: of each its newest revision that is published. Bounds and errors
+    as in :func:`read_published`."""
     folder = f"{hadoop_uri(pipeline_uri)}/windows"
-    windows = filter(is_window_id, files.names(folder))
-    chosen = [name for name in windows if _inside(name, start, end) is not False]
+    low = 0 if start is None else instant_ms(start)
+    high = _FAR_FUTURE_MS if end is None else instant_ms(end)
     with ThreadPoolExecutor(_READERS) as pool:
-        found = pool.map(lambda name: read_publication(files, f"{folder}/{name}"), chosen)
-        published = {name: each for name, each in zip(chosen, found, strict=True) if each is not None}
-    _refuse_crossing(published, start, end)
+        # Months before the start aren't left out: a window of theirs may reach beyond it, and is refused then.
+        months = [each for each in files.names(folder) if is_month(each) and each <= month_of(compact_instant(high))]
+        names = chain.from_iterable(pool.map(lambda month: files.names(f"{folder}/{month}"), months))
+        live = {window: each for window, each in live_revisions(names).items() if _overlap(window, low, high)}
+        found = pool.map(lambda window: _newest(files, folder, window, live[window]), live)
+        published = {window: each for window, each in zip(live, found, strict=True) if each is not None}
+    _refuse_crossing(published, low, high)
     _refuse_overlaps(published)
     return published
 
 
-def _inside(window: str, start: datetime | None, end: datetime | None) -> bool | None:
-    """Whether a window lies inside the bounds (True), outside (False) or across one (None)."""
-    first, last = window_extent(window)
-    low = first if start is None else instant_ms(start)
-    high = last if end is None else instant_ms(end)
-    if last <= low or first >= high:
-        return False
-    return True if low <= first and last <= high else None
+def _newest(files: HadoopFiles, folder: str, window: str, revisions: list[int]) -> Publication | None:
+    """What is published of a window's newest revision that has something published."""
+    folders = (f"{folder}/{month_of(window)}/{revision_folder(window, each)}" for each in reversed(revisions))
+    return next(filter(None, (read_publication(files, each) for each in folders)), None)
 
 
-def _refuse_crossing(windows: Iterable[str], start: datetime | None, end: datetime | None) -> None:
-    crossing = [name for name in windows if _inside(name, start, end) is None]
+def _overlap(window: str, low: int, high: int) -> bool:
+    start, end = window_extent(window)
+    return start < high and end > low
+
+
+def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
+    crossing = [each for each in windows if window_extent(each)[0] < low or window_extent(each)[1] > high]
     if crossing:
         raise IntervalError(
             f"The bounds cut through {shorten(crossing)}. Give the start and the end of whole windows, and filter "
@@ -100,14 +134,10 @@ def _refuse_crossing(windows: Iterable[str], start: datetime | None, end: dateti
 
 def _refuse_overlaps(published: Mapping[str, Publication]) -> None:
     with_rows = [name for name, each in published.items() if each.output is not None]
-    reaching = accumulate(with_rows, _further)
-    for furthest, later in zip(reaching, with_rows[1:], strict=False):
-        if window_extent(later)[0] < window_extent(furthest)[1]:
+    # They come in order of their starts: where any two overlap, two neighbours do.
+    for earlier, later in pairwise(with_rows):
+        if window_extent(later)[0] < window_extent(earlier)[1]:
             raise LedgerConflictError(
-                f"The published windows {furthest} and {later} overlap at {iso_instant(window_extent(later)[0])}: rows "
+                f"The published windows {earlier} and {later} overlap at {iso_instant(window_extent(later)[0])}: rows "
                 "would come twice. Bound the time asked for so that only one of them is read."
             )
-
-
-def _further(one: str, other: str) -> str:
-    return max(one, other, key=lambda name: window_extent(name)[1])

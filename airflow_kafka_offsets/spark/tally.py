@@ -62,6 +62,11 @@ class ObservedRows:
         return java_observation.future()
 
 
+def outside_window(manifest: Manifest) -> str:
+    """The SQL condition of a row, as read, whose timestamp lies outside the window's two instants."""
+    return f"NOT unix_millis(`timestamp`) BETWEEN {manifest.start_ms} AND {manifest.end_ms - 1}"
+
+
 def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
     """Tally rows as they are read.
 
@@ -69,11 +74,10 @@ def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
     :param manifest: says which timestamps lie outside the window.
     """
     observation = Observation()
-    outside = f"NOT unix_millis(`timestamp`) BETWEEN {manifest.start_ms} AND {manifest.end_ms - 1}"
     metrics = _SUMS | {
         "min_timestamp_ms": "min(unix_millis(`timestamp`))",
         "max_timestamp_ms": "max(unix_millis(`timestamp`))",
-        "outside_window": f"count_if({outside})",
+        "outside_window": f"count_if({outside_window(manifest)})",
     }
     return ObservedRows(rows.observe(observation, *_columns(metrics)), observation)
 

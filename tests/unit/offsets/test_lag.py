@@ -74,14 +74,12 @@ class TestGroupLag:
         st.dictionaries(st.integers(0, 5), st.none() | st.integers(0, 120), max_size=5),
         st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 20))),
         st.sampled_from(IsolationLevel),
-        st.booleans(),
     )
     def test_the_total_is_the_sum_of_the_partitions_or_unknown(
         self,
         committed: dict[int, int | None],
         logs: dict[int, tuple[int, int, int]],
         isolation_level: IsolationLevel,
-        pinned: bool,
     ) -> None:
         """The total is summed without the partitions, and must say the same."""
         offsets = GroupOffsets("g", CommittedOffsets(commit(offset, number) for number, offset in committed.items()))
@@ -91,7 +89,7 @@ class TestGroupLag:
                 for number, (start, stable, more) in logs.items()
             )
         )
-        lag = GroupLag(offsets, measured, isolation_level=isolation_level, pinned=pinned)
+        lag = GroupLag(offsets, measured, isolation_level=isolation_level)
         lags = [each.lag for each in lag.partitions]
         assert lag.total == (None if None in lags or not lags else sum(each for each in lags if each is not None))
 
@@ -122,9 +120,9 @@ class TestGroupLag:
 
 
 class TestGroupLagOnFewerPartitions:
-    def whole(self, *, pinned: bool = False, error: ResponseError | None = None) -> GroupLag:
+    def whole(self, *, error: ResponseError | None = None) -> GroupLag:
         commits = GroupOffsets("g", CommittedOffsets([commit(60), commit(150, 1)]), error)
-        return GroupLag(commits, extents(extent(0), extent(1), extent(2)), pinned=pinned)
+        return GroupLag(commits, extents(extent(0), extent(1), extent(2)))
 
     def test_is_measured_from_the_same_commits_and_ends(self) -> None:
         part = self.whole().on([TopicPartition("t", 0), TopicPartition("t", 2)])
@@ -134,7 +132,6 @@ class TestGroupLagOnFewerPartitions:
     def test_keeps_what_the_ends_are_and_what_is_wrong_with_the_group(self) -> None:
         key = TopicPartition("t", 1)
         assert self.whole().on([key]).total is None
-        assert self.whole(pinned=True).on([key]).total == 0
         assert self.whole(error=GONE).on([key]).error == GONE
 
     def test_leaves_out_what_the_group_was_not_judged_on(self) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.snapshots import Evidence, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import OffsetRange, window_id
+from airflow_kafka_offsets.offsets.window_names import window_id
+from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 FIVE_MS, SIX_MS, SEVEN_MS = 1_795_237_200_000, 1_795_240_800_000, 1_795_244_400_000
 """05:00, 06:00 and 07:00 UTC on 21 November 2026."""

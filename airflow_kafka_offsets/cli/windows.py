@@ -1,0 +1,66 @@
+"""``airflow kafka-offsets ledger resolve``: windows pinned ahead of their runs, many at once; or one of them anew."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from airflow_kafka_offsets.cli.ledger import existing_ledger, require_windows
+from airflow_kafka_offsets.cli.printing import Row, command, print_rows, with_progress
+from airflow_kafka_offsets.errors import WindowError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.interval import ticks
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.instants import parse_instant
+from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
+from airflow_kafka_offsets.resolver import Policies, Resolver
+
+
+@command
+def resolve_windows(args: Any) -> int:
+    """A row a window, from a start to an end, as a schedule cuts it."""
+    instants = ticks(args.cron, args.timezone, parse_instant(args.start), parse_instant(args.end))
+    level, policies = IsolationLevel.of(args.isolation), Policies(args.on_truncation, args.on_future_record)
+    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
+        resolver = Resolver(client, open_ledger(args.ledger, args.pipeline), args.topics, level, policies)
+        snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
+        rows = [_pin(resolver, *each) for each in pairwise(snapshots)]
+    print_rows(rows, args.output)
+    return 1 if any(row["error"] for row in rows) else 0
+
+
+@command
+def re_resolve_windows(args: Any) -> int:
+    """A row a window, resolved anew."""
+    ledger = existing_ledger(args)
+    require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
+    newest = ledger.pinned(args.windows[-1]).manifest
+    policies = Policies(args.on_truncation, args.on_future_record)
+    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
+        resolver = Resolver(client, ledger, sorted(newest.topics), newest.isolation_level, policies)
+        resolved = resolver.re_resolve(*map(window_extent, args.windows))
+    print_rows([_row(each.pinned) for each in resolved], args.output)
+    return 0
+
+
+def _pin(resolver: Resolver, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
+    """A window that can't be pinned doesn't sink the others."""
+    try:
+        return _row(resolver.window_between(start, end).pinned)
+    except WindowError as error:
+        name = window_id(start.timestamp_ms, end.timestamp_ms)
+        return {"window": name, "revision": None, "offsets": None, "lost": None, "error": str(error)}
+
+
+def _row(pinned: PinnedManifest) -> Row:
+    manifest = pinned.manifest
+    return {
+        "window": manifest.window,
+        "revision": manifest.revision,
+        "offsets": manifest.span,
+        "lost": manifest.lost_offsets,
+        "error": None,
+    }

@@ -1,0 +1,153 @@
+"""Summaries: what is worth knowing of a window without opening its ranges.
+
+Verified windows of a day are kept together in a checkpoint, so that listing a year takes some hundred small files, and
+not some ten thousand. A checkpoint's name ends with the start of its own hash; whatever happens to a window later is
+another revision or a marker beside it, which their names tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.storage import (
+    StoragePath,
+    create_exclusive,
+    in_parallel,
+    names,
+    parse_json,
+    read,
+    to_json_bytes,
+)
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder, WindowState
+from airflow_kafka_offsets.offsets.instants import to_datetime
+from airflow_kafka_offsets.offsets.manifest import Manifest, digest
+from airflow_kafka_offsets.offsets.window_names import window_extent
+
+FORMAT = 1
+_NAME = re.compile(r"\d{8}_([0-9a-f]{16})\.json")
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSummary:
+    """One revision of a window.
+
+    :param window: the window's name.
+    :param revision: the revision's number.
+    :param state: how far it has come.
+    :param sha256: its manifest's hash.
+    :param start_snapshot: number of the snapshot at its start.
+    :param end_snapshot: number of the snapshot at its end.
+    :param offsets: offsets in all its ranges.
+    :param lost_offsets: offsets that were gone when it was pinned.
+    :param attempts: how many there were.
+    :param attempt: the published one; None when none is.
+    :param rows: rows that it published.
+    :param output: folder with them; None for an empty window too.
+    """
+
+    window: str
+    revision: int
+    state: WindowState
+    sha256: str
+    start_snapshot: int
+    end_snapshot: int
+    offsets: int
+    lost_offsets: int
+    attempts: int
+    attempt: str | None = None
+    rows: int | None = None
+    output: str | None = None
+
+    @property
+    def start_ms(self) -> int:
+        """Start instant, Unix milliseconds, inclusive."""
+        return window_extent(self.window)[0]
+
+    @property
+    def end_ms(self) -> int:
+        """End instant, Unix milliseconds, exclusive."""
+        return window_extent(self.window)[1]
+
+
+def summarise(folder: WindowFolder, sha256: str, manifest: Manifest) -> WindowSummary:
+    """The summary of a window whose manifest was read."""
+    published = folder.publication()
+    return WindowSummary(
+        window=folder.id,
+        revision=folder.revision,
+        state=folder.state(),
+        sha256=sha256,
+        start_snapshot=manifest.start_snapshot,
+        end_snapshot=manifest.end_snapshot,
+        offsets=manifest.span,
+        lost_offsets=manifest.lost_offsets,
+        attempts=len(folder.attempts()),
+        attempt=None if published is None else published.attempt,
+        rows=None if published is None else published.rows,
+        output=None if published is None else published.output,
+    )
+
+
+class Checkpoints:
+    """One pipeline's checkpoints.
+
+    :param folder: the pipeline's folder.
+    """
+
+    def __init__(self, folder: StoragePath) -> None:
+        self._folder = folder / "checkpoints"
+
+    def read(self) -> dict[tuple[str, int], WindowSummary]:
+        """All windows in them, by name and revision.
+
+        :raises LedgerCorruptError: when one was changed.
+        """
+        files = in_parallel(self._read, filter(_NAME.fullmatch, names(self._folder)))
+        return {(each.window, each.revision): each for file in files for each in file}
+
+    def _read(self, name: str) -> list[WindowSummary]:
+        path, match = self._folder / name, _NAME.fullmatch(name)
+        content = read(path) or b""
+        if match is None or not digest(content).startswith(match[1]):
+            raise LedgerCorruptError(
+                f"{path} was changed after it was written. Delete it: ledger verify writes another."
+            )
+        fields = parse_json(path, content)
+        if fields.get("format") != FORMAT:
+            raise LedgerCorruptError(f"{path} has format {fields.get('format')!r}; this version reads {FORMAT}.")
+        return [_summary(dict(zip(fields["columns"], row, strict=True))) for row in fields["windows"]]
+
+    def write(self, summaries: Iterable[WindowSummary]) -> None:
+        """Keep windows of one day. Written twice, it is one file."""
+        ordered = sorted(summaries, key=lambda each: (each.window, each.revision))
+        columns = list(WindowSummary.__slots__)
+        rows = [list(asdict(each).values()) for each in ordered]
+        content = to_json_bytes({"format": FORMAT, "columns": columns, "windows": rows})
+        create_exclusive(self._folder / f"{ordered[0].window[:8]}_{digest(content)[:16]}.json", content)
+
+
+def _summary(fields: dict[str, Any]) -> WindowSummary:
+    return WindowSummary(**fields | {"state": WindowState(fields["state"])})
+
+
+def whole_day(window: str, windows: Collection[str]) -> Sequence[str]:
+    """The windows that start on the UTC day on which this one does, when they reach its end without a hole; else none.
+
+    :param windows: names of windows, at least all of that day.
+    """
+    day = sorted(each for each in windows if each[:8] == window[:8])
+    extents = [window_extent(each) for each in day]
+    midnight_ms = (extents[0][0] // _DAY_MS + 1) * _DAY_MS
+    meets = all(earlier[1] == later[0] for earlier, later in pairwise(extents))
+    return day if meets and extents[-1][1] >= midnight_ms else []
+
+
+def day_of(timestamp_ms: int) -> str:
+    """A UTC day as names begin with it: ``20261121``."""
+    return f"{to_datetime(timestamp_ms):%Y%m%d}"

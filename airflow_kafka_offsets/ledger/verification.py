@@ -1,0 +1,143 @@
+"""Verification: is everything in the ledger what it should be? Reads the ledger alone; Kafka isn't asked.
+
+Each window's manifest is hashed, its states and counts are compared, and the published windows must tile. What was
+found in order once, in a day that is over, is kept in a checkpoint, and not read again unless ``full`` is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, summarise
+from airflow_kafka_offsets.ledger.tiling import check_tiling
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
+from airflow_kafka_offsets.offsets.audit import judge
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.windows import Seam, seams
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One thing that a ledger says, and whether it is so.
+
+    :param claim: what it is about: ``checkpoints``, ``window``, ``tiling`` or ``orphans``.
+    :param window: which window; None when it is about all.
+    :param holds: whether it is so.
+    :param found: what was found, in words.
+    """
+
+    claim: str
+    window: str | None
+    holds: bool
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """A window that was read.
+
+    :param summary: None when it can't be read.
+    """
+
+    claim: Claim
+    summary: WindowSummary | None
+
+
+def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
+    """Check everything.
+
+    :param full: read what checkpoints hold as well.
+    """
+    known = {} if full else ledger.checkpoints.read()
+    folders = ledger.window_folders.current()
+    kept = [known[key] for each in folders if (key := (each.id, each.revision)) in known]
+    last = ledger.snapshots.last_number()
+    loose = [each for each in folders if (each.id, each.revision) not in known]
+    examined = in_parallel(lambda folder: _examine(folder, last), loose)
+    fresh = [each.summary for each in examined if each.summary is not None]
+    claims = [each.claim for each in examined]
+    if kept:
+        offsets = sum(each.offsets for each in kept)
+        claims.append(Claim("checkpoints", None, True, f"{len(kept)} windows, {offsets} offsets, proved before"))
+    claims.append(_tiling(ledger, kept, fresh))
+    _keep(ledger, [each.summary for each in examined if each.claim.holds and each.summary is not None])
+    return claims
+
+
+def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
+    """One window: its hash, its files against each other, its counts."""
+    try:
+        pinned = folder.pinned()
+        if pinned is None:
+            found = "there is no manifest: a crash before it was pinned, resolve the window again"
+            return _Examined(Claim("window", folder.id, False, found), None)
+        summary = summarise(folder, pinned.sha256, pinned.manifest)
+        problems, found = [*_misfits(folder, pinned, last_snapshot)], str(summary.state)
+        if summary.attempt is not None:
+            verdict, rows = _count(folder, pinned, summary.attempt)
+            problems += rows
+            found = verdict
+    except LedgerError as error:
+        return _Examined(Claim("window", folder.id, False, str(error)), None)
+    return _Examined(Claim("window", folder.id, not problems, "; ".join(problems) or found), summary)
+
+
+def _misfits(folder: WindowFolder, pinned: PinnedManifest, last_snapshot: int) -> Iterator[str]:
+    """Files that contradict each other, and files without those that should come before them."""
+    manifest, published = pinned.manifest, folder.publication()
+    present, attempts = set(folder.names()), set(folder.attempts())
+    missing = [each for each in (manifest.start_snapshot, manifest.end_snapshot) if each > last_snapshot]
+    if missing:
+        yield f"snapshot {missing[0]} is missing"
+    if (manifest.window, manifest.revision) != (folder.id, folder.revision):
+        yield f"the manifest is that of {manifest.window}, revision {manifest.revision}"
+    if "verified.json" in present and published is None:
+        yield "verified.json without committed.json"
+    if published is not None and published.manifest_sha256 != pinned.sha256:
+        yield f"published from another manifest ({published.manifest_sha256})"
+    strays = sorted(set(folder.results()) - attempts)
+    if strays:
+        yield f"results of {strays[0]}, which was never recorded as an attempt"
+
+
+def _count(folder: WindowFolder, pinned: PinnedManifest, attempt: str) -> tuple[str, list[str]]:
+    """The verdict on the published attempt in words, and as a problem when it isn't proved."""
+    result = folder.result(attempt)
+    if result is None:
+        return "", [f"the result of {attempt} is missing"]
+    verdict = judge(pinned.manifest, result)
+    unfinished = len(folder.attempts()) - len(folder.results())
+    killed = f", {unfinished} attempts that left no result" if unfinished > 0 else ""
+    words = f"{verdict}, {result.rows_written} rows{killed}"
+    return words, [] if verdict.proved else [words]
+
+
+def _tiling(ledger: Ledger, kept: Sequence[WindowSummary], fresh: Sequence[WindowSummary]) -> Claim:
+    published = [each for each in (*kept, *fresh) if each.attempt is not None]
+    sure = {each.window for each in kept}
+
+    def between(earlier: WindowSummary, later: WindowSummary) -> list[Seam]:
+        # Hashed manifests that were made from one and the same snapshot meet there.
+        if {earlier.window, later.window} <= sure and earlier.end_snapshot == later.start_snapshot:
+            return []
+        sides = [ledger.pinned(each.window, each.revision).manifest.ranges for each in (earlier, later)]
+        return seams(sides)
+
+    tiling = check_tiling(published, between)
+    offsets = sum(each.offsets for each in published)
+    lost = sum(each.lost_offsets for each in published)
+    found = f"{tiling.windows} published windows tile, {offsets} offsets" + (f", {lost} lost" if lost else "")
+    return Claim("tiling", None, tiling.tiles, "; ".join(tiling.problems) or found)
+
+
+def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:
+    """Note verified windows of days that are over in checkpoints."""
+    today = day_of(now_ms())
+    over = [each for each in proved if each.state is WindowState.VERIFIED and each.window[:8] < today]
+    for _, summaries in groupby(sorted(over, key=lambda each: each.window), key=lambda each: each.window[:8]):
+        ledger.checkpoints.write(summaries)

@@ -1,0 +1,91 @@
+"""Whereabouts: in which window a record is, and where that window's rows are. Asked of the ledger alone."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a record is.
+
+    :param found: in words: ``published``, ``pinned, not published``, ``lost``, or why it is in no window.
+    :param window: the window that it belongs to; None when it is in none.
+    :param revision: which revision of it.
+    :param attempt: the published attempt; None when none is.
+    :param output: folder with the attempt's rows.
+    :param dag_id: the Dag that made the attempt.
+    :param run_id: its run.
+    :param task_id: its task.
+    """
+
+    found: str
+    window: str | None = None
+    revision: int | None = None
+    attempt: str | None = None
+    output: str | None = None
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+
+
+def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
+    """Look a record up by its topic, partition and offset."""
+    newest = {each.id: each for each in reversed(ledger.window_folders.current())}  # published before pinned
+    folders = sorted(newest.values(), key=lambda each: window_extent(each.id))
+
+    @cache
+    def pinned_range(folder: WindowFolder) -> OffsetRange | None:
+        ranges = ledger.pinned(folder.id, folder.revision).manifest.ranges
+        return next((each for each in ranges if (each.topic, each.partition) == (topic, partition)), None)
+
+    def end(folder: WindowFolder) -> int:
+        """A window that lacks the partition is older than it."""
+        pinned = pinned_range(folder)
+        return -1 if pinned is None else pinned.end_offset
+
+    # Offsets rise with time where windows don't overlap, so that a year of them takes a dozen looks.
+    disjoint = all(window_extent(one.id)[1] <= window_extent(other.id)[0] for one, other in pairwise(folders))
+    chosen = folders[bisect_right(folders, offset, key=end) :][:1] if disjoint else folders
+    for folder in chosen:
+        pinned = pinned_range(folder)
+        if pinned is not None and pinned.window_start <= offset < pinned.end_offset:
+            return _in_window(folder, offset < pinned.start_offset)
+    return Whereabouts(_why_nowhere(folders, [pinned_range(each) for each in folders[-1:]], chosen))
+
+
+def _in_window(folder: WindowFolder, lost: bool) -> Whereabouts:
+    if lost:
+        return Whereabouts("lost: it was gone from the log when the window was pinned", folder.id, folder.revision)
+    published = folder.publication()
+    if published is None:
+        return Whereabouts("pinned, not published", folder.id, folder.revision)
+    run = folder.attempt(published.attempt).get("airflow", {})
+    return Whereabouts(
+        "published",
+        folder.id,
+        folder.revision,
+        published.attempt,
+        published.output,
+        *(run.get(name) for name in ("dag_id", "run_id", "task_id")),
+    )
+
+
+def _why_nowhere(
+    folders: Sequence[WindowFolder], last: Sequence[OffsetRange | None], chosen: Sequence[WindowFolder]
+) -> str:
+    if not folders:
+        return "there is no window yet"
+    if not chosen:
+        end = last[0]
+        return f"the last window, {folders[-1].id}, ends at {end.end_offset if end else 'no offset of it'}"
+    return f"no window has it; {chosen[0].id} starts behind it"

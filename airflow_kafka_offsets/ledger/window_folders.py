@@ -1,0 +1,98 @@
+"""The windows of a ledger: in month folders, in revisions, all of them found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.window_names import (
+    forgotten_marker,
+    is_month,
+    live_revisions,
+    month_of,
+    revision_folder,
+    revisions_of,
+)
+
+_MOST_TRIES = 1_000
+
+
+class WindowFolders:
+    """All windows of one pipeline.
+
+    :param folder: the pipeline's folder.
+    """
+
+    def __init__(self, folder: StoragePath) -> None:
+        self._folder = folder / "windows"
+
+    def names(self, months: Iterable[str] | None = None) -> list[str]:
+        """What is in the folders of some months; None for all."""
+        wanted = filter(is_month, names(self._folder)) if months is None else months
+        return list(chain.from_iterable(in_parallel(lambda month: names(self._folder / month), wanted)))
+
+    def revision(self, window: str, number: int) -> WindowFolder:
+        """One revision's folder; it need not exist."""
+        return WindowFolder(self._folder / month_of(window) / revision_folder(window, number), window, number)
+
+    def live(self, window: str) -> list[WindowFolder]:
+        """A window's revisions that count, oldest first."""
+        numbers = live_revisions(self.names([month_of(window)])).get(window, [])
+        return [self.revision(window, each) for each in numbers]
+
+    def newest(self, window: str) -> WindowFolder:
+        """A window's newest revision that counts; the folder of the next one when there is none."""
+        live = self.live(window)
+        return live[-1] if live else self.revision(window, self._next_number(window))
+
+    def published(self, window: str) -> WindowFolder | None:
+        """The newest revision that is published: the one whose rows count."""
+        return next((each for each in reversed(self.live(window)) if each.publication() is not None), None)
+
+    def all(self) -> list[WindowFolder]:
+        """The newest revision of every window, in order of time."""
+        return [self.revision(window, numbers[-1]) for window, numbers in live_revisions(self.names()).items()]
+
+    def current(self) -> list[WindowFolder]:
+        """The newest revision of every window, in order of time; before it, while it isn't published, the one that
+        is."""
+        found = []
+        for newest in self.all():
+            published = self.published(newest.id) if newest.revision > 1 else None
+            if published is not None and published.revision < newest.revision:
+                found.append(published)
+            found.append(newest)
+        return found
+
+    def pin_again(self, manifest: Manifest) -> PinnedManifest:
+        """Store a manifest as the window's next revision.
+
+        :returns: what is stored: when another writer's revision says the same already, that one.
+        """
+        for _ in range(_MOST_TRIES):
+            stored = self.newest(manifest.window).pinned()
+            if stored is not None and stored.manifest == manifest.revised(stored.manifest.revision):
+                return stored
+            number = self._next_number(manifest.window)
+            pinned = self.revision(manifest.window, number).pin_new(manifest.revised(number))
+            if pinned is not None:
+                return pinned
+        raise LedgerError(f"Window {manifest.window} was revised {_MOST_TRIES} times meanwhile. Is something looping?")
+
+    def forget(self, window: str, why: str) -> list[int]:
+        """Let no revision of a window count any more. The folders stay.
+
+        :returns: the revisions that counted.
+        """
+        live = self.live(window)
+        for each in live:
+            marker = self._folder / month_of(window) / forgotten_marker(window, each.revision)
+            create_exclusive(marker, why.encode())
+        return [each.revision for each in live]
+
+    def _next_number(self, window: str) -> int:
+        return 1 + max(revisions_of(self.names([month_of(window)])).get(window, [0]))

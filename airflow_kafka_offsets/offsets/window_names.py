@@ -1,0 +1,90 @@
+"""Window names: which windows a ledger has, in which revisions, and where. All of it is said by names.
+
+::
+
+    windows/202611/                                                   the month of the window's start, UTC
+      20261121T050000000Z_20261121T060000000Z/                        the window
+      20261121T050000000Z_20261121T060000000Z.r2/                     its second revision
+      20261121T050000000Z_20261121T060000000Z.r1.forgotten            its first one doesn't count any more
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+from airflow_kafka_offsets.errors import IntervalError
+from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, parse_instant
+
+_ID = r"\d{8}T\d{9}Z_\d{8}T\d{9}Z"
+_MONTH = re.compile(r"\d{6}")
+_REVISION = re.compile(rf"({_ID})(?:\.r(\d+))?")
+_FORGOTTEN = re.compile(rf"({_ID})\.r(\d+)\.forgotten")
+
+
+def window_id(start_ms: int, end_ms: int) -> str:
+    """The name of the window between two instants: ``20261121T050000000Z_20261121T060000000Z``.
+
+    :raises IntervalError: when it is empty or inverted.
+    """
+    if start_ms >= end_ms:
+        raise IntervalError(
+            f"A window needs an end after its start; these are {iso_instant(start_ms)} and {iso_instant(end_ms)}."
+        )
+    return f"{compact_instant(start_ms)}_{compact_instant(end_ms)}"
+
+
+def window_extent(name: str) -> tuple[int, int]:
+    """A window's start and end in Unix milliseconds, from its name."""
+    start, _, end = name.partition("_")
+    return parse_instant(start), parse_instant(end)
+
+
+def is_month(name: str) -> bool:
+    """Whether something is named as a month's folder is."""
+    return _MONTH.fullmatch(name) is not None
+
+
+def month_of(window: str) -> str:
+    """The folder of a window's month: ``202611``."""
+    return window[:6]
+
+
+def revision_folder(window: str, revision: int) -> str:
+    """The name of a revision's folder, within its month."""
+    return window if revision == 1 else f"{window}.r{revision}"
+
+
+def forgotten_marker(window: str, revision: int) -> str:
+    """The name of the file by which a revision is forgotten."""
+    return f"{window}.r{revision}.forgotten"
+
+
+def revisions_of(names: Iterable[str]) -> dict[str, list[int]]:
+    """All revisions by window, oldest first, forgotten ones included.
+
+    :param names: what is in the folders of some months.
+    """
+    return _numbers(_REVISION, names)
+
+
+def live_revisions(names: Iterable[str]) -> dict[str, list[int]]:
+    """The revisions that count, by window in order of time, oldest first. Windows without one are absent.
+
+    :param names: what is in the folders of some months.
+    """
+    listed = list(names)
+    forgotten = _numbers(_FORGOTTEN, listed)
+    live = {
+        window: [number for number in numbers if number not in forgotten.get(window, ())]
+        for window, numbers in sorted(revisions_of(listed).items())
+    }
+    return {window: numbers for window, numbers in live.items() if numbers}
+
+
+def _numbers(pattern: re.Pattern[str], names: Iterable[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for match in filter(None, map(pattern.fullmatch, names)):
+        found[match[1]].append(int(match[2] or 1))
+    return {window: sorted(numbers) for window, numbers in found.items()}
