@@ -104,7 +104,8 @@ def _tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
 
     tick = pendulum.instance(moment)
     following = CronDataIntervalTimetable(expression, timezone=timezone).next_dagrun_info(
-        last_automated_data_interval=DataInterval(start=tick.subtract(seconds=1), end=tick),
+        # A start before any tick: where the end is none, Airflow goes back to the tick before it, not past its start.
+        last_automated_data_interval=DataInterval(start=tick.subtract(years=100), end=tick),
         restriction=TimeRestriction(earliest=None, latest=None, catchup=True),
     )
     if following is None or following.data_interval is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
 
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -40,6 +40,7 @@ with DAG(
         window=window.output,
         packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
         application_args=["--output", "{{ var.value.flights_output }}", "--key-as", "string", "--value-as", "string"],
+        outlets=[Asset("flights_loaded")],
     )
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
     commit = KafkaCommitOffsetsOperator(task_id="commit", window=window.output, group="flights-daily")

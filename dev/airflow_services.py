@@ -1,6 +1,7 @@
 """A whole Airflow on this machine: api-server, scheduler with its LocalExecutor, dag-processor and triggerer.
 
-Each is a process with a log file of its own; the database is SQLite. They end with this process, however it ends.
+Each is a process with a log file of its own; the database is SQLite, or a PostgreSQL (:mod:`dev.postgres`). They end
+with this process, however it ends.
 
     with AirflowServices(home) as airflow:
         (airflow.dags_folder / "wait.py").write_text(...)
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
+import psycopg
 
 from dev.airflow_process import AirflowProcess
 from dev.airflow_settings import database_file, service_variables, without_airflow
@@ -52,12 +54,17 @@ class AirflowServices:
     :param environment: variables for all services, on top of and in place of ours, such as connections, settings
         (``AIRFLOW__TRIGGERER__CAPACITY``) or ``PYTHONPATH``. This process's own variables reach them too, except
         those that Airflow reads.
+    :param postgres_url: an empty PostgreSQL database, ``postgresql://…``; None for SQLite.
     """
 
-    def __init__(self, home: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, environment: Mapping[str, str] | None = None, postgres_url: str | None = None
+    ) -> None:
         self.home = home
+        self._postgres_url = postgres_url
         (port,) = free_ports(1)
-        self.environment = without_airflow(os.environ) | service_variables(home, port) | dict(environment or {})
+        settings = service_variables(home, port, postgres_url)
+        self.environment = without_airflow(os.environ) | settings | dict(environment or {})
         self.url = f"http://{HOST}:{port}"
         self._processes = {name: self._process(name, command) for name, command in COMMANDS.items()}
 
@@ -110,7 +117,7 @@ class AirflowServices:
             self._make_folders()
             # It takes longest to start, and reads the database only when asked.
             self._processes["api-server"].launch()
-            self._migrate()
+            self.run_command("db", "migrate")
             for name in ("scheduler", "dag-processor", "triggerer"):
                 self._processes[name].launch()
             self.wait_until(lambda: all(self.health().values()), START_DEADLINE_S)
@@ -184,6 +191,20 @@ class AirflowServices:
         body = {"logical_date": None, "conf": dict(conf or {})}
         return str(self._request("POST", f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 
+    def clear(self, dag_id: str, run_id: str) -> None:
+        """Have all tasks of a run done again."""
+        self._request("POST", f"/dags/{dag_id}/dagRuns/{run_id}/clear", {"dry_run": False})
+
+    def run_command(self, *words: str) -> None:
+        """Run Airflow's command line beside the services, such as ``backfill create …``, and wait for its end.
+
+        :raises RuntimeError: it failed; the message holds the last lines of what it wrote.
+        """
+        process = self._process(words[0], list(words))
+        process.launch()
+        if process.wait() != 0:
+            raise RuntimeError(f"airflow {' '.join(words)} failed.\n{process.last_log_lines()}")
+
     def runs(self, dag_id: str) -> dict[str, str]:
         """State by run id of a Dag's runs, oldest first."""
         return dict(self.query("SELECT run_id, state FROM dag_run WHERE dag_id = ? ORDER BY id", dag_id))
@@ -198,7 +219,13 @@ class AirflowServices:
         return {task if index < 0 else f"{task}[{index}]": state for task, index, state in found}
 
     def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Rows of the database, read by a connection that cannot write. Writers (SQLite's WAL) don't hold it up."""
+        """Rows of the database, read by a connection that cannot write. Writers (SQLite's WAL) don't hold it up.
+
+        :param statement: with ``?`` for each parameter. Instants and JSON come as SQLite or psycopg give them.
+        """
+        if self._postgres_url is not None:
+            with psycopg.connect(self._postgres_url, options="-c default_transaction_read_only=on") as reader:
+                return reader.execute(statement.replace("?", "%s").encode(), parameters).fetchall()
         database = f"{database_file(self.home).as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(database, uri=True, timeout=30)) as connection:
             return connection.execute(statement, parameters).fetchall()
@@ -229,12 +256,6 @@ class AirflowServices:
     def _make_folders(self) -> None:
         for folder in (self.home / "logs", self.home / "airflow", self.dags_folder):
             folder.mkdir(parents=True, exist_ok=True)
-
-    def _migrate(self) -> None:
-        migration = self._process("migrate", ["db", "migrate"])
-        migration.launch()
-        if migration.wait() != 0:
-            raise RuntimeError(f"airflow db migrate failed.\n{migration.last_log_lines()}")
 
     def _warm_up(self) -> None:
         """Have the API for tasks made, which the api-server does at the first request: for seconds it does no other."""

@@ -1,4 +1,4 @@
-"""What the services of a local Airflow are told: SQLite, one small process of each kind, short waits between looks.
+"""What the services of a local Airflow are told: a database, one small process of each kind, short waits between looks.
 
 The settings of Airflow's defaults that stay are as telling: no more than 50 triggers are taken up in one loop of the
 triggerer, and its watchdog warns when the event loop is blocked for 0.2 s.
@@ -20,13 +20,15 @@ TRIGGERER_CAPACITY = 2_000
 _TRIGGERER_DEAD_AFTER_S = 5
 
 
-def service_variables(home: Path, port: int) -> dict[str, str]:
+def service_variables(home: Path, port: int, postgres_url: str | None = None) -> dict[str, str]:
     """Settings of a whole Airflow, as environment variables.
 
     :param home: everything that Airflow writes goes there.
     :param port: where the api-server is to listen.
+    :param postgres_url: a PostgreSQL database, ``postgresql://…``; None for SQLite.
     """
-    sections = _what_it_is(home, port) | _how_quick_it_is()
+    database = _sqlite(home) if postgres_url is None else _postgres(postgres_url)
+    sections = _what_it_is(home, port) | {"database": database | {"check_migrations": False}} | _how_quick_it_is()
     named = {
         f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
         for section, options in sections.items()
@@ -59,8 +61,6 @@ def _what_it_is(home: Path, port: int) -> dict[str, dict[str, object]]:
             # No key, no encryption: triggers' arguments are plain JSON in the database.
             "fernet_key": "",
         },
-        # Seconds that a writer waits for another one, in place of sqlite3's 5.
-        "database": {"sql_alchemy_conn": f"sqlite:///{database_file(home)}?timeout=60", "check_migrations": False},
         "api": {"base_url": address, "host": HOST, "port": port, "workers": 1, "secret_key": os.urandom(16).hex()},
         # One secret for all: the scheduler signs the tokens that tasks show to the api-server.
         "api_auth": {"jwt_secret": os.urandom(32).hex()},
@@ -69,6 +69,17 @@ def _what_it_is(home: Path, port: int) -> dict[str, dict[str, object]]:
         "workers": {"execution_api_timeout": 30},
         "usage_data_collection": {"enabled": False},
     }
+
+
+def _sqlite(home: Path) -> dict[str, object]:
+    """Its timeout: seconds that a writer waits for another one, in place of sqlite3's 5."""
+    return {"sql_alchemy_conn": f"sqlite:///{database_file(home)}?timeout=60"}
+
+
+def _postgres(url: str) -> dict[str, object]:
+    """One driver for both: without the second setting Airflow looks for asyncpg."""
+    with_driver = url.replace("postgresql:", "postgresql+psycopg:", 1)
+    return {"sql_alchemy_conn": with_driver, "sql_alchemy_conn_async": with_driver}
 
 
 def _how_quick_it_is() -> dict[str, dict[str, object]]:

@@ -21,7 +21,6 @@ from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.record_search import RecordSearch
 from airflow_kafka_offsets.client.transport import Transport
-from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.listed import (
     ListedOffsets,
@@ -40,12 +39,10 @@ async def look_up(
     wanted: Mapping[OffsetSpec, Collection[TopicPartition]],
     isolation_level: IsolationLevel,
     deadline: Deadline,
-    extents: LogExtents | None = None,
 ) -> dict[OffsetSpec, ListedOffsets]:
     """Ask for several specs at the same time, and once more where an instant has no record.
 
     :param wanted: partitions by spec.
-    :param extents: where their logs start and end, if that was asked already.
     """
     ask = partial(fetch_list_offsets, transport, leaders)
     works: list[Any] = [partial(ask, each, spec, isolation_level, deadline) for spec, each in wanted.items()]
@@ -55,23 +52,23 @@ async def look_up(
         return found
     unmatched = set().union(*(each.unmatched() for each in instants.values()))
     level = IsolationLevel.READ_UNCOMMITTED
-    works = [partial(ask, unmatched, OffsetSpec.MAX_TIMESTAMP, level, deadline)]
-    if extents is None:
-        levels = {level, isolation_level}
-        works.append(partial(fetch_extents, transport, leaders, unmatched, deadline, levels))
-    newest, *fresh = await transport.gather(works)
-    known = extents or fresh[0]
+    # The newest record first: the end, which a leader tells after it, isn't before it then on a busy log.
+    works = [
+        partial(ask, unmatched, OffsetSpec.MAX_TIMESTAMP, level, deadline),
+        partial(fetch_extents, transport, leaders, unmatched, deadline, {level, isolation_level}),
+    ]
+    newest, extents = await transport.gather(works)
 
     async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:
-        doubtful = contradicted(listed, known, newest, isolation_level)
+        doubtful = contradicted(listed, extents, newest, isolation_level)
         if doubtful:
             again = await ask(doubtful, spec, isolation_level, deadline)
             listed = ListedOffsets([*listed, *again])  # mostly a record has just come
-            starts = known.of_partitions(again.unmatched())
+            starts = extents.of_partitions(again.unmatched())
             read = [Position(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
             records = await search.find(read, isolation_level, spec.timestamp_ms, deadline)
-            listed = put_in_records(listed, records, known)
-        return say_why_unmatched(listed, known, newest)
+            listed = put_in_records(listed, records, extents)
+        return say_why_unmatched(listed, extents, newest)
 
     explained = await transport.gather(partial(explain, *each) for each in instants.items())
     return found | dict(zip(instants, explained, strict=True))

@@ -1,9 +1,9 @@
 """Surveys: everything that snapshots of some topics are made from, in two rounds, and two for all instants.
 
 Topics and partitions; then where the logs start and end, with the topics' settings alongside; then the first record at
-or after each instant; then, only where there is none, the newest timestamp. The ends come before the instants: a record
-that arrives in between is then found by the look-up or lies behind the end, and is never skipped (E2). An end that is
-older than it need be is as right, so that one survey serves a whole backfill.
+or after each instant; then, only where there is none, why. The ends come before the instants: a record that arrives in
+between is then found by the look-up or lies behind the end, and is never skipped (E2). An end that is older than it
+need be is as right, so that one survey serves a whole backfill.
 """
 
 from __future__ import annotations
@@ -84,13 +84,9 @@ async def look_up_instants(
     :param extents: where the logs start and end, asked before.
     """
     wanted = dict.fromkeys(instants, extents.ok().partitions())
-    found = await look_up(transport, leaders, search, wanted, isolation_level, deadline, extents)
+    found = await look_up(transport, leaders, search, wanted, isolation_level, deadline)
     bad = [(TopicPartition(each.topic, each.partition), each.error) for each in extents if each.error is not None]
-    return (
-        {
-            spec: ListedOffsets([*listed.unordered(), *(failed_listing(key, spec, error) for key, error in bad)])
-            for spec, listed in found.items()
-        }
-        if bad
-        else found
-    )
+    return {
+        spec: ListedOffsets([*listed.unordered(), *(failed_listing(key, spec, error) for key, error in bad)])
+        for spec, listed in found.items()
+    }

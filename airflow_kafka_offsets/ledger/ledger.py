@@ -208,7 +208,7 @@ class Ledger:
     def keep_day(self, window: str) -> None:
         """Note the windows that start on the same UTC day in a checkpoint, once all of them are verified and they
         cover it up to its end."""
-        folders = {each.id: each for each in self.windows() if each.id[:8] == window[:8]}
+        folders = {each.id: each for each in self.windows()}
         day = [folders[each] for each in whole_day(window, folders)]
         if day and all(each is WindowState.VERIFIED for each in in_parallel(WindowFolder.state, day)):
             self.checkpoints.write(in_parallel(_summary, day))

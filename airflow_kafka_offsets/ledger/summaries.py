@@ -137,13 +137,16 @@ def _summary(fields: dict[str, Any]) -> WindowSummary:
 
 
 def whole_day(window: str, windows: Collection[str]) -> Sequence[str]:
-    """The windows that start on the UTC day on which this one does, when they reach its end without a hole; else none.
+    """The windows that start on the UTC day on which this one does, when they cover it without a hole; else none.
 
-    :param windows: names of windows, at least all of that day.
+    :param windows: names of all windows. The one before the day's first one may reach into it.
     """
     day = sorted(each for each in windows if each[:8] == window[:8])
     extents = [window_extent(each) for each in day]
-    midnight_ms = (extents[0][0] // _DAY_MS + 1) * _DAY_MS
+    start_ms = extents[0][0]
+    if start_ms % _DAY_MS and start_ms not in [window_extent(each)[1] for each in windows if each[:8] < window[:8]]:
+        return []
+    midnight_ms = (start_ms // _DAY_MS + 1) * _DAY_MS
     meets = all(earlier[1] == later[0] for earlier, later in pairwise(extents))
     return day if meets and extents[-1][1] >= midnight_ms else []
 

@@ -18,7 +18,8 @@ FUTURE_TOLERANCE_MS = 3_600_000
 def window_remarks(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     """What may be unexpected about a window."""
     yield from snapshot_remarks(end)
-    lost = [each for each in ranges if each.lost_offsets]
+    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
+    lost = [each for each in ranges if each.lost_offsets and each not in added]
     if lost:
         names = shorten(
             f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
@@ -28,10 +29,9 @@ def window_remarks(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterat
     if first:
         names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in first)
         yield f"The log starts within the window on {names}: earlier records of it, if there were any, are gone."
-    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
     if added:
         names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in added)
-        yield f"New partitions start at their log start on {names}: records before it are gone, and in no window."
+        yield f"New partitions start at their log start on {names}: records before it are gone."
 
 
 def snapshot_remarks(snapshot: OffsetSnapshot) -> Iterator[str]:

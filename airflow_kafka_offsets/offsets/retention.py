@@ -96,15 +96,12 @@ class RangeForecast:
     unknown: tuple[Limit, ...] = ()
 
     def __str__(self) -> str:
-        lost = f"{self.lost} of {self.offsets} offsets are gone" if self.lost else ""
-        return f"{self.topic}-{self.partition} " + " and ".join(filter(None, (lost, self._rest())))
-
-    def _rest(self) -> str:
-        unknown = f"may lose records by {' or '.join(self.unknown)}, unknown when" if self.unknown else ""
-        if self.loses_at_ms is None:
-            return unknown or ("" if self.lost else "loses none")
-        said = "not before" if self.by is Limit.TIME else "about"
-        return f"loses records by {self.by} {said} {iso_instant(self.loses_at_ms)}" + (unknown and f", {unknown}")
+        said = [f"{self.lost} of {self.offsets} offsets gone"] if self.lost else []
+        if self.loses_at_ms is not None:
+            sure = "not before" if self.by is Limit.TIME else "about"
+            said.append(f"next loss by {self.by} {sure} {iso_instant(self.loses_at_ms)}")
+        said.extend(f"loss by {limit} unknown" for limit in self.unknown)
+        return f"{self.topic}-{self.partition} ({'; '.join(said) or 'no loss'})"
 
     @property
     def urgency(self) -> tuple[float, int, int]:

@@ -84,7 +84,8 @@ def window_between(
 ) -> Window:
     """The window from one snapshot to a later one.
 
-    A partition that the start doesn't have begins at the log start that the end snapshot recorded (S17, E23).
+    A partition that the start doesn't have begins at the log start that the end snapshot recorded (S17, E23). Where its
+    topic is an old one, all its records came after the start: those before the log start are noted as lost.
 
     :param on_truncation: what to do when records between the two were gone when the end was resolved (E9): ``fail``, or
         ``clamp``, which begins where the log does and notes the loss.
@@ -104,9 +105,10 @@ def window_between(
     if gone:
         raise TopicChangedError(f"{gone[0]} is in the snapshot at {start.as_of}, but not in the one at {end.as_of}.")
     ranges = tuple(
-        _range(start.boundaries.get(key), each, (added or {}).get(key)) for key, each in sorted(end.boundaries.items())
+        _range(start.boundaries.get(key), each, _beginning(key, start, each, added or {}))
+        for key, each in sorted(end.boundaries.items())
     )
-    lost = [each for each in ranges if each.lost_offsets]
+    lost = [each for each in ranges if each.lost_offsets and each.start_evidence is not Evidence.NEW_PARTITION]
     if lost and on_truncation == "fail":
         where = shorten(
             f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
@@ -118,13 +120,18 @@ def window_between(
     return Window(start, end, ranges)
 
 
-def _range(start: Boundary | None, end: Boundary, added: int | None) -> OffsetRange:
-    if start is not None:
-        offset, evidence = start.offset, start.evidence
-    elif added is not None:
-        offset, evidence = min(added, end.offset), Evidence.CHOSEN
-    else:
-        offset, evidence = min(end.log_start_offset, end.offset), Evidence.NEW_PARTITION
+def _beginning(
+    key: TopicPartition, start: OffsetSnapshot, end: Boundary, added: Mapping[TopicPartition, int]
+) -> tuple[int, Evidence]:
+    """Where a partition begins that the start doesn't have."""
+    if key in added:
+        return min(added[key], end.offset), Evidence.CHOSEN
+    first = 0 if key.topic in start.topics else end.log_start_offset
+    return min(first, end.offset), Evidence.NEW_PARTITION
+
+
+def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence]) -> OffsetRange:
+    offset, evidence = beginning if start is None else (start.offset, start.evidence)
     if offset > end.offset:
         raise IntervalError(
             f"{end.topic}-{end.partition} would start at offset {offset} and end at {end.offset}: these snapshots are "

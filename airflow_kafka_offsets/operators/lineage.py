@@ -45,6 +45,7 @@ class AirflowKafkaOffsetsWindowInputDatasetFacet(InputDatasetFacet):
 
     :param pipeline: whose window it is.
     :param window: the window's name.
+    :param revision: which revision of it.
     :param start: its start, inclusive, ISO-8601.
     :param end: its end, exclusive.
     :param manifest: URI of its manifest, which has the ranges of all partitions.
@@ -58,6 +59,7 @@ class AirflowKafkaOffsetsWindowInputDatasetFacet(InputDatasetFacet):
 
     pipeline: str
     window: str
+    revision: int
     start: str
     end: str
     manifest: str
@@ -89,6 +91,7 @@ def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDa
     facet = AirflowKafkaOffsetsWindowInputDatasetFacet(
         pipeline=manifest.pipeline,
         window=manifest.window,
+        revision=manifest.revision,
         start=iso_instant(manifest.start_ms),
         end=iso_instant(manifest.end_ms),
         manifest=pinned.uri,

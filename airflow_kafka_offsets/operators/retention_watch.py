@@ -113,7 +113,7 @@ def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:
     if losing:
         raise AirflowFailException(
             f"{len(losing)} of {len(forecasts)} windows that aren't loaded have lost records, or lose some within "
-            f"{duration_text(within_ms / 1000)}: {shorten(f'{each.window} ({each.ranges[0]})' for each in losing)}. "
+            f"{duration_text(within_ms / 1000)}: {shorten(f'{each.window} on {each.ranges[0]}' for each in losing)}. "
             "Load them now, or raise retention.ms or retention.bytes of the topic until they are loaded."
         )
 
@@ -122,8 +122,6 @@ class _Look:
     """One look at a pipeline: what of it isn't loaded, and what the cluster says of that.
 
     :param end: where its last window ends.
-
-    ``remarks``: what couldn't be asked, a line each; empty before :meth:`forecasts`.
     """
 
     def __init__(self, client: OffsetsClient, ledger: Ledger, end: Positions) -> None:
@@ -134,6 +132,7 @@ class _Look:
         self._survey = client.survey({*end.names(), *(name for each in self._manifests for name in each.topics)})
         self._extents = self._survey.extents.raise_for_errors()
         self.remarks: list[str] = []
+        """What couldn't be asked for the forecasts, a line each."""
 
     def forecasts(self) -> list[WindowForecast]:
         """A forecast for every window that isn't loaded and holds something, and for the backlog."""

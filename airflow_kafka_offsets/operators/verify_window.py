@@ -80,7 +80,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             "verdict": str(verdict),
             "tiling": _describe(tiling),
         }
-        note_outlets(self, context, ref, report)
+        note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
 
 

@@ -7,9 +7,10 @@ ranges of versions need different messages (one group or several, names or ids),
 from __future__ import annotations
 
 from dev.golden_messages.groups import GROUP_MESSAGES
+from dev.golden_messages.log_dirs import DESCRIBE_LOG_DIRS
 from dev.golden_messages.message import Fields, Message
 from dev.golden_messages.topics import TOPIC_MESSAGES
 
-MESSAGES: tuple[Message, ...] = (*TOPIC_MESSAGES, *GROUP_MESSAGES)
+MESSAGES: tuple[Message, ...] = (*TOPIC_MESSAGES, *GROUP_MESSAGES, *DESCRIBE_LOG_DIRS)
 
 __all__ = ["MESSAGES", "Fields", "Message"]

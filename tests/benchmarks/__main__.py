@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rich.console import Console
 
+from tests.benchmarks.backfill import backfill
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.lag import far_poll, many_partitions, poll
 from tests.benchmarks.memory import memory
@@ -26,6 +27,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "far-poll": far_poll,
     "many-partitions": many_partitions,
     "snapshots": snapshots,
+    "backfill": backfill,
     "outage": outage,
     "waits": waits,
 }

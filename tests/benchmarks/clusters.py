@@ -7,7 +7,7 @@ grows in steps; and a topic of 10,000 partitions has small indexes, which Kafka 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -142,11 +142,14 @@ def client(bootstrap_servers: str, timeout_s: float = 60.0) -> OffsetsClient:
     return OffsetsClient(ClientSettings(tuple(bootstrap_servers.split(","))), timeout_s=timeout_s)
 
 
-def create(bootstrap_servers: str, topic: Topic) -> None:
+def create(bootstrap_servers: str, topic: Topic, configs: Mapping[str, str] | None = None) -> None:
     """Create a topic without replicas, step by step."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     asked = {"num_partitions": min(topic.partitions, _STEP), "replication_factor": 1}
-    admin.create_topics({topic.name: asked | {"configs": {"min.insync.replicas": "1"}}}, timeout_ms=_DEADLINE_S * 1000)
+    admin.create_topics(
+        {topic.name: asked | {"configs": {"min.insync.replicas": "1", **(configs or {})}}},
+        timeout_ms=_DEADLINE_S * 1000,
+    )
     for count in range(2 * _STEP, topic.partitions + _STEP, _STEP):
         admin.create_partitions({topic.name: min(count, topic.partitions)}, timeout_ms=_DEADLINE_S * 1000)
     admin.close()

@@ -20,9 +20,10 @@ _LIMITS_S = {THOUSAND: 1.0, WIDE: 5.0}
 
 def matched(ours: OffsetsClient, topic: Topic) -> int:
     """Make a survey; in how many partitions a record is at or after the instant."""
-    survey = ours.survey([topic.name], INSTANT_MS)
+    survey = ours.survey([topic.name])
     survey.extents.raise_for_errors()
-    return sum(each.outcome is ListOutcome.FOUND for each in survey.listed.raise_for_errors())
+    listed = ours.look_up(survey, [INSTANT_MS])[INSTANT_MS]
+    return sum(each.outcome is ListOutcome.FOUND for each in listed.raise_for_errors())
 
 
 def snapshots(clusters: Clusters) -> Iterator[Row]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+T = TypeVar("T")
 Works = Mapping[str, Callable[[], object]]
 """What to time, by name. All are to return the same: a fast wrong answer is none."""
 
@@ -27,7 +29,7 @@ def shortest(works: Works, runs: int = 5) -> dict[str, float]:
     return {name: min(each) for name, each in seconds.items()}
 
 
-def timed(work: Callable[[], object]) -> tuple[object, float]:
+def timed(work: Callable[[], T]) -> tuple[T, float]:
     """What it returns, and seconds."""
     gc.collect()
     started = time.perf_counter()

@@ -18,6 +18,7 @@ from kafka.protocol.admin import (
     DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
+    DescribeLogDirsRequest,
     DescribeProducersRequest,
     ListGroupsRequest,
 )
@@ -47,6 +48,7 @@ REQUESTS = (
     DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
+    DescribeLogDirsRequest,
     DescribeProducersRequest,
     FetchRequest,
     FindCoordinatorRequest,

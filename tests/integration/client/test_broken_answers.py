@@ -12,6 +12,7 @@ from kafka.protocol.admin import (
     DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
+    DescribeLogDirsRequest,
     DescribeProducersRequest,
     ListGroupsRequest,
 )
@@ -22,6 +23,7 @@ from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterUnreachableError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from tests.integration.client.log_dirs_answers import Directory, directories_are
 from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import (
@@ -106,6 +108,11 @@ EXCHANGES = {
     ),
     DeleteRecordsRequest: Exchange(
         {DeleteRecordsRequest: records_are_deleted(3)}, lambda client: errors_of(client.delete_records({A0: 3})), 0
+    ),
+    DescribeLogDirsRequest: Exchange(
+        {DescribeLogDirsRequest: directories_are(Directory({A0: 1}))},
+        lambda client: errors_of(client.log_sizes([A0])),
+        0,
     ),
     DescribeConfigsRequest: Exchange(
         {DescribeConfigsRequest: configs_are({"retention.ms": "5"})},

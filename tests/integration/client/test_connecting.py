@@ -211,4 +211,4 @@ class TestClient:
             with pytest.raises(ConfigurationError, match=r"OffsetSpec.LATEST or the like, not 'latest'"):
                 client.list_offsets([], "latest")  # type: ignore[arg-type]
             with pytest.raises(ConfigurationError, match="Unix milliseconds here, not '2026"):
-                client.survey(["any"], "2026-11-20T06:00:00Z")  # type: ignore[arg-type]
+                client.look_up(client.survey([]), ["2026-11-20T06:00:00Z"])  # type: ignore[list-item]

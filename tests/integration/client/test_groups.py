@@ -1,4 +1,4 @@
-"""Commits and lag on a real broker, measured against Kafka's own tool."""
+"""Commits and lag on a real broker; ``cases/test_oracles.py`` measures them against Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.kafka import Broker
 from tests.integration.conftest import MakeTopic, Produce
-
-DESCRIBE_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
 @pytest.fixture
@@ -97,20 +95,6 @@ class TestCommits:
 
 
 class TestLag:
-    def test_lag_is_what_kafkas_own_tool_prints(
-        self, client: OffsetsClient, broker: Broker, flights: str, group: str
-    ) -> None:
-        commit(client, group, {TopicPartition(flights, 0): 3, TopicPartition(flights, 1): 10})
-        table = broker.run_tool(DESCRIBE_GROUPS, "--describe", "--group", group)
-        rows = [line.split() for line in table.splitlines() if line.startswith(group)]
-        expected = {(row[1], int(row[2])): tuple(map(int, row[3:6])) for row in rows}
-        lag = lag_of(client, group)
-        assert expected == {
-            (each.topic, each.partition): (each.committed_offset, each.high_watermark, each.lag)
-            for each in lag.partitions
-        }
-        assert lag.total == 7
-
     def test_a_partition_without_a_commit_counts_from_the_log_start(
         self, client: OffsetsClient, flights: str, group: str
     ) -> None:

@@ -146,7 +146,7 @@ class TestRequests:
         assert named == {"g": [A0, B1], "h": [B0]}
 
     def test_take_three_rounds_at_first(self, one: Pieces) -> None:
-        """Leaders beside coordinators; commits; start and end of the logs."""
+        """E16: leaders beside coordinators; commits; start and end of the logs, after the commits."""
         one.client.group_lags({"g": ALL})
         first, second, *rest = [type(each) for _, each in one.cluster.asked if type(each) is not MetadataRequest]
         assert (first, second, rest) == (FindCoordinatorRequest, OffsetFetchRequest, [ListOffsetsRequest] * 2)

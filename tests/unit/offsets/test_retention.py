@@ -105,7 +105,7 @@ class TestBySize:
     def test_time_is_still_told_then(self) -> None:
         found = told(topic(HOUR_MS, 200_000), pace=LogPace())
         assert (found.loses_at_ms, found.by, found.unknown) == (T0 + HOUR_MS, Limit.TIME, (Limit.SIZE,))
-        assert "by time not before 2026-11-21T07:00:00.000Z, may lose records by size, unknown when" in str(found)
+        assert str(found) == "t-0 (next loss by time not before 2026-11-21T07:00:00.000Z; loss by size unknown)"
 
     def test_the_earlier_of_the_two_limits_counts(self) -> None:
         assert told(topic(HOUR_MS, 200_000)).by is Limit.SIZE
@@ -142,7 +142,7 @@ class TestLost:
     def test_what_is_gone_as_a_whole_has_no_next_loss(self) -> None:
         found = told(topic(retention_ms=HOUR_MS), log_start=60)
         assert (found.lost, found.offsets, found.loses_at_ms) == (30, 30, None)
-        assert str(found) == "t-0 30 of 30 offsets are gone"
+        assert str(found) == "t-0 (30 of 30 offsets gone)"
 
 
 class TestPace:
@@ -202,8 +202,8 @@ class TestWindows:
     def test_the_worst_three_partitions_are_named(self) -> None:
         window = WindowForecast.of("w", [self.SAFE, self.UNKNOWN, self.LATE, self.LOST, self.SOON])
         assert str(window) == (
-            "w, 50 offsets: t-1 loses records by size about 2026-11-21T06:00:00.000Z, "
-            "t-0 loses records by time not before 2026-11-21T07:00:00.000Z, t-2 10 of 10 offsets are gone and 2 more"
+            "w, 50 offsets: t-1 (next loss by size about 2026-11-21T06:00:00.000Z), "
+            "t-0 (next loss by time not before 2026-11-21T07:00:00.000Z), t-2 (10 of 10 offsets gone) and 2 more"
         )
 
     def test_they_sort_by_what_is_lost_then_by_when_then_by_what_is_not_known(self) -> None:

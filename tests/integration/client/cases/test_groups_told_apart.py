@@ -269,52 +269,6 @@ class TestAbandonedTopics:
             assert {each.status for each in lag.partitions.of_topics([gone])} <= {LagStatus.ERROR}
 
 
-class TestFixedTarget:
-    """E16: log ends that were asked before, which records that come later don't move."""
-
-    def test_is_reached_while_the_log_grows(
-        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, partitions: list[TopicPartition]
-    ) -> None:
-        """E16"""
-        target = client.log_extents(partitions)
-        commit(client, group, {partitions[0]: 8, partitions[1]: 10})
-        assert to_target(client, group, target) == [(LagStatus.OK, 2), (LagStatus.OK, 0)]
-        produce(cluster, topic, 0, 5)
-        commit(client, group, {partitions[0]: 10})
-        assert to_target(client, group, target) == [(LagStatus.OK, 0)] * 2
-        assert lag_of(client, group).total == 5
-
-    def test_is_passed_without_being_ahead_of_the_log(
-        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, partitions: list[TopicPartition]
-    ) -> None:
-        """E16, E17"""
-        target = client.log_extents(partitions)
-        produce(cluster, topic, 0, 5)
-        commit(client, group, {partitions[0]: 13, partitions[1]: 10})
-        assert to_target(client, group, target) == [(LagStatus.OK, 0)] * 2
-
-    def test_is_not_reached_by_a_group_that_does_not_exist(
-        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
-    ) -> None:
-        """E16, E19"""
-        found = to_target(client, group, client.log_extents(partitions))
-        assert found == [(LagStatus.UNKNOWN_GROUP, None)] * 2
-
-    def test_counts_from_the_log_start_where_there_is_no_commit(
-        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
-    ) -> None:
-        """E16, E18"""
-        commit(client, group, {partitions[0]: 10})
-        found = to_target(client, group, client.log_extents(partitions))
-        assert found == [(LagStatus.OK, 0), (LagStatus.NO_COMMIT, 10)]
-
-
-def to_target(client: OffsetsClient, group: str, target: Any) -> list[tuple[LagStatus, int | None]]:
-    lag = client.lags_to_target([group], target).lookup(group)
-    assert lag is not None
-    return [(each.status, each.lag) for each in lag.partitions]
-
-
 class TestCommittedEpoch:
     def test_is_what_was_committed_or_none(
         self, client: OffsetsClient, group: str, partitions: list[TopicPartition]

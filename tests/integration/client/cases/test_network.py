@@ -30,7 +30,7 @@ from tests.integration.client.cases.workload import (
     wait_until,
 )
 
-DEADLINE_S = 4.0
+DEADLINE_S = 3.0
 GRACE_S = 3.0
 """How much later than its deadline a call may end on a busy machine."""
 LIST_OFFSETS: int = ListOffsetsRequest.API_KEY

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.certificates import make_certificates
 from dev.kafka import Broker
-from tests.integration.client.cases.conftest import USERS
 from tests.integration.client.cases.workload import (
     admin_of,
     commit,
@@ -30,6 +29,7 @@ from tests.integration.client.cases.workload import (
     produce,
     wait_until,
 )
+from tests.integration.conftest import USERS
 
 
 def login(broker: Broker, user: str = "alice", password: str | None = None, **config: str) -> OffsetsClient:

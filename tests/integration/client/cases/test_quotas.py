@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -33,26 +32,21 @@ def key(cluster: KafkaCluster) -> TopicPartition:
 
 
 @pytest.fixture
-def client_id(cluster: KafkaCluster, key: TopicPartition) -> Iterator[str]:
-    """A client id; whoever uses it from :func:`limit` on is throttled by every answer."""
-    name = new_name("throttled")
-    yield name
-    alter_quota(cluster, name, "--delete-config", "request_percentage")
+def client_id() -> str:
+    """A client id; whoever uses it from :func:`limit` on is throttled by every answer, for good."""
+    return new_name("throttled")
 
 
 def limit(cluster: KafkaCluster, client_id: str, client: OffsetsClient, key: TopicPartition) -> None:
     """Leave so little of the brokers' time to a client id that its next answer throttles it."""
-    alter_quota(cluster, client_id, "--add-config", "request_percentage=0.001")
+    change = ("--alter", "--add-config", "request_percentage=0.001")
+    cluster.run_tool(CONFIGS, *change, "--entity-type", "clients", "--entity-name", client_id)
 
     def throttled() -> bool:
         client.list_offsets([key], OffsetSpec.LATEST)
         return client.throttle_time_ms > 0
 
     wait_until(throttled, "the quota holds")
-
-
-def alter_quota(cluster: KafkaCluster, client_id: str, *change: str) -> None:
-    cluster.run_tool(CONFIGS, "--alter", "--entity-type", "clients", "--entity-name", client_id, *change)
 
 
 class TestThrottledClient:

@@ -12,7 +12,6 @@ import pytest
 from kafka import KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.surveys import Survey
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.lag import LagStatus
 from airflow_kafka_offsets.offsets.listed import ListOutcome
@@ -73,7 +72,16 @@ class TestLookUpBehindDeletedSegments:
 
     def test_a_snapshot_of_that_moment_is_right_too(self, client: OffsetsClient, trimmed: TopicPartition) -> None:
         """E1, E2."""
-        (found,) = client.survey([trimmed.topic], T0).listed
+        (found,) = client.look_up(client.survey([trimmed.topic]), [T0])[T0]
+        assert found.offset == 3
+
+    def test_a_survey_from_before_the_newest_record_does_not_hide_it(
+        self, cluster: KafkaCluster, client: OffsetsClient, trimmed: TopicPartition
+    ) -> None:
+        """E1, E2: a long backfill has one survey, and a busy log a newest record behind the end that it saw."""
+        survey = client.survey([trimmed.topic])
+        produce(cluster, trimmed.topic, timestamps=[T0 + 48 * HOUR_MS])
+        (found,) = client.look_up(survey, [T0])[T0]
         assert found.offset == 3
 
     def test_where_there_is_none_it_says_so(self, client: OffsetsClient, trimmed: TopicPartition) -> None:
@@ -195,6 +203,10 @@ class TestLeaderlessPartition:
             lag = lag_of(client, group, topics=[topic])
             assert [each.lag for each in lag.partitions] == [0, 0, None]
             assert lag.total is None
+            with connected_client(cluster.bootstrap_servers, timeout_s=1.5) as hasty:
+                found = hasty.look_up(hasty.survey([topic]), [T0, T0 + 1])
+            for each in found.values():
+                assert error_names(each) == [None, None, "LEADER_NOT_AVAILABLE"]
             cluster.heal()
             wait_until(lambda: _has_leader(cluster, topic, 2), "the broker leads again")
             assert len(client.list_offsets(partitions, OffsetSpec.LATEST).errors()) == 0
@@ -299,16 +311,13 @@ class TestRecordsThatArriveMeanwhile:
         A slow network leaves 40 ms between the two, in which records of the instant arrive.
         """
         topic = new_topic(cluster, replicas=[[1]])
-        key = TopicPartition(topic, 0)
         boundaries: list[tuple[int, int, bool]] = []
         with connected_client(cluster.brokers[0].proxied_bootstrap_servers) as client, producing(cluster, topic):
             client.survey([topic])
             cluster.proxies[0].latency(20)
             for ahead_ms in itertools.islice(itertools.cycle(range(0, 240, 20)), 36):
                 instant = int(time.time() * 1000) + ahead_ms
-                boundaries.append(
-                    (instant, *boundary(client.survey([topic], instant, isolation_level=READ_UNCOMMITTED), key))
-                )
+                boundaries.append((instant, *boundary(client, topic, instant, READ_UNCOMMITTED)))
         found = records(cluster, topic)
         for instant, offset, _ in boundaries:
             at_or_after = [each.offset for each in found if each.timestamp >= instant]
@@ -316,11 +325,13 @@ class TestRecordsThatArriveMeanwhile:
         assert {matched for _, _, matched in boundaries} == {True, False}, "both ways to a boundary were taken"
 
 
-def boundary(surveyed: Survey, key: TopicPartition) -> tuple[int, bool]:
+def boundary(
+    client: OffsetsClient, topic: str, instant: int, level: IsolationLevel = IsolationLevel.READ_COMMITTED
+) -> tuple[int, bool]:
     """Where a window starts that starts at the instant: its first record, or else the end. And which of the two."""
-    listed, extent = surveyed.listed.lookup(*key), surveyed.extents.lookup(*key)
-    assert listed is not None
-    assert extent is not None
+    survey = client.survey([topic])
+    (listed,) = client.look_up(survey, [instant], isolation_level=level)[instant]
+    (extent,) = survey.extents
     assert extent.high_watermark is not None
     return (extent.high_watermark, False) if listed.offset is None else (listed.offset, True)
 
@@ -360,8 +371,7 @@ class TestTimestamps:
         """E3: which is why the end is pinned: asked again, the boundary would jump over the late record."""
         topic = new_topic(cluster)
         produce(cluster, topic, timestamps=[T0, T0 + 1])
-        first = client.survey([topic], T0 + 5_000)
-        assert boundary(first, TopicPartition(topic, 0)) == (2, False)
+        assert boundary(client, topic, T0 + 5_000) == (2, False)
         produce(cluster, topic, timestamps=[T0 + 2, T0 + 6_000])
         assert offset_at(client, topic, OffsetSpec.at(T0 + 5_000)) == 3
 

@@ -1,0 +1,19 @@
+"""Alert a day before Kafka deletes records that the pipeline hasn't loaded: Airflow reports the task that fails."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, CronTriggerTimetable
+
+from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+
+with DAG(
+    dag_id="retention_watch",
+    schedule=CronTriggerTimetable("*/15 * * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["kafka-offsets"],
+):
+    KafkaRetentionWatchOperator(task_id="watch", pipeline="flights_daily", fail_within=timedelta(days=1))

@@ -1,0 +1,156 @@
+"""A PostgreSQL server of this machine as a process of ours: the database of a whole Airflow.
+
+It listens on a free port of 127.0.0.1 and takes everybody at their word. It is quick rather than safe: nothing is
+forced to disk, since its data ends with it. The process ends with this one, however this one ends: on leaving the
+``with`` block, at exit, and on Linux also when it is killed.
+
+    with Postgres() as database:
+        psycopg.connect(database.url)
+
+PostgreSQL refuses to run as root: then it is another user's process. Where its programs are missing on a Debian-like
+machine, and we are root, they are installed; anywhere else the user is told what to install.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Self
+
+import psycopg
+
+from dev.java_server import JavaServer
+from dev.ports import HOST, free_ports
+
+PACKAGE = "postgresql"
+USUAL_PLACES = "usr/lib/postgresql/*/bin"
+UNPRIVILEGED_USERS = ("postgres", "nobody")
+USER = "airflow"
+
+# Airflow's processes and tasks keep pools of their own.
+SETTINGS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "max_connections": "200"}
+
+
+class Postgres:
+    """One server with one empty database: a context manager, or :meth:`start` and :meth:`close`.
+
+    On Linux the process is bound to the thread that called :meth:`start`: start it from a thread that lives as long as
+    the server is needed.
+    """
+
+    def __init__(self) -> None:
+        (self._port,) = free_ports(1)
+        # Not below .local/: the other user may not be let into this repository.
+        self.folder = Path(tempfile.gettempdir()) / f"postgres-{os.getpid()}-{self._port}"
+        self._server = JavaServer("PostgreSQL", self.folder / "server.log")
+
+    @property
+    def url(self) -> str:
+        """Address of the database, as libpq and psycopg take it."""
+        return f"postgresql://{USER}@{HOST}:{self._port}/postgres"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Make an empty database and wait until the server takes connections.
+
+        :raises RuntimeError: it could not be made, ended or did not answer in time; the message holds what it wrote.
+        """
+        atexit.register(self.close)
+        try:
+            self._make_folder()
+            self._run("initdb", "--username", USER, "--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync")
+            settings = SETTINGS | {"listen_addresses": HOST, "port": str(self._port), "unix_socket_directories": ""}
+            options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+            self._server.launch(self._command("postgres", *options))
+            self._server.wait_until(self._takes_connections)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the server, whoever is connected, and remove its data."""
+        if self._server.is_running:
+            self._run("pg_ctl", "stop", "--mode", "immediate")
+        self._server.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        atexit.unregister(self.close)
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=0o700)
+        if owner := _owner():
+            os.chown(self.folder, owner.pw_uid, owner.pw_gid)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        answer = subprocess.run(self._command(program, *arguments), cwd="/", capture_output=True, text=True)
+        if answer.returncode != 0:
+            raise RuntimeError(f"{program} failed.\n{answer.stdout}{answer.stderr}")
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        return [*_as_another_user(), str(_programs() / program), "-D", str(self.folder / "cluster"), *arguments]
+
+    def _takes_connections(self) -> bool:
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+@functools.cache
+def _programs() -> Path:
+    """Folder of PostgreSQL's programs; installed when missing and possible. Exits with one line when there is none."""
+    found = _newest_programs()
+    if found is None and shutil.which("apt-get") and os.geteuid() == 0:
+        _install()
+        found = _newest_programs()
+    if found is None:
+        sys.exit(f"PostgreSQL is needed and was not found: install it (Debian, Ubuntu: apt-get install {PACKAGE}).")
+    return found
+
+
+def _newest_programs() -> Path | None:
+    """The folder that the user chose by PATH, else the newest version's of Debian's packages."""
+    if on_path := shutil.which("initdb"):
+        return Path(on_path).resolve().parent
+    found = [folder for folder in Path("/").glob(USUAL_PLACES) if (folder / "initdb").exists()]
+    return max(found, key=lambda folder: int(folder.parent.name), default=None)
+
+
+def _install() -> None:
+    print("PostgreSQL is missing: installing it with apt-get", file=sys.stderr)
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "--yes", "--no-install-recommends", PACKAGE]):
+        subprocess.run(["apt-get", "-qq", *words], env=environment, capture_output=True)
+
+
+def _owner() -> pwd.struct_passwd | None:
+    """Whose the server is in place of root: the packages' own user, else nobody; None when we aren't root."""
+    if os.geteuid() != 0:
+        return None
+    users = {each.pw_name: each for each in pwd.getpwall()}
+    return next((users[name] for name in UNPRIVILEGED_USERS if name in users), None)
+
+
+def _as_another_user() -> list[str]:
+    """A prefix that makes a command another user's when we are root; empty when we aren't.
+
+    The kernel forgets with the user what a process is to be told when its parent ends, so that is said again.
+    """
+    owner = _owner()
+    if owner is None:
+        return []
+    user = ["--reuid", str(owner.pw_uid), "--regid", str(owner.pw_gid), "--clear-groups"]
+    return ["setpriv", *user, "--pdeathsig", "INT"]

@@ -1,0 +1,53 @@
+"""Windows that were loaded, file by file as operators and Spark leave them; the rows are made up, and add up."""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import create_exclusive, to_json_bytes
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.publication import Publication
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+OFFSETS = 10
+"""In each hour, on one partition."""
+AT_T0 = 1000
+"""The offset at T0."""
+
+
+def resolve(ledger: Ledger, hour: int) -> PinnedManifest:
+    """Pin the window of an hour."""
+    boundaries = [snapshot({0: AT_T0 + each * OFFSETS}, at_ms=T0 + each * HOUR_MS) for each in (hour, hour + 1)]
+    return ledger.pin_window(*ledger.snapshots.append_all(boundaries))
+
+
+def publish(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1") -> RunResult:
+    """Attempt, result and publication."""
+    folder, manifest = ledger.folder_of(pinned), pinned.manifest
+    if attempt not in folder.attempts():
+        folder.record_attempt(attempt, {"airflow": {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}})
+    result = result_of(pinned, attempt)
+    place = ledger.folder / "windows" / manifest.window[:6] / manifest.window
+    create_exclusive(place / "results" / f"{attempt}.json", to_json_bytes(result.to_json()))
+    published = Publication(attempt, result.output, pinned.sha256, result.rows_written)
+    create_exclusive(place / "committed.json", published.to_bytes())
+    return result
+
+
+def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
+    """What an attempt counted: each offset once."""
+    (pinned_range,) = pinned.manifest.ranges
+    offsets = range(pinned_range.start_offset, pinned_range.end_offset)
+    checksum = pinned_range.start_offset
+    written = PartitionTally("t", 0, len(offsets), offsets[0], offsets[-1], sum(offsets), checksum)
+    read = Tally(len(offsets), sum(offsets), checksum)
+    return RunResult(attempt, pinned.sha256, "app-1", f"file:///out/{pinned.manifest.window}", read, (written,), 1.0)
+
+
+def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:
+    """The whole way of an hour's window, from its instants to the verdict."""
+    pinned = resolve(ledger, hour)
+    verdict = judge(pinned.manifest, publish(ledger, pinned, attempt))
+    ledger.folder_of(pinned).record_verified(attempt, verdict)
+    ledger.keep_day(pinned.manifest.window)
+    return pinned

@@ -1,0 +1,169 @@
+"""Revisions: a window that is resolved anew, or forgotten, while what was pinned before stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.errors import InstantForgottenError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import create_exclusive
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.window_names import window_id
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+FIRST, SECOND = window_id(T0, T0 + HOUR_MS), window_id(T0 + HOUR_MS, T0 + 2 * HOUR_MS)
+PathOf = Callable[[str], ObjectStoragePath]
+
+
+@pytest.fixture
+def ledger(root: str) -> Ledger:
+    return Ledger(ObjectStoragePath(root), "loads")
+
+
+def pin(ledger: Ledger, hour: int, start: int, end: int) -> PinnedManifest:
+    """The window of an hour; the offsets count where its instants weren't resolved before."""
+    at_ms = T0 + hour * HOUR_MS
+    boundaries = ledger.snapshots.append_all(
+        [snapshot({0: start}, at_ms=at_ms), snapshot({0: end}, at_ms=at_ms + HOUR_MS)]
+    )
+    return ledger.pin_window(*boundaries)
+
+
+def publish(ledger: Ledger, pinned: PinnedManifest) -> None:
+    committed = ledger.folder_of(pinned)._folder / "committed.json"
+    create_exclusive(committed, Publication("a", "file:///out", pinned.sha256, 1).to_bytes())
+
+
+class TestForget:
+    def test_a_forgotten_window_is_resolved_anew_as_the_next_revision(self, ledger: Ledger) -> None:
+        first = pin(ledger, 0, 10, 20)
+        assert ledger.forget([FIRST], "test") == [T0, T0 + HOUR_MS]
+        assert ledger.windows() == []
+        assert ledger.snapshots.entries() == []
+        again = pin(ledger, 0, 11, 25)
+        assert (first.manifest.revision, again.manifest.revision) == (1, 2)
+        assert [each.start_offset for each in again.manifest.ranges] == [11]
+        assert f"windows/202611/{FIRST}.r2/manifest.json" in again.uri
+        assert [each.revision for each in ledger.windows()] == [2]
+
+    def test_what_was_pinned_stays_readable(self, ledger: Ledger) -> None:
+        first = pin(ledger, 0, 10, 20)
+        ledger.forget([FIRST], "test")
+        assert ledger.pinned(FIRST, 1) == first
+        assert ledger.snapshots.read(first.manifest.start_snapshot).offsets()
+
+    def test_an_instant_that_another_window_shares_is_kept(self, ledger: Ledger) -> None:
+        """Or the two would no longer meet."""
+        pin(ledger, 0, 10, 20)
+        pin(ledger, 1, 20, 30)
+        assert ledger.forget([FIRST], "test") == [T0]
+        again = pin(ledger, 0, 12, 99)
+        assert [(each.start_offset, each.end_offset) for each in again.manifest.ranges] == [(12, 20)]
+
+    def test_forgetting_twice_is_forgetting_once(self, ledger: Ledger) -> None:
+        pin(ledger, 0, 10, 20)
+        ledger.forget([FIRST], "test")
+        assert ledger.forget([FIRST], "test") == []
+
+    def test_an_instant_can_be_forgotten_and_resolved_again_and_again(self, ledger: Ledger) -> None:
+        for offset in (10, 11, 12):
+            stored = ledger.snapshots.append(snapshot({0: offset}))
+            assert list(stored.offsets().values()) == [offset]
+            ledger.snapshots.forget(T0)
+        assert ledger.snapshots.at_instant(T0) is None
+        assert ledger.snapshots.last_number() == 6
+
+    def test_a_forgotten_neighbour_clamps_nobody(self, ledger: Ledger) -> None:
+        ledger.snapshots.append(snapshot({0: 500}))
+        ledger.snapshots.forget(T0)
+        later = ledger.snapshots.append(snapshot({0: 20}, at_ms=T0 + HOUR_MS))
+        assert list(later.offsets().values()) == [20]
+
+
+class TestRaces:
+    def test_who_pins_with_a_snapshot_that_was_forgotten_meanwhile_is_told(self, ledger: Ledger) -> None:
+        start, end = ledger.snapshots.append_all([snapshot({0: 10}), snapshot({0: 20}, at_ms=T0 + HOUR_MS)])
+        ledger.snapshots.forget(T0)
+        with pytest.raises(InstantForgottenError, match="Resolve it again") as failed:
+            ledger.pin_window(start, end)
+        assert failed.value.retriable
+
+    def test_and_the_next_try_replaces_what_it_pinned(self, ledger: Ledger) -> None:
+        start, end = ledger.snapshots.append_all([snapshot({0: 10}), snapshot({0: 20}, at_ms=T0 + HOUR_MS)])
+        ledger.snapshots.forget(T0)
+        with pytest.raises(InstantForgottenError):
+            ledger.pin_window(start, end)
+        fresh = ledger.snapshots.append(snapshot({0: 15}))
+        again = ledger.pin_window(fresh, end)
+        assert (again.manifest.revision, again.manifest.start_snapshot) == (2, fresh.number)
+
+    def test_a_window_pinned_while_its_instant_is_being_forgotten_keeps_it(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The window is pinned between the look for others and the forgetting: the instant comes back as it was."""
+        pin(ledger, 0, 10, 20)
+        forget = ledger.snapshots.forget
+
+        def pinned_meanwhile(timestamp_ms: int) -> None:
+            if timestamp_ms == T0 + HOUR_MS:
+                pin(ledger, 1, 99, 30)
+            forget(timestamp_ms)
+
+        monkeypatch.setattr(ledger.snapshots, "forget", pinned_meanwhile)
+        assert ledger.forget([FIRST], "test") == [T0]
+        kept = ledger.snapshots.at_instant(T0 + HOUR_MS)
+        assert kept is not None
+        assert list(kept.offsets().values()) == [20]
+
+
+class TestPublished:
+    def test_an_older_revision_counts_until_a_newer_one_is_published(self, ledger: Ledger) -> None:
+        first = pin(ledger, 0, 10, 20)
+        publish(ledger, first)
+        second = ledger.window_folders.pin_again(replace(first.manifest, start_snapshot=7))
+        assert [each.revision for each in ledger.window_folders.current()] == [1, 2]
+        published = ledger.window_folders.published(FIRST)
+        assert published is not None
+        assert published.revision == 1
+        publish(ledger, second)
+        assert [each.revision for each in ledger.window_folders.current()] == [2]
+
+    def test_pinning_the_same_again_makes_no_revision(self, ledger: Ledger) -> None:
+        first = pin(ledger, 0, 10, 20)
+        assert ledger.window_folders.pin_again(first.manifest) == first
+
+
+class TestIncrements:
+    def append(self, ledger: Ledger, run: str, offset: int, follows: int) -> None:
+        fresh = replace(snapshot({0: offset}), as_of=AsOf(AsOfKind.INCREMENT, run=run, follows=follows))
+        ledger.snapshots.append(fresh)
+
+    def test_each_follows_the_one_before_it_whatever_it_was_told(self, ledger: Ledger) -> None:
+        """Two runs that both saw an empty ledger."""
+        first = ledger.snapshots.append(snapshot({0: 0}, kind=AsOfKind.EARLIEST))
+        other = ledger.snapshots.append(snapshot({0: 0}, kind=AsOfKind.EARLIEST))
+        self.append(ledger, "aa", 10, first.number or 0)
+        self.append(ledger, "bb", 15, other.number or 0)
+        increments = [ledger.snapshots.increment(run) for run in ("aa", "bb")]
+        ends = [[next(iter(each.offsets().values())) for each in found] for found in increments if found is not None]
+        assert ends == [[0, 10], [10, 15]]
+
+    def test_a_run_has_one(self, ledger: Ledger) -> None:
+        first = ledger.snapshots.append(snapshot({0: 0}, kind=AsOfKind.EARLIEST))
+        self.append(ledger, "aa", 10, first.number or 0)
+        self.append(ledger, "aa", 99, first.number or 0)
+        found = ledger.snapshots.increment("aa")
+        assert found is not None
+        assert list(found[1].offsets().values()) == [10]
+        assert ledger.snapshots.increment("bb") is None
+
+    def test_no_two_snapshots_have_one_time(self, ledger: Ledger) -> None:
+        """Or two windows would have one name."""
+        stored = ledger.snapshots.append_all([snapshot({0: 0}, kind=AsOfKind.EARLIEST) for _ in range(3)])
+        assert [each.timestamp_ms - T0 for each in stored] == [0, 1, 2]

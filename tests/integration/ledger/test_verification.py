@@ -1,0 +1,201 @@
+"""``ledger verify``: what is in order, what isn't, and what needn't be read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import names, to_json_bytes
+from airflow_kafka_offsets.ledger.verification import Claim, verify
+from airflow_kafka_offsets.ledger.whereabouts import find
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.integration.ledger.loads import OFFSETS, load, publish, resolve, result_of
+
+DAY = range(-30, -6)
+"""The hours of 2026-11-20, UTC, as counted from T0, 2026-11-21T06:00Z."""
+
+
+@pytest.fixture
+def ledger(root: str) -> Ledger:
+    opened = Ledger(ObjectStoragePath(root), "loads")
+    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return opened
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Ledger:
+    opened = Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
+    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return opened
+
+
+def broken(ledger: Ledger) -> list[Claim]:
+    return [each for each in verify(ledger) if not each.holds]
+
+
+def replace_file(ledger: Ledger, pinned: PinnedManifest, name: str, content: bytes | None) -> None:
+    place = ledger.folder / "windows" / pinned.manifest.window[:6] / pinned.manifest.window / name
+    if content is None:
+        place.fs.rm(place.path)
+    else:
+        place.fs.pipe_file(place.path, content)
+
+
+class TestVerify:
+    def test_loaded_windows_are_in_order(self, ledger: Ledger) -> None:
+        for hour in (2, 0, 1):
+            load(ledger, hour)
+        resolve(ledger, 3)
+        claims = verify(ledger)
+        assert all(each.holds for each in claims)
+        assert [each.found for each in claims[:2]] == ["read = written = log, 10 rows"] * 2
+        assert claims[3].found == "resolved"
+        assert claims[-1].found == "3 published windows tile, 30 offsets"
+
+    def test_an_empty_ledger_is_in_order(self, local: Ledger) -> None:
+        assert [each.found for each in verify(local)] == ["0 published windows tile, 0 offsets"]
+
+    def test_a_hole_is_found(self, local: Ledger) -> None:
+        load(local, 0)
+        load(local, 2)
+        assert "no window from 2026-11-21T07:00:00.000Z to 2026-11-21T08:00:00.000Z" in broken(local)[0].found
+
+    @pytest.mark.parametrize(
+        ("name", "content", "found"),
+        [
+            ("manifest.json", b"{}", "changed after it was pinned"),
+            ("manifest.sha256", None, "manifest.sha256 is missing"),
+            ("manifest.json", None, "there is no manifest"),
+            ("committed.json", None, "verified.json without committed.json"),
+            ("committed.json", b'{"format":1,"attempt":"a-1","output":null,"manifest_sha256":"x","rows":1}', "another"),
+            ("committed.json", b"{", "This is not a committed.json"),
+            ("results/a-1.json", None, "the result of a-1 is missing"),
+            ("attempts/a-1.json", None, "results of a-1, which was never recorded"),
+        ],
+    )
+    def test_each_kind_of_damage_is_named(self, local: Ledger, name: str, content: bytes | None, found: str) -> None:
+        damaged = load(local, 0)
+        load(local, 1)
+        replace_file(local, damaged, name, content)
+        assert found in broken(local)[0].found
+        assert broken(local)[0].window == damaged.manifest.window
+
+    def test_a_lost_snapshot_is_named(self, local: Ledger) -> None:
+        load(local, 0)
+        entry = local.folder / "snapshots" / "00000" / "00000002.json.gz"
+        entry.fs.rm(entry.path)
+        assert "snapshot 2 is missing" in broken(local)[0].found
+
+    def test_rows_that_do_not_add_up_are_named(self, local: Ledger) -> None:
+        pinned = load(local, 0)
+        wrong = result_of(pinned, "a-1").to_json()
+        wrong["read"] |= {"count": 9}
+        replace_file(local, pinned, "results/a-1.json", to_json_bytes(wrong))
+        assert "read 9 rows, wrote 10" in broken(local)[0].found
+
+    def test_attempts_that_were_killed_are_counted_and_no_fault(self, local: Ledger) -> None:
+        pinned = resolve(local, 0)
+        local.folder_of(pinned).record_attempt("a-0", {})
+        publish(local, pinned)
+        assert "1 attempts that left no result" in verify(local)[0].found
+
+
+class TestCheckpoints:
+    def test_a_day_whose_windows_are_all_verified_is_kept_whatever_order_they_came_in(self, ledger: Ledger) -> None:
+        hours = [*reversed(DAY)]
+        for hour in hours[:-1]:
+            load(ledger, hour)
+        assert names(ledger.folder / "checkpoints") == []
+        load(ledger, hours[-1])
+        (kept,) = names(ledger.folder / "checkpoints")
+        assert kept.startswith("20261120_")
+        known = ledger.checkpoints.read()
+        assert [each.state for each in known.values()] == [WindowState.VERIFIED] * 24
+        assert list(known.values()) == ledger.summaries()
+        claims = verify(ledger)
+        assert [each.found for each in claims] == [
+            f"24 windows, {24 * OFFSETS} offsets, proved before",
+            f"24 published windows tile, {24 * OFFSETS} offsets",
+        ]
+
+    def test_full_reads_it_all_again(self, local: Ledger) -> None:
+        pinned = [load(local, hour) for hour in DAY]
+        replace_file(local, pinned[3], "manifest.json", b"{}")
+        assert not broken(local)
+        found = next(each for each in verify(local, full=True) if not each.holds)
+        assert found.window == pinned[3].manifest.window
+
+    def test_verify_keeps_what_it_proved_of_days_that_are_over(self, local: Ledger) -> None:
+        load(local, DAY[0])
+        assert names(local.folder / "checkpoints") == []
+        verify(local)
+        assert len(names(local.folder / "checkpoints")) == 1
+        verify(local)
+        assert len(names(local.folder / "checkpoints")) == 1
+
+    def test_a_window_of_a_kept_day_that_is_resolved_anew_is_seen(self, local: Ledger) -> None:
+        for hour in DAY:
+            load(local, hour)
+        local.forget([local.windows()[5].id], "test")
+        claims = verify(local)
+        assert "no window from" in claims[-1].found
+        assert len(local.summaries()) == 23
+
+    def test_a_changed_checkpoint_is_refused(self, local: Ledger) -> None:
+        load(local, DAY[0])
+        verify(local)
+        (name,) = names(local.folder / "checkpoints")
+        place = local.folder / "checkpoints" / name
+        place.fs.pipe_file(place.path, b"{}")
+        with pytest.raises(LedgerCorruptError, match="Delete it"):
+            local.summaries()
+
+
+class TestFind:
+    def test_a_published_record_is_found_with_its_run_and_output(self, ledger: Ledger) -> None:
+        for hour in range(4):
+            load(ledger, hour)
+        found = find(ledger, "t", 0, 1025)
+        assert found.window == ledger.windows()[2].id
+        assert (found.found, found.attempt, found.run_id) == ("published", "a-1", "r-1")
+        assert found.output == f"file:///out/{found.window}"
+
+    @pytest.mark.parametrize(
+        ("partition", "offset", "found"),
+        [
+            (0, 1030, "pinned, not published"),
+            (0, 1040, "the last window, 20261121T090000000Z_20261121T100000000Z, ends at 1040"),
+            (7, 0, "ends at no offset of it"),
+        ],
+    )
+    def test_and_every_other_place_has_its_words(self, local: Ledger, partition: int, offset: int, found: str) -> None:
+        for hour in range(3):
+            load(local, hour)
+        resolve(local, 3)
+        assert found in find(local, "t", partition, offset).found
+
+    def test_it_reads_a_dozen_windows_of_a_hundred(self, local: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+        for hour in range(100):
+            resolve(local, hour)
+        read: list[str] = []
+        pinned = local.pinned
+        monkeypatch.setattr(
+            local, "pinned", lambda window, revision: (read.append(window), pinned(window, revision))[1]
+        )
+        assert find(local, "t", 0, 1555).window == local.windows()[55].id
+        assert len(read) <= 10
+
+    def test_overlapping_windows_are_all_looked_at(self, local: Ledger) -> None:
+        for hour in (0, 1):
+            resolve(local, hour)
+        both = [local.snapshots.read(each.number) for each in local.snapshots.entries()]
+        local.pin_window(both[0], both[2])
+        assert find(local, "t", 0, 1015).window is not None
+
+    def test_without_windows_it_says_so(self, local: Ledger) -> None:
+        assert find(local, "t", 0, 1).found == "there is no window yet"

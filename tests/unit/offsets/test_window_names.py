@@ -1,0 +1,63 @@
+"""What the names in a ledger say of its windows."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.errors import IntervalError
+from airflow_kafka_offsets.offsets.window_names import (
+    forgotten_marker,
+    is_month,
+    live_revisions,
+    month_of,
+    revision_folder,
+    revisions_of,
+    window_extent,
+    window_id,
+)
+
+FIVE_MS, SIX_MS, SEVEN_MS = 1_795_237_200_000, 1_795_240_800_000, 1_795_244_400_000
+FIVE, SIX = "20261121T050000000Z_20261121T060000000Z", "20261121T060000000Z_20261121T070000000Z"
+
+
+class TestWindows:
+    def test_a_window_is_named_by_its_ends(self) -> None:
+        assert window_id(FIVE_MS, SIX_MS) == FIVE
+        assert window_extent(SIX) == (SIX_MS, SEVEN_MS)
+
+    @pytest.mark.parametrize("end_ms", [FIVE_MS, FIVE_MS - 1])
+    def test_an_empty_or_inverted_window_has_no_name(self, end_ms: int) -> None:
+        with pytest.raises(IntervalError, match="an end after its start"):
+            window_id(FIVE_MS, end_ms)
+
+    def test_it_lies_in_the_folder_of_its_starts_month(self) -> None:
+        assert month_of(FIVE) == "202611"
+        assert is_month("202611")
+        assert not is_month(FIVE)
+
+
+class TestRevisions:
+    NAMES = (
+        SIX,
+        f"{SIX}.r2",
+        f"{FIVE}.r10",
+        f"{FIVE}.r9",
+        FIVE,
+        f"{FIVE}.r9.forgotten",
+        ".draft.0a1b",
+        "notes.txt",
+    )
+
+    def test_the_first_one_has_the_windows_name_and_later_ones_a_number(self) -> None:
+        assert [revision_folder(FIVE, number) for number in (1, 2, 10)] == [FIVE, f"{FIVE}.r2", f"{FIVE}.r10"]
+
+    def test_all_are_found_in_order_of_their_numbers_whatever_else_lies_there(self) -> None:
+        assert revisions_of(self.NAMES) == {FIVE: [1, 9, 10], SIX: [1, 2]}
+
+    def test_those_that_are_not_forgotten_count_by_window_in_order_of_time(self) -> None:
+        assert list(live_revisions(self.NAMES).items()) == [(FIVE, [1, 10]), (SIX, [1, 2])]
+
+    def test_a_window_of_which_all_are_forgotten_is_absent(self) -> None:
+        markers = [forgotten_marker(SIX, number) for number in (1, 2)]
+
+        assert live_revisions([*self.NAMES, *markers]).keys() == {FIVE}
