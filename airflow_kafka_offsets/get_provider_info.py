@@ -23,6 +23,7 @@ def get_provider_info() -> dict[str, Any]:
             _modules(
                 "operators.snapshot",
                 "operators.resolve_window",
+                "operators.resolve_increment",
                 "operators.spark_submit",
                 "operators.verify_window",
                 "operators.commit_offsets",

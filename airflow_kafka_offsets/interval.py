@@ -104,7 +104,7 @@ def _tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
 
     tick = pendulum.instance(moment)
     following = CronDataIntervalTimetable(expression, timezone=timezone).next_dagrun_info(
-        # A start before any tick: where the end is none, Airflow goes back to the tick before it, not past its start.
+        # Airflow goes on from the tick at or before the last interval's end, if that lies behind the interval's start.
         last_automated_data_interval=DataInterval(start=tick.subtract(years=100), end=tick),
         restriction=TimeRestriction(earliest=None, latest=None, catchup=True),
     )

@@ -16,6 +16,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets import remarks, resolving
 from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.listed import ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.resolving import Boundaries
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, TopicFacts
@@ -25,7 +26,9 @@ from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 FuturePolicy = Literal["fail", "warn"]
 _AT_A_TIME = 48
-"""Instants that are looked up by one call, which has one deadline."""
+"""Instants that are held in memory at a time."""
+_LOOK_UPS = 50_000
+"""Instants times partitions that are looked up by one call, which has one deadline."""
 _MOST_READ = 1_000
 """Matched boundaries of one snapshot whose records are read to tell markers from records."""
 _MOST_TRIES = 10
@@ -130,17 +133,15 @@ class Resolver:
         survey: Survey | None = None
         for first in range(0, len(instants), _AT_A_TIME):
             part = instants[first : first + _AT_A_TIME]
-            stored = {each: self._ledger.snapshots.at_instant(each) for each in part}
-            missing = [each for each, snapshot in stored.items() if snapshot is None]
+            stored = self._ledger.snapshots.at_instants(part)
+            missing = [each for each in dict.fromkeys(part) if each not in stored]
             if missing:
                 survey = survey or self._client.survey(self._topics)
                 fresh = self._look_up(survey, missing)
                 stored |= zip(missing, self._ledger.snapshots.append_all(fresh), strict=True)
             for each in part:
-                snapshot = stored[each]
-                assert snapshot is not None, "it was there or has just been stored"
-                self._refuse_future_records(snapshot)
-                yield snapshot
+                self._refuse_future_records(stored[each])
+                yield stored[each]
 
     def window(self, start_ms: int, end_ms: int) -> ResolvedWindow:
         """The pinned window between two instants.
@@ -210,7 +211,11 @@ class Resolver:
         return self._snapshot(survey, as_of, self._boundaries(as_of, survey))
 
     def _look_up(self, survey: Survey, instants: Sequence[int]) -> list[OffsetSnapshot]:
-        listed = self._client.look_up(survey, instants, isolation_level=self._isolation_level)
+        listed: dict[int, ListedOffsets] = {}
+        together = max(1, _LOOK_UPS // max(1, len(survey.extents)))
+        for first in range(0, len(instants), together):
+            part = instants[first : first + together]
+            listed |= self._client.look_up(survey, part, isolation_level=self._isolation_level)
         found = []
         for each in instants:
             boundaries = resolving.at_instant(survey.extents, listed[each], self._isolation_level)

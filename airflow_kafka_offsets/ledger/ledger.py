@@ -220,9 +220,11 @@ class Ledger:
         :param why: who asked for it, kept beside them.
         :returns: the instants that are forgotten, Unix milliseconds; the others stay, so that windows go on tiling.
         """
+        # The windows last: until they are gone from the list, a try that was cut short can be made again.
+        instants = self.forget_instants(windows)
         for each in windows:
             self.window_folders.forget(each, why)
-        return self.forget_instants(windows)
+        return instants
 
     def forget_instants(self, windows: Collection[str]) -> list[int]:
         """Forget the instants of some windows, but those that another window shares."""

@@ -50,6 +50,11 @@ class Entry:
         """The instant that it is about, Unix milliseconds; None when it isn't about one."""
         return self.timestamp_ms if self.kind in (AsOfKind.INSTANT, FORGET) else None
 
+    @property
+    def once(self) -> int | str | None:
+        """Of what there is one snapshot only: its instant, or its run; None when there may be several."""
+        return self.run or self.instant
+
     @classmethod
     def of(cls, snapshot: OffsetSnapshot) -> Self:
         """The entry of a numbered snapshot."""

@@ -17,7 +17,7 @@ import gzip
 import re
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -75,9 +75,14 @@ class SnapshotLog:
 
     def at_instant(self, timestamp_ms: int) -> OffsetSnapshot | None:
         """The snapshot at an instant; None when it was never resolved, or was forgotten."""
-        marked = self._came_to_be(each for each in self._marked(month_of(timestamp_ms)) if each.instant == timestamp_ms)
-        found = live(marked)
-        return self.read(found[0].number) if found else None
+        return self.at_instants([timestamp_ms]).get(timestamp_ms)
+
+    def at_instants(self, instants: Collection[int]) -> dict[int, OffsetSnapshot]:
+        """The snapshots at several instants, without those that have none."""
+        wanted = set(instants)
+        marked = chain.from_iterable(in_parallel(self._marked, {month_of(each) for each in wanted}))
+        found = live(self._came_to_be(each for each in marked if each.instant in wanted))
+        return {each.timestamp_ms: self.read(each.number) for each in found}
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """Store a snapshot, clamped between its neighbours. First writer wins.
@@ -195,7 +200,10 @@ class SnapshotLog:
 
     def _came_to_be(self, marked: Iterable[Entry]) -> list[Entry]:
         """The markers whose number was not taken by another one."""
-        return [each for each in marked if each == Entry.of_fields(self._read(each.number))]
+        return [each for each in in_parallel(self._if_came_to_be, marked) if each is not None]
+
+    def _if_came_to_be(self, marked: Entry) -> Entry | None:
+        return marked if marked == Entry.of_fields(self._read(marked.number)) else None
 
 
 class _Index:
@@ -210,13 +218,11 @@ class _Index:
         self.last = last
         self.recent: dict[int, OffsetSnapshot] = {}
         self._chain = [each for each in entries if AsOfKind(each.kind).chained]
+        self._once: dict[int | str | None, Entry] = {each.once: each for each in entries if each.once is not None}
 
     def find(self, as_of: AsOf) -> Entry | None:
         """The entry as of the same instant, or of the same run."""
-        if as_of.timestamp_ms is None and as_of.run is None:
-            return None
-        wanted = as_of.kind, as_of.timestamp_ms, as_of.run or ""
-        return next((each for each in self.entries if (each.kind, each.instant, each.run) == wanted), None)
+        return self._once.get(as_of.timestamp_ms if as_of.run is None else as_of.run)
 
     def following(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """An increment follows the one before it; the first one what it was given."""
@@ -249,5 +255,7 @@ class _Index:
         self.last = entry.number
         self.recent[entry.number] = snapshot
         insort(self.entries, entry)
+        if entry.once is not None:
+            self._once[entry.once] = entry
         if snapshot.as_of.chained:
             insort(self._chain, entry)

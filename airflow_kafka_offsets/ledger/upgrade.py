@@ -1,8 +1,8 @@
 """Upgrade: brings a ledger of format 1 to format 2, by files beside the old ones. Nothing is changed or deleted.
 
 Format 1 kept all snapshots in one folder, uncompressed, their index in another, and all windows in a third. Each file
-is copied to its new place; the new ``pipeline.2.json`` comes last, so that a crash leaves a ledger of format 1, which the
-next try goes on with.
+is copied to its new place; the new ``pipeline.2.json`` comes last, so that a crash leaves a ledger of format 1, which
+the next try goes on with.
 """
 
 from __future__ import annotations

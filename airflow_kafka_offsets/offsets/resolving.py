@@ -14,9 +14,11 @@ from dataclasses import replace
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     InstantError,
+    LogTruncatedError,
     OffsetsError,
     ResponseError,
     TopicChangedError,
+    shorten,
 )
 from airflow_kafka_offsets.offsets.committed import CommittedOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
@@ -127,12 +129,14 @@ def clamp(snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: Offset
     :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster is another.
     :raises ConfigurationError: when a topic of the earlier neighbour isn't asked for any more: its records would be
         counted twice once it comes back.
+    :raises LogTruncatedError: when a log ends before the earlier neighbour by now.
     """
     for neighbour in (before, after):
         if neighbour is not None:
             refuse_changed_topics(neighbour, snapshot)
     if before is not None:
         _refuse_dropped_topics(before, snapshot)
+        _refuse_truncated_logs(before, snapshot)
     boundaries = {
         key: _clamp_one(each, _offset(before, key), _offset(after, key))
         for key, each in snapshot.boundaries.items()
@@ -153,6 +157,27 @@ def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
         raise ConfigurationError(
             f"The pipeline covers {', '.join(dropped)} since its snapshot at {before.as_of}: name every topic of it. "
             "To stop loading a topic, start another pipeline."
+        )
+
+
+def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on where a log ends before a window that it filled (S15).
+
+    Clamped to that window's end, what the log takes up to there would be in no window. Where the leader is still the
+    same one, the ends were asked before another writer's.
+    """
+    truncated = [
+        f"{key} stands at {old.offset}, the log ends at {each.high_watermark}"
+        for key, each in sorted(fresh.boundaries.items())
+        if (old := before.boundaries.get(key)) is not None
+        and old.offset > each.high_watermark
+        and (old.leader_epoch or 0) < (each.leader_epoch or 0)
+    ]
+    if truncated:
+        raise LogTruncatedError(
+            f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
+            "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
+            "Nothing was stored. Forget the windows that reach past the log, or start another pipeline."
         )
 
 

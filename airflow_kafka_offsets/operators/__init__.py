@@ -1,1 +1,1 @@
-"""Operators: snapshot, resolve, load, verify, commit."""
+"""Operators: snapshot, resolve, load, verify, commit, watch retention."""

@@ -15,6 +15,7 @@ from rich.console import Console
 from tests.benchmarks.backfill import backfill
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.lag import far_poll, many_partitions, poll
+from tests.benchmarks.ledger import ledger
 from tests.benchmarks.memory import memory
 from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
@@ -28,6 +29,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "many-partitions": many_partitions,
     "snapshots": snapshots,
     "backfill": backfill,
+    "ledger": ledger,
     "outage": outage,
     "waits": waits,
 }

@@ -1,4 +1,4 @@
-"""One real broker for all integration tests, and what tests do to it: make topics, produce records."""
+"""The brokers that all integration tests share, each started when first asked for; and making topics and records."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import Protocol
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
+from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
+from dev.zookeeper_broker import ZooKeeperBroker
 from tests.integration.airflow.services import airflow_services
+from tests.integration.client.cases.workload import coordinator_id, wait_until
 
 __all__ = ["airflow_services"]  # a fixture, that pytest finds here
 
@@ -34,9 +37,46 @@ class Produce(Protocol):
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """The broker of this session, with a second listener for :data:`USERS`. Tests that stop it start their own."""
-    with Broker(BrokerSettings(name="tests", users=USERS)) as running:
+    """The broker of this session, with a listener for :data:`USERS` and one behind a fault proxy.
+
+    Tests that stop it start their own. Those that use the proxy leave it healed.
+    """
+    with Broker(BrokerSettings(name="tests", users=USERS, proxied=True)) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def guarded_broker() -> Iterator[Broker]:
+    """A broker with TLS where nothing is allowed that no ACL allows."""
+    settings = BrokerSettings(name="guarded", users=USERS, tls=True, allow_everyone_if_no_acl_found=False)
+    with Broker(settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def old_broker() -> Iterator[ZooKeeperBroker]:
+    """A broker of Kafka 3.9 that keeps its metadata in ZooKeeper."""
+    with ZooKeeperBroker(name="old") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def running_cluster() -> Iterator[KafkaCluster]:
+    """Three brokers behind fault proxies."""
+    # The cleaner looks twice a second instead of every 15 seconds, and a follower that has nothing to fetch asks again
+    # after a tenth of a second instead of half a second, which is how long a new topic's first record would take.
+    properties = {"log.cleaner.backoff.ms": "500", "replica.fetch.wait.max.ms": "100"}
+    with KafkaCluster(name="cluster", properties=properties, proxied=True) as running:
+        # Kafka makes the offsets topic now, while there are three brokers to coordinate groups.
+        wait_until(lambda: coordinator_id(running, "any"), "groups have coordinators")
+        yield running
+
+
+@pytest.fixture
+def cluster(running_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    """The cluster, whole again after the test."""
+    yield running_cluster
+    running_cluster.heal()
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ class TestBroker:
 
 
 class TestRestart:
-    @pytest.fixture
+    @pytest.fixture(scope="class")
     def own_broker(self) -> Iterator[Broker]:
         with Broker(BrokerSettings(name="restarted")) as running:
             yield running

@@ -109,11 +109,11 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture
-def publish(ledger_root: Path) -> Publish:
+def publish() -> Publish:
     """Record a window as published, as a Spark run would that read and wrote every offset once."""
 
     def record(window: dict[str, Any]) -> None:
-        folder = ledger_root / window["pipeline"] / "windows" / window["window"]
+        folder = Path(window["manifest"].removeprefix("file://")).parent
         manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
         rows = tuple(
             PartitionTally(
@@ -129,8 +129,9 @@ def publish(ledger_root: Path) -> Publish:
         )
         read = Tally(manifest.span, sum(each.offset_sum for each in rows))
         result = RunResult("try-1", manifest.sha256, "app-1", "file:/out", read, rows, 1.0)
-        (folder / "results").mkdir()
-        (folder / "results" / "try-1.json").write_text(json.dumps(result.to_json()))
+        for name, fields in (("attempts", {"format": 1, "attempt": "try-1"}), ("results", result.to_json())):
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name / "try-1.json").write_text(json.dumps(fields))
         publication = Publication("try-1", "file:/out", manifest.sha256, result.rows_written)
         (folder / "committed.json").write_bytes(publication.to_bytes())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -69,20 +69,6 @@ class TestResolve:
         context |= {"data_interval_start": T0, "data_interval_end": T0 + timedelta(seconds=5)}
         window = KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=[ten]).execute(context)
         assert window["offsets"] == 5
-
-    def test_a_record_from_the_future_is_named(
-        self, ten: str, context: Context, produce: Produce, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        """E5, S7: every window up to its time will be empty."""
-        ahead_ms = int((datetime.now(UTC) + timedelta(minutes=59)).timestamp() * 1000)
-        produce(ten, 0, [(ahead_ms, None, b"x")])
-        with pytest.MonkeyPatch.context() as patch:
-            # A worker whose clock is two hours behind that record: a broker takes none that far ahead of its own.
-            patch.setattr("airflow_kafka_offsets.resolver.now_ms", lambda: ahead_ms - 7_200_000)
-            KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=ten, start=at(0), end=at(20)).execute(
-                context
-            )
-        assert "Records from the future" in "".join(capfd.readouterr())
 
     def test_an_empty_partition_makes_an_empty_window(self, topic: MakeTopic, resolve: Resolve) -> None:
         """S6."""

@@ -15,14 +15,6 @@ import pytest
 from dev import ROOT
 from dev.airflow_services import AirflowServices
 
-SENSOR_DAG = """
-from datetime import timedelta
-from airflow.providers.standard.sensors.time_delta import TimeDeltaSensor
-from airflow.sdk import DAG
-
-with DAG("{dag_id}", schedule=None):
-    TimeDeltaSensor(task_id="wait", delta=timedelta(seconds={seconds}), deferrable=True)
-"""
 ASSET_DAG = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 from tests.integration.dev.file_trigger import FileTrigger
@@ -39,18 +31,6 @@ with DAG("{dag_id}", schedule=[files]):
 """
 
 
-def add_sensor_dag(airflow: AirflowServices, dag_id: str, seconds: int) -> str:
-    """A Dag with one deferred sensor, and a run of it. Returns the run id."""
-    (airflow.dags_folder / f"{dag_id}.py").write_text(SENSOR_DAG.format(dag_id=dag_id, seconds=seconds))
-    airflow.unpause(dag_id)
-    return airflow.trigger(dag_id)
-
-
-def wait_for_state(airflow: AirflowServices, dag_id: str, run_id: str, state: str) -> None:
-    """Wait until the only task of a run has a state."""
-    airflow.wait_until(lambda: airflow.task_states(dag_id, run_id) == {"wait": state})
-
-
 def wait_for_runs(airflow: AirflowServices, dag_id: str, states: list[str]) -> None:
     """Wait until a Dag's runs, oldest first, have these states."""
     airflow.wait_until(lambda: list(airflow.runs(dag_id).values()) == states)
@@ -62,22 +42,6 @@ class TestAirflowServices:
             ("api-server", "scheduler", "dag-processor", "triggerer"), True
         )
         assert airflow_services.trigger_runner_pid in airflow_services.pids()["triggerer"][1:]
-
-    def test_a_deferred_sensor_succeeds(self, airflow_services: AirflowServices) -> None:
-        run_id = add_sensor_dag(airflow_services, "deferred_sensor", seconds=15)
-        wait_for_state(airflow_services, "deferred_sensor", run_id, "deferred")
-        wait_for_state(airflow_services, "deferred_sensor", run_id, "success")
-        airflow_services.wait_until(lambda: airflow_services.runs("deferred_sensor") == {run_id: "success"})
-
-    def test_a_deferred_sensor_outlives_its_triggerer(self, airflow_services: AirflowServices) -> None:
-        run_id = add_sensor_dag(airflow_services, "outlives_triggerer", seconds=20)
-        wait_for_state(airflow_services, "outlives_triggerer", run_id, "deferred")
-        pids = airflow_services.pids()["triggerer"]
-        airflow_services.kill_triggerer()
-        wait_for_end(pids)
-        airflow_services.start_triggerer()
-        assert airflow_services.triggerer_pid not in pids
-        wait_for_state(airflow_services, "outlives_triggerer", run_id, "success")
 
     def test_a_triggerer_stops_in_an_orderly_way(self, airflow_services: AirflowServices) -> None:
         airflow_services.stop_triggerer()
@@ -102,11 +66,13 @@ class TestAirflowServices:
 
 class TestTheEnd:
     def test_what_a_killed_service_forked_ends_with_it(self, airflow_services: AirflowServices) -> None:
-        runner = airflow_services.trigger_runner_pid
+        pids = airflow_services.pids()["triggerer"]
+        assert airflow_services.trigger_runner_pid in pids[1:]
         os.kill(airflow_services.triggerer_pid, signal.SIGKILL)
-        wait_for_end([runner])
+        wait_for_end(pids[1:])
         airflow_services.kill_triggerer()
         airflow_services.start_triggerer()
+        assert airflow_services.triggerer_pid not in pids
 
     def test_services_end_with_a_killed_parent(self, tmp_path: Path) -> None:
         parent = subprocess.Popen([sys.executable, "-c", _START, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE)

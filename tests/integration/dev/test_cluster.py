@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 
 import pytest
@@ -15,19 +15,6 @@ from dev.cluster import SIZE, KafkaCluster
 from dev.kafka import Broker
 
 DEADLINE_S = 20.0
-
-
-@pytest.fixture(scope="module")
-def running_cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(name="cluster-tests", proxied=True) as running:
-        yield running
-
-
-@pytest.fixture
-def cluster(running_cluster: KafkaCluster) -> KafkaCluster:
-    """The cluster, whole again after the test before."""
-    running_cluster.heal()
-    return running_cluster
 
 
 class TestStart:

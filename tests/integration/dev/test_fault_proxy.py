@@ -12,7 +12,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 
 from dev.fault_proxy import FaultProxy
-from dev.kafka import Broker, BrokerSettings
+from dev.kafka import Broker
 from dev.ports import HOST, free_ports
 from dev.raw_client import TIMEOUT_S, api_versions, connected, metadata, receive, receive_exactly, send
 
@@ -24,18 +24,12 @@ PATIENCE_S = 0.3
 ENDED = (EOFError, ConnectionError)
 
 
-@pytest.fixture(scope="module")
-def proxied_broker() -> Iterator[Broker]:
-    with Broker(BrokerSettings(name="proxied", proxied=True)) as running:
-        yield running
-
-
 @pytest.fixture
-def proxy(proxied_broker: Broker) -> Iterator[FaultProxy]:
+def proxy(broker: Broker) -> Iterator[FaultProxy]:
     """The broker's proxy, without faults and counts."""
-    proxied_broker.proxy.reset_counts()
-    yield proxied_broker.proxy
-    proxied_broker.proxy.heal()
+    broker.proxy.reset_counts()
+    yield broker.proxy
+    broker.proxy.heal()
 
 
 class TestWithoutFaults:

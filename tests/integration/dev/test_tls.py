@@ -12,63 +12,56 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from dev.kafka import Broker, BrokerSettings
 from dev.raw_client import api_versions, connected
+from tests.integration.conftest import USERS
 
-USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 ACLS = "org.apache.kafka.tools.AclCommand"
 
 
-@pytest.fixture(scope="module")
-def tls_broker() -> Iterator[Broker]:
-    settings = BrokerSettings(name="tls", users=USERS, tls=True, allow_everyone_if_no_acl_found=False)
-    with Broker(settings) as running:
-        yield running
-
-
 class TestSaslSslListener:
-    def test_lets_a_user_in_who_trusts_the_authority(self, tls_broker: Broker) -> None:
-        with closing(_log_in(tls_broker, "alice")) as admin:
+    def test_lets_a_user_in_who_trusts_the_authority(self, guarded_broker: Broker) -> None:
+        with closing(_log_in(guarded_broker, "alice")) as admin:
             assert len(admin.describe_cluster()["brokers"]) == 1
 
-    def test_is_not_trusted_without_the_authority(self, tls_broker: Broker) -> None:
+    def test_is_not_trusted_without_the_authority(self, guarded_broker: Broker) -> None:
         # kafka-python would keep trying, and leave each socket to the garbage collector.
         with (
             pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer"),
-            _encrypted(tls_broker.sasl_ssl_bootstrap_servers, ssl.create_default_context()),
+            _encrypted(guarded_broker.sasl_ssl_bootstrap_servers, ssl.create_default_context()),
         ):
             pass
 
-    def test_shows_a_certificate_for_its_address(self, tls_broker: Broker) -> None:
-        with _encrypted(tls_broker.sasl_ssl_bootstrap_servers, _trusting(tls_broker)) as connection:
+    def test_shows_a_certificate_for_its_address(self, guarded_broker: Broker) -> None:
+        with _encrypted(guarded_broker.sasl_ssl_bootstrap_servers, _trusting(guarded_broker)) as connection:
             assert connection.version() == "TLSv1.3"
 
 
 class TestSslListener:
-    def test_lets_a_client_with_a_certificate_in(self, tls_broker: Broker) -> None:
-        with closing(_show_certificate(tls_broker)) as admin:
+    def test_lets_a_client_with_a_certificate_in(self, guarded_broker: Broker) -> None:
+        with closing(_show_certificate(guarded_broker)) as admin:
             assert len(admin.describe_cluster()["brokers"]) == 1
 
-    def test_refuses_a_client_without_one(self, tls_broker: Broker) -> None:
+    def test_refuses_a_client_without_one(self, guarded_broker: Broker) -> None:
         with (
-            _encrypted(tls_broker.ssl_bootstrap_servers, _trusting(tls_broker)) as connection,
+            _encrypted(guarded_broker.ssl_bootstrap_servers, _trusting(guarded_broker)) as connection,
             pytest.raises(ssl.SSLError, match="BAD_CERTIFICATE"),
         ):
             api_versions(connection)
 
 
 class TestAcls:
-    def test_without_one_only_super_users_may_act(self, tls_broker: Broker) -> None:
+    def test_without_one_only_super_users_may_act(self, guarded_broker: Broker) -> None:
         with (
-            closing(_log_in(tls_broker, "alice")) as alice,
+            closing(_log_in(guarded_broker, "alice")) as alice,
             pytest.raises(TopicAuthorizationFailedError),
         ):
             _make_topic(alice, "by-alice")
-        with closing(_log_in(tls_broker, "admin")) as admin:
+        with closing(_log_in(guarded_broker, "admin")) as admin:
             _make_topic(admin, "by-admin")
 
-    def test_name_a_client_by_the_common_name_of_its_certificate(self, tls_broker: Broker) -> None:
+    def test_name_a_client_by_the_common_name_of_its_certificate(self, guarded_broker: Broker) -> None:
         grant = ("--add", "--allow-principal", "User:client", "--operation", "Create", "--topic", "by-client")
-        tls_broker.run_tool(ACLS, *grant)
-        with closing(_show_certificate(tls_broker)) as client:
+        guarded_broker.run_tool(ACLS, *grant)
+        with closing(_show_certificate(guarded_broker)) as client:
             _make_topic(client, "by-client")
 
 

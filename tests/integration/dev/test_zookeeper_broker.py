@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -19,21 +18,17 @@ from kafka.protocol.consumer import (
 
 from dev.raw_client import api_versions, connected, receive, send
 from dev.zookeeper_broker import ZooKeeperBroker
+from tests.integration.client.cases.workload import new_topic, produce
 
 TOPIC = "old"
 LATEST = -1
 
 
-@pytest.fixture(scope="module")
-def old_broker() -> Iterator[ZooKeeperBroker]:
-    """The broker, with three records in its only topic."""
-    with ZooKeeperBroker() as running:
-        with closing(KafkaAdminClient(bootstrap_servers=running.bootstrap_servers)) as admin:
-            admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        with closing(KafkaProducer(bootstrap_servers=running.bootstrap_servers)) as producer:
-            for _ in range(3):
-                producer.send(TOPIC, b"value").get(timeout=10)
-        yield running
+@pytest.fixture(scope="module", autouse=True)
+def _three_records(old_broker: ZooKeeperBroker) -> None:
+    """In a topic of one partition."""
+    new_topic(old_broker, name=TOPIC)
+    produce(old_broker, TOPIC, count=3)
 
 
 class TestVersions:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -63,7 +64,8 @@ class Bench:
         self._ids = itertools.count(1)
         self._producing = producing
         self._name = name
-        self.free = [self._new_transactional() for _ in range(TRANSACTION_PRODUCERS)]
+        with ThreadPoolExecutor(TRANSACTION_PRODUCERS) as side_by_side:
+            self.free = list(side_by_side.map(lambda _: self._new_transactional(), range(TRANSACTION_PRODUCERS)))
         self.markers = MarkerWriter(bootstrap_servers, f"{name}-markers")
 
     def close(self) -> None:

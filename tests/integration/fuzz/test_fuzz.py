@@ -34,7 +34,7 @@ from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker
-from tests.integration.client.cases.workload import connected_client, coordinator_id, new_name, wait_until
+from tests.integration.client.cases.workload import connected_client, new_name
 from tests.integration.fuzz import history as histories
 from tests.integration.fuzz.execution import Bench, Execution, make_topics, now_ms
 from tests.integration.fuzz.history import (
@@ -79,14 +79,6 @@ KEPT = 3
 """Histories of each worker whose LogAppendTime topic is looked at again when its instants are a minute old."""
 APPEND_GRACE_MS = 60_000
 NO_CODEC = "UNSUPPORTED_COMPRESSION_TYPE"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    # Followers fetch at once instead of every half second, which is how long a new topic's first record would take.
-    with KafkaCluster(name="fuzz", properties={"replica.fetch.wait.max.ms": "20"}) as running:
-        wait_until(lambda: coordinator_id(running, "any"), "groups have coordinators")
-        yield running
 
 
 def positions_of(offsets: Mapping[str, Sequence[int]], source: str = "capture") -> Positions:

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.cluster import KafkaCluster
-from dev.kafka import Broker, BrokerSettings
+from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS, sasl, use_connection
 from tests.integration.airflow.waits.runner import Runner, running
 from tests.integration.client.cases.workload import (
@@ -44,7 +44,9 @@ from tests.integration.conftest import USERS
 INTERVAL_S = 0.5
 UNHURRIED_S = 2.0
 """Between polls of waits that bear five bad ones: so long a busy machine may take to mend what a test has broken."""
-OUTAGE_S = 60.0
+CLIENT_TIMEOUT_S = 3.0
+OUTAGE_S = 25.0
+"""More bad polls than the five that other faults are borne for: each takes the client's timeout, and an interval."""
 PATIENCE_S = 90.0
 KINDS = ["caught up", "reached", "complete", "new data"]
 
@@ -95,7 +97,7 @@ def triggering() -> Iterator[Triggerer]:
 
 @pytest.fixture
 def triggerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Triggerer]:
-    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "5")
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", str(CLIENT_TIMEOUT_S))
     with triggering() as one:
         yield one
 
@@ -110,27 +112,6 @@ def said() -> Iterator[list[MutableMapping[str, Any]]]:
             yield lines
     finally:
         structlog.configure(wrapper_class=before)
-
-
-@pytest.fixture(scope="module")
-def other_broker() -> Iterator[Broker]:
-    """A broker that may be restarted."""
-    with Broker(BrokerSettings(name="waits-faults")) as running_one:
-        yield running_one
-
-
-@pytest.fixture(scope="module")
-def running_cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(name="waits") as running_one:
-        wait_until(lambda: coordinator_id(running_one, "any"), "groups have coordinators")
-        yield running_one
-
-
-@pytest.fixture
-def cluster(running_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """The cluster, whole again after the test."""
-    yield running_cluster
-    running_cluster.heal()
 
 
 @dataclass
@@ -364,7 +345,6 @@ class TestConnection:
         said: list[MutableMapping[str, Any]],
     ) -> None:
         """It led nowhere at first, and is gone for a poll later on."""
-        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "3")
         log = Log.on(broker)
         waiting = waits(log, conn_id="edited", interval_s=UNHURRIED_S)
         use_connection(monkeypatch, "edited", {"bootstrap.servers": "127.0.0.1:1"})
@@ -381,35 +361,18 @@ class TestConnection:
         assert waiting.all_pass()
 
     def test_that_is_pointed_at_another_cluster_asks_there(
-        self, broker: Broker, other_broker: Broker, waits: MakeWaits, monkeypatch: pytest.MonkeyPatch
+        self, broker: Broker, cluster: KafkaCluster, waits: MakeWaits, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Where topic and group have the same names, and all is true."""
         log = Log.on(broker)
-        there = Log(other_broker, new_topic(other_broker, name=log.topic, config=FOR_EVER), log.group)
-        produce(other_broker, log.topic, timestamps=[T0_MS] * 10)
+        there = Log(cluster, new_topic(cluster, name=log.topic, config=FOR_EVER), log.group)
+        produce(cluster, log.topic, timestamps=[T0_MS] * 10)
         there.come_true()
         waiting = waits(log, conn_id="moved")
         waiting.start()
         waiting.are_polled()
         assert waiting.have_ended() == {}
-        use_connection(monkeypatch, "moved", {"bootstrap.servers": other_broker.bootstrap_servers})
-        assert waiting.all_pass()
-
-
-class TestBroker:
-    def test_that_is_restarted_is_waited_for(
-        self, other_broker: Broker, waits: MakeWaits, said: list[MutableMapping[str, Any]]
-    ) -> None:
-        log = Log.on(other_broker)
-        waiting = waits(log)
-        waiting.start()
-        waiting.are_polled()
-        other_broker.stop()
-        wait_for_lines(said, "Asking again", count=len(KINDS))
-        other_broker.start()
-        waiting.are_polled()
-        assert waiting.have_ended() == {}
-        log.come_true()
+        use_connection(monkeypatch, "moved", {"bootstrap.servers": cluster.bootstrap_servers})
         assert waiting.all_pass()
 
 

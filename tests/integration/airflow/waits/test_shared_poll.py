@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
 
@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
-from dev.kafka import Broker, BrokerSettings
+from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, use_connection
 from tests.integration.airflow.waits.runner import Runner, running
 
@@ -143,27 +143,21 @@ class TestSharing:
         drive(work)
 
 
-@pytest.fixture(scope="module")
-def proxied() -> Iterator[Broker]:
-    with Broker(BrokerSettings(name="waits", proxied=True)) as broker:
-        yield broker
-
-
 class TestRequests:
     def test_a_thousand_waits_ask_what_one_wait_on_the_union_asks(
-        self, proxied: Broker, monkeypatch: pytest.MonkeyPatch
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """1,000 waits over 50 groups, and one wait on the 50: requests by kind, counted by the proxy, a poll each."""
-        use_connection(monkeypatch, "proxied", {"bootstrap.servers": proxied.proxied_bootstrap_servers})
-        groups = [f"group-{number}" for number in range(50)]
-        _commit_somewhere(proxied, groups)
+        use_connection(monkeypatch, "proxied", {"bootstrap.servers": broker.proxied_bootstrap_servers})
+        groups = [f"busy-{number}" for number in range(50)]
+        _commit_somewhere(broker, groups)
 
         async def requests_a_poll(runner: Runner, waits: list[KafkaWaitTrigger]) -> dict[int, int]:
             numbers = [runner.start(each) for each in waits]
             await asyncio.sleep(4 * INTERVAL_S)  # the first poll looks up coordinators too
-            proxied.proxy.reset_counts()
+            broker.proxy.reset_counts()
             await asyncio.sleep(10 * INTERVAL_S)
-            counts = proxied.proxy.requests
+            counts = broker.proxy.requests
             for each in numbers:
                 await runner.cancel(each)
             # The counts are taken in the middle of a poll maybe; and what was found is read again each minute.

@@ -1,0 +1,319 @@
+"""What OpenLineage is told: by its provider's own extractor, and by its listener in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+import jsonschema
+import pytest
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient, TopicPartition
+
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.operators.outlets import SeenWindow
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from dev import ROOT
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import FOR_EVER, T0, Context, Publish, Resolve, at
+from tests.integration.conftest import MakeTopic
+from tests.unit.spark.manifests import manifest_of
+
+FACET = "airflowKafkaOffsets_window"
+
+# The provider and its client, which is deprecating things of its own.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def told(task: BaseOperator) -> dict[str, Any]:
+    """What the provider takes from a task that has ended, as JSON."""
+    from airflow.providers.openlineage.extractors.manager import ExtractorManager
+    from airflow.utils.state import TaskInstanceState
+    from openlineage.client.serde import Serde
+
+    lineage = ExtractorManager().extract_metadata(
+        dagrun=SimpleNamespace(run_id="r"),
+        task=task,
+        task_instance_state=TaskInstanceState.SUCCESS,
+        task_instance=SimpleNamespace(),
+    )
+    answer: dict[str, Any] = json.loads(Serde.to_json(lineage))
+    return answer
+
+
+def facets(dataset: Mapping[str, Any], side: str = "input") -> dict[str, Any]:
+    """A dataset's facets without what the client itself adds to each."""
+    return {
+        key: {name: value for name, value in facet.items() if not name.startswith("_")}
+        for key, facet in dataset[f"{side}Facets"].items()
+    }
+
+
+def change(file: Path, **fields: Any) -> None:
+    """Change a JSON file."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+@pytest.fixture
+def unreadable(ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient) -> dict[str, Any]:
+    """A window that is published and whose records are gone by now, so that a load of it needs no Spark."""
+    window = resolve(ten, at(2), at(7))
+    publish(window)
+    admin.delete_records({TopicPartition(ten, 0): 5})
+    return window
+
+
+@pytest.fixture
+def folder(unreadable: dict[str, Any]) -> Path:
+    """The window's folder in the ledger; its rows are in a table of their own."""
+    found = Path(urlsplit(unreadable["manifest"]).path).parent
+    output = f"s3a://lake/flights/window={unreadable['window']}/attempt=try-1"
+    change(found / "committed.json", output=output)
+    change(found / "results" / "try-1.json", output=output)
+    return found
+
+
+class TestResolve:
+    def resolve(self, topics: Any, context: Context, **arguments: Any) -> KafkaResolveWindowOperator:
+        task = KafkaResolveWindowOperator(
+            task_id="r", pipeline="loads", topics=topics, start=at(2), end=at(7), **arguments
+        )
+        context["window"] = task.execute(context)
+        return task
+
+    def test_its_topic_is_told_with_window_manifest_and_ranges(
+        self, ten: str, context: Context, broker: Broker
+    ) -> None:
+        answer = told(self.resolve(ten, context))
+        (topic,) = answer["inputs"]
+        assert (topic["namespace"], topic["name"]) == (f"kafka://{broker.bootstrap_servers}", ten)
+        facet = facets(topic)[FACET]
+        assert facet.pop("clusterId")
+        assert facet == {
+            "pipeline": "loads",
+            "window": context["window"]["window"],
+            "revision": 1,
+            "start": "2026-11-20T06:00:02.000Z",
+            "end": "2026-11-20T06:00:07.000Z",
+            "manifest": context["window"]["manifest"],
+            "sha256": context["window"]["sha256"],
+            "isolationLevel": "read_committed",
+            "offsets": 5,
+            "partitions": 1,
+            "ranges": [{"partition": 0, "startOffset": 2, "endOffset": 7}],
+        }
+        assert answer["outputs"] == []
+
+    def test_its_facet_is_as_its_schema_says(self, ten: str, context: Context) -> None:
+        facet = told(self.resolve(ten, context))["inputs"][0]["inputFacets"][FACET]
+        url, _, pointer = facet["_schemaURL"].partition("#")
+        schema = json.loads((ROOT / "docs" / url.partition("/docs/")[2]).read_text())
+        assert schema["$id"] == url
+        jsonschema.validate(facet, schema | {"$ref": f"#{pointer}"})
+
+    def test_each_topic_is_a_dataset(self, ten: str, topic: MakeTopic, context: Context) -> None:
+        other = topic(config=FOR_EVER)
+        answer = told(self.resolve([ten, other], context))
+        offsets = {each["name"]: each["inputFacets"][FACET]["offsets"] for each in answer["inputs"]}
+        assert offsets == {ten: 5, other: 0}
+
+    def test_of_many_partitions_a_hundred_ranges_are_told_and_the_totals_of_all(self) -> None:
+        manifest = manifest_of(("t", partition, 4, 4 if partition == 0 else 6) for partition in range(1000))
+        task = KafkaResolveWindowOperator(task_id="r", pipeline="flights", topics="t")
+        task.seen = SeenWindow(PinnedManifest("file:/manifest.json", manifest.sha256, manifest), ("broker:9092",))
+        facet = told(task)["inputs"][0]["inputFacets"][FACET]
+        assert (facet["offsets"], facet["partitions"], len(facet["ranges"])) == (1998, 999, 100)
+        assert facet["ranges"][0] == {"partition": 1, "startOffset": 4, "endOffset": 6}
+
+    def test_of_several_bootstrap_servers_the_first_names_the_cluster(
+        self, ten: str, context: Context, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        servers = f"{broker.bootstrap_servers},localhost:1"
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_TWO", json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": servers}})
+        )
+        answer = told(self.resolve(ten, context, kafka_conn_id="two"))
+        assert answer["inputs"][0]["namespace"] == f"kafka://{broker.bootstrap_servers}"
+
+    def test_a_task_that_failed_before_it_saw_a_window_leaves_its_declared_outlets(self, context: Context) -> None:
+        task = KafkaVerifyWindowOperator(task_id="v", window=None, outlets=[Asset("s3://lake/table")])
+        with pytest.raises(AirflowFailException):
+            task.execute(context)
+        assert [(each["namespace"], each["name"]) for each in told(task)["outputs"]] == [("s3://lake", "table")]
+
+
+class TestLoad:
+    def test_topics_go_in_and_the_table_comes_out(
+        self, unreadable: dict[str, Any], folder: Path, ten: str, context: Context
+    ) -> None:
+        """The window's own folder is the part of the table that was written."""
+        task = KafkaSparkSubmitOperator(task_id="l", window=unreadable)
+        task.execute(context)
+        answer = told(task)
+        assert [(each["name"], each["inputFacets"][FACET]["offsets"]) for each in answer["inputs"]] == [(ten, 5)]
+        (table,) = answer["outputs"]
+        assert (table["namespace"], table["name"]) == ("s3://lake", "flights")
+        location = f"s3a://lake/flights/window={unreadable['window']}/attempt=try-1"
+        assert facets(table, "output") == {
+            "outputStatistics": {"rowCount": 5},
+            "subset": {"outputCondition": {"locations": [location], "type": "location"}},
+        }
+
+    def test_one_that_failed_tells_what_it_was_to_read(
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        admin.delete_records({TopicPartition(ten, 0): 5})
+        task = KafkaSparkSubmitOperator(task_id="l", window=window)
+        with pytest.raises(AirflowFailException):
+            task.execute(context)
+        answer = told(task)
+        assert [each["name"] for each in answer["inputs"]] == [ten]
+        assert answer["outputs"] == []
+
+    def test_the_spark_providers_switch_gives_the_job_its_parent(
+        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As on ``SparkSubmitOperator``. This ``spark-submit`` only notes its arguments, so nothing is published."""
+        (tmp_path / "spark-submit").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/arguments\n")
+        (tmp_path / "spark-submit").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local"}))
+        run = SimpleNamespace(conf={}, logical_date=T0, run_after=T0, clear_number=0)
+        context["ti"].map_index, context["ti"].dag_run = -1, run
+        context["ti"].get_template_context = lambda: context
+        task = KafkaSparkSubmitOperator(
+            task_id="l", window=resolve(ten, at(2), at(7)), openlineage_inject_parent_job_info=True
+        )
+        with pytest.raises(AirflowFailException, match="not published"):
+            task.execute(context)
+        assert "spark.openlineage.parentJobName=d.t" in (tmp_path / "arguments").read_text().splitlines()
+
+    @pytest.mark.parametrize(
+        ("output", "namespace", "name"),
+        [
+            ("file:/data/flights", "file", "/data/flights"),
+            ("file:///data/flights", "file", "/data/flights"),
+            ("/data/flights", "file", "/data/flights"),
+            ("s3a://lake/raw/flights", "s3://lake", "raw/flights"),
+            ("gs://lake/flights", "gs://lake", "flights"),
+            ("hdfs://name:8020/data/flights", "hdfs://name:8020", "/data/flights"),
+            ("abfss://c@a.dfs.core.windows.net/flights", "abfss://c@a.dfs.core.windows.net", "flights"),
+        ],
+    )
+    def test_its_output_is_named_by_openlineages_rules(self, output: str, namespace: str, name: str) -> None:
+        from airflow_kafka_offsets.operators.lineage import dataset_name
+
+        assert dataset_name(f"{output}/window=w/attempt=a") == dataset_name(output) == (namespace, name)
+
+
+class TestVerify:
+    def assertions(self, task: KafkaVerifyWindowOperator) -> dict[str, bool]:
+        (table,) = told(task)["inputs"]
+        assert (table["namespace"], table["name"]) == ("s3://lake", "flights")
+        found = facets(table)["dataQualityAssertions"]["assertions"]
+        assert {each["params"]["sha256"] for each in found} == {task.window["sha256"]}
+        return {each["assertion"]: each["success"] for each in found}
+
+    def test_the_proof_is_three_assertions_on_the_table(
+        self, unreadable: dict[str, Any], folder: Path, context: Context
+    ) -> None:
+        task = KafkaVerifyWindowOperator(task_id="v", window=unreadable)
+        task.execute(context)
+        assert self.assertions(task) == {"read_is_manifest": True, "written_is_read": True, "window_tiles": True}
+
+    def test_what_is_not_proved_is_an_assertion_that_failed(
+        self, unreadable: dict[str, Any], folder: Path, context: Context
+    ) -> None:
+        result = folder / "results" / "try-1.json"
+        change(result, read=json.loads(result.read_text())["read"] | {"count": 6})
+        task = KafkaVerifyWindowOperator(task_id="v", window=unreadable)
+        with pytest.raises(AirflowFailException, match="read 6 rows, wrote 5"):
+            task.execute(context)
+        assert self.assertions(task) == {"read_is_manifest": True, "written_is_read": False, "window_tiles": True}
+
+
+DAG = """
+import json, os
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+
+with DAG("told", schedule=None) as dag:
+    KafkaSparkSubmitOperator(task_id="load", window=json.loads(os.environ["GIVEN"]))
+
+if __name__ == "__main__":
+    dag.test()
+"""
+WITHOUT_OPENLINEAGE = """
+import json, os, sys
+
+sys.modules |= dict.fromkeys(["openlineage", "airflow.providers.openlineage.extractors"])
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+
+given = json.loads(os.environ["GIVEN"])
+window = KafkaResolveWindowOperator(task_id="resolve", **given).execute({})
+assert KafkaSparkSubmitOperator(task_id="load", window=window).execute({})["rows"] == 5
+print(KafkaVerifyWindowOperator(task_id="verify", window=window).execute({})["verdict"])
+"""
+
+
+def run_python(file: Path, text: str, **variables: str) -> str:
+    """Run a file in a process of its own, and answer what it printed."""
+    file.write_text(text, encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
+    run = subprocess.run(
+        [sys.executable, file], env=environment, capture_output=True, text=True, timeout=800, check=False
+    )
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    return run.stdout
+
+
+class TestProcesses:
+    """The provider's listener runs where Airflow's task runner does, and nowhere when it isn't installed."""
+
+    # The suite's limit of five minutes for a test is for machines that do nothing else.
+    pytestmark = pytest.mark.timeout(900)
+
+    def test_its_listener_sends_what_tasks_did(
+        self, unreadable: dict[str, Any], folder: Path, ten: str, tmp_path: Path, airflow_db: Path
+    ) -> None:
+        file = tmp_path / "events.jsonl"
+        transport = {"type": "file", "log_file_path": str(file), "append": True}
+        run_python(
+            tmp_path / "told.py",
+            DAG,
+            GIVEN=json.dumps(unreadable),
+            AIRFLOW__CORE__DAGS_FOLDER=str(tmp_path),
+            AIRFLOW__OPENLINEAGE__TRANSPORT=json.dumps(transport),
+            AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT="120",
+        )
+        events = [json.loads(line) for line in file.read_text().splitlines()]
+        ends = {each["job"]["name"]: each for each in events if each["eventType"] == "COMPLETE"}
+        assert set(ends) == {"told", "told.load"}
+        (topic,) = ends["told.load"]["inputs"]
+        assert (topic["name"], facets(topic)[FACET]["ranges"]) == (
+            ten,
+            [{"partition": 0, "startOffset": 2, "endOffset": 7}],
+        )
+        (table,) = ends["told.load"]["outputs"]
+        assert (table["name"], facets(table, "output")["outputStatistics"]) == ("flights", {"rowCount": 5})
+
+    def test_without_the_provider_tasks_work_as_ever(
+        self, unreadable: dict[str, Any], ten: str, tmp_path: Path
+    ) -> None:
+        given = json.dumps({"pipeline": "loads", "topics": ten, "start": at(2), "end": at(7)})
+        assert "read = written = log" in run_python(tmp_path / "without.py", WITHOUT_OPENLINEAGE, GIVEN=given)

@@ -1,0 +1,207 @@
+"""Events of outlet assets: what they hold, and that a Dag which is scheduled on them works on the same offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.execution_time.context import OutletEventAccessors
+from kafka import KafkaAdminClient, TopicPartition
+
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from dev import ROOT
+from dev.airflow_services import AirflowServices
+from tests.integration.airflow.conftest import Context, Publish, Resolve, at
+
+TABLE = Asset("table", uri="s3://lake/table")
+DEADLINE_S = 240.0
+
+
+@pytest.fixture
+def events(context: Context) -> OutletEventAccessors:
+    """What a task's context takes events by: Airflow's own."""
+    context["outlet_events"] = OutletEventAccessors()
+    return context["outlet_events"]
+
+
+@pytest.fixture
+def unreadable(ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient) -> dict[str, Any]:
+    """A window that is published and whose records are gone by now, so that a load of it needs no Spark."""
+    window = resolve(ten, at(2), at(7))
+    publish(window)
+    admin.delete_records({TopicPartition(ten, 0): 5})
+    return window
+
+
+class TestExtra:
+    def test_that_of_a_resolved_window_is_its_reference(
+        self, ten: str, context: Context, events: OutletEventAccessors
+    ) -> None:
+        window = KafkaResolveWindowOperator(
+            task_id="r", pipeline="loads", topics=ten, start=at(2), end=at(7), outlets=[TABLE]
+        ).execute(context)
+        assert events[TABLE].extra == window
+        assert json.loads(json.dumps(window)) == window
+
+    def test_that_of_a_loaded_window_adds_attempt_rows_and_output(
+        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+    ) -> None:
+        KafkaSparkSubmitOperator(task_id="l", window=unreadable, outlets=[TABLE]).execute(context)
+        published = {"attempt": "try-1", "published_attempt": "try-1", "rows": 5, "output": "file:/out"}
+        assert events[TABLE].extra == events[TABLE].extra | unreadable | published
+
+    def test_that_of_a_proved_window_adds_the_proof(
+        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+    ) -> None:
+        report = KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[TABLE]).execute(context)
+        assert events[TABLE].extra == unreadable | report
+        assert (report["verdict"], report["read"], report["output"]) == ("read = written = log", 5, "file:/out")
+
+    def test_it_is_taken_wherever_a_window_is(
+        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+    ) -> None:
+        KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[TABLE]).execute(context)
+        extra = dict(events[TABLE].extra)
+        assert WindowRef.from_json(extra) == WindowRef.from_json(unreadable)
+        assert KafkaSparkSubmitOperator(task_id="l", window=extra).execute(context)["rows"] == 5
+        assert KafkaCommitOffsetsOperator(task_id="c", window=extra, group="g").execute(context)["committed"] == 1
+
+    def test_what_else_is_noted_on_the_event_stays(
+        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+    ) -> None:
+        events[TABLE].extra["owner"] = "me"
+        KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[TABLE]).execute(context)
+        assert (events[TABLE].extra["owner"], events[TABLE].extra["sha256"]) == ("me", unreadable["sha256"])
+
+    def test_an_alias_gets_none(
+        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+    ) -> None:
+        KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[AssetAlias("some")]).execute(context)
+        assert len(events) == 0
+
+    def test_a_window_that_is_not_proved_gets_none(
+        self, ten: str, resolve: Resolve, context: Context, events: OutletEventAccessors
+    ) -> None:
+        operator = KafkaVerifyWindowOperator(task_id="v", window=resolve(ten, at(2), at(7)), outlets=[TABLE])
+        with pytest.raises(AirflowFailException):
+            operator.execute(context)
+        assert len(events) == 0
+
+
+LOADER = """
+from airflow.sdk import DAG, Asset
+
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+
+given = {each: "{{ dag_run.conf['%s'] }}" % each for each in ("topics", "start", "end", "ledger_root")}
+
+with DAG("loader", schedule=None):
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="loads", **given)
+    KafkaSparkSubmitOperator(task_id="load", window=window.output, outlets=[Asset("flights_loaded")])
+"""
+BY_PARTITION = """
+from datetime import datetime
+
+from airflow.sdk import DAG, Asset, CronPartitionTimetable, PartitionedAssetTimetable, task
+
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+
+hour = Asset("hour_resolved")
+
+# Runs that are asked for, and none of the schedule's own.
+with DAG("by_partition", schedule=CronPartitionTimetable("0 * * * *", timezone="UTC"), start_date=datetime(2999, 1, 1)):
+    given = {each: "{{ dag_run.conf['%s'] }}" % each for each in ("topics", "ledger_root")}
+    KafkaResolveWindowOperator(task_id="resolve", pipeline="hours", outlets=[hour], **given)
+
+with DAG("by_partition_after", schedule=PartitionedAssetTimetable(assets=hour)):
+
+    @task
+    def report(triggering_asset_events=None, partition_key=None):
+        return [partition_key, [each.extra for each in triggering_asset_events[hour]]]
+
+    report()
+"""
+
+
+@pytest.fixture(scope="module")
+def airflow(airflow_services: AirflowServices) -> Iterator[AirflowServices]:
+    """With the Dags of these tests, and the example Dag as it is."""
+    example = (ROOT / "dags" / "on_window_loaded.py").read_text(encoding="utf-8")
+    texts = {"loader": LOADER, "by_partition": BY_PARTITION, "on_window_loaded": example}
+    files = {airflow_services.dags_folder / f"{name}.py": text for name, text in texts.items()}
+    for file, text in files.items():
+        file.write_text(text, encoding="utf-8")
+    yield airflow_services
+    for file in files:
+        file.unlink()
+
+
+class TestScheduling:
+    """On a whole Airflow: its scheduler makes the runs, and its workers read the events."""
+
+    # The suite's limit of five minutes for a test is for machines that do nothing else.
+    pytestmark = pytest.mark.timeout(900)
+
+    def test_a_dag_after_a_load_proves_and_commits_the_same_offsets(
+        self, airflow: AirflowServices, unreadable: dict[str, Any], ten: str
+    ) -> None:
+        """The example Dag ``on_window_loaded``."""
+        make_ready(airflow, "flights_loaded", "loader", "on_window_loaded")
+        run_id = airflow.trigger(
+            "loader", {"topics": ten, "start": at(2), "end": at(7), "ledger_root": unreadable["ledger_root"]}
+        )
+        after = first_run(airflow, "on_window_loaded")
+        assert airflow.runs("loader")[run_id] == "success"
+        (window,) = result(airflow, "on_window_loaded", after, "windows")
+        assert window == window | unreadable | {"rows": 5}
+        assert result(airflow, "on_window_loaded", after, "verify")["offsets"] == 5
+        assert result(airflow, "on_window_loaded", after, "commit") == {
+            "group": "flights-warehouse",
+            "committed": 1,
+            "kept": 0,
+        }
+
+    def test_a_dag_by_partition_gets_the_key_with_the_window(
+        self, airflow: AirflowServices, ten: str, ledger_root: Path
+    ) -> None:
+        """The event has the key of the run that it comes from."""
+        make_ready(airflow, "hour_resolved", "by_partition", "by_partition_after")
+        key = "2026-11-20T06:00:00"
+        conf = {"topics": ten, "ledger_root": ledger_root.as_uri()}
+        body = {"logical_date": None, "partition_key": key, "conf": conf}
+        httpx.post(f"{airflow.url}/api/v2/dags/by_partition/dagRuns", json=body, timeout=60).raise_for_status()
+        after = first_run(airflow, "by_partition_after")
+        found, (window,) = result(airflow, "by_partition_after", after, "report")
+        assert (found, window["window"]) == (key, "20261120T060000000Z_20261120T070000000Z")
+        assert WindowRef.from_json(window).offsets == 10
+
+
+def make_ready(airflow: AirflowServices, asset: str, *dag_ids: str) -> None:
+    """Wait until the Dags are there and their asset is active, without which a task with it as an outlet fails."""
+    for dag_id in dag_ids:
+        airflow.unpause(dag_id)
+    airflow.wait_until(lambda: airflow.query("SELECT 1 FROM asset_active WHERE name = ?", asset), DEADLINE_S)
+
+
+def first_run(airflow: AirflowServices, dag_id: str) -> str:
+    """Wait until a Dag's only run has succeeded; its id."""
+    airflow.wait_until(lambda: list(airflow.runs(dag_id).values()) == ["success"], DEADLINE_S)
+    return next(iter(airflow.runs(dag_id)))
+
+
+def result(airflow: AirflowServices, dag_id: str, run_id: str, task_id: str) -> Any:
+    """What a task returned."""
+    found = "SELECT value FROM xcom WHERE dag_id = ? AND run_id = ? AND task_id = ? AND key = 'return_value'"
+    ((value,),) = airflow.query(found, dag_id, run_id, task_id)
+    return json.loads(value)

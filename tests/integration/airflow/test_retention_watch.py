@@ -1,0 +1,362 @@
+"""The retention watch on a broker that deletes: what it foretells, and that it happens then and not before."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ConfigResource,
+    ConfigResourceType,
+    ResourcePattern,
+    ResourceType,
+)
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.errors import TopicChangedError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
+from airflow_kafka_offsets.offsets.resolving import at_earliest
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from dev.kafka import Broker, BrokerSettings
+from tests.integration.airflow.conftest import Context, Publish, Resolve, fails_with, recreate, sasl, use_connection
+from tests.integration.conftest import USERS
+
+HOUR_MS = 3_600_000
+DAY = {"retention.ms": str(24 * HOUR_MS)}
+SIZE_LIMIT = 1_500_000
+BY_SIZE = {"retention.ms": "-1", "retention.bytes": str(SIZE_LIMIT), "segment.bytes": str(2**20)}
+
+Watch = Callable[..., list[dict[str, Any]]]
+MakeTopic = Callable[..., str]
+Write = Callable[[str, Iterable[int]], None]
+
+
+@pytest.fixture(scope="module")
+def deleting() -> Iterator[Broker]:
+    """A broker that looks five times a second what it can delete, and where alice may not describe the cluster."""
+    properties = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "0"}
+    with Broker(BrokerSettings(name="deleting", properties=properties, users=USERS)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(deleting: Broker) -> Iterator[KafkaAdminClient]:
+    with closing(KafkaAdminClient(bootstrap_servers=deleting.bootstrap_servers)) as client:
+        cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
+        client.create_acls([ACL("User:operator", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, cluster)])
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(deleting: Broker) -> Iterator[OffsetsClient]:
+    with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": deleting.bootstrap_servers})) as connected:
+        yield connected
+
+
+@pytest.fixture(autouse=True)
+def connection(deleting: Broker, ledger_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": deleting.bootstrap_servers})
+
+
+@pytest.fixture
+def topic(admin: KafkaAdminClient) -> MakeTopic:
+    def make(config: Mapping[str, str], partitions: int = 1) -> str:
+        name = f"watched-{os.urandom(3).hex()}"
+        options = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(config)}
+        admin.create_topics({name: options}, wait_for_metadata=True)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def write(deleting: Broker) -> Write:
+    """Write records of 100,000 bytes with these timestamps to partition 0."""
+
+    def send(topic: str, stamps_ms: Iterable[int]) -> None:
+        with closing(KafkaProducer(bootstrap_servers=deleting.bootstrap_servers)) as producer:
+            for each in stamps_ms:
+                producer.send(topic, partition=0, key=b"k", value=b"x" * 100_000, timestamp_ms=each)
+
+    return send
+
+
+@pytest.fixture
+def watch(context: Context) -> Watch:
+    def run(**arguments: Any) -> list[dict[str, Any]]:
+        operator = KafkaRetentionWatchOperator(task_id="watch", pipeline="loads", **arguments)
+        found: list[dict[str, Any]] = operator.execute(context)["windows"]
+        return found
+
+    return run
+
+
+def remember_growth(client: OffsetsClient, ledger: Ledger, topic: str, minutes: int) -> None:
+    """Store where the logs end, as a snapshot that was resolved so long ago."""
+    survey = client.survey([topic])
+    resolved_at_ms, level = now_ms() - minutes * 60_000, IsolationLevel.READ_COMMITTED
+    snapshot = OffsetSnapshot(
+        AsOf(AsOfKind.EARLIEST), survey.cluster_id, level, resolved_at_ms, survey.facts, at_earliest(survey.extents)
+    )
+    ledger.open([topic], survey.cluster_id, level)
+    ledger.snapshots.append(snapshot)
+
+
+def timed(watch: Watch) -> tuple[list[dict[str, Any]], int]:
+    """What the watch tells, and how many milliseconds it takes."""
+    started_ms = now_ms()
+    return watch(), now_ms() - started_ms
+
+
+def keep_for(admin: KafkaAdminClient, topic: str, retention_ms: int) -> None:
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": str(retention_ms)})])
+
+
+def log_start(client: OffsetsClient, topic: str) -> int:
+    (extent,) = client.log_extents([TopicPartition(topic, 0)])
+    assert extent.log_start_offset is not None
+    return extent.log_start_offset
+
+
+def deleted_at_ms(client: OffsetsClient, topic: str) -> int:
+    """When the log start is first seen to have moved, asked every 20 ms."""
+    while not log_start(client, topic):
+        time.sleep(0.02)
+    return now_ms()
+
+
+class TestForetoldByTime:
+    def test_a_window_loses_its_records_then_and_not_before(
+        self,
+        topic: MakeTopic,
+        write: Write,
+        resolve: Resolve,
+        watch: Watch,
+        client: OffsetsClient,
+        admin: KafkaAdminClient,
+    ) -> None:
+        name, first_ms = topic(DAY), now_ms() - 100
+        write(name, [first_ms + n for n in range(10)])
+        window = resolve(name, iso_instant(first_ms), iso_instant(first_ms + 6))["window"]
+        before, took_ms = timed(watch)
+        told = {"by": "time", "topic": name, "partition": 0, "lost": 0, "unknown": 0}
+        assert before == [
+            {"window": window, "offsets": 6, "loses_at": iso_instant(first_ms + 24 * HOUR_MS)} | told,
+            {"window": "backlog", "offsets": 4, "loses_at": iso_instant(first_ms + 6 + 24 * HOUR_MS)} | told,
+        ]
+        keep_for(admin, name, now_ms() - first_ms + 500 + 4 * took_ms)
+        (soon, _) = watch()
+        assert (soon["window"], soon["lost"]) == (window, 0)
+        assert parse_instant(soon["loses_at"]) <= deleted_at_ms(client, name)
+        assert [(each["loses_at"], each["lost"]) for each in watch()] == [(None, 6), (None, 4)]
+
+
+class TestForetoldBySize:
+    def test_a_window_loses_its_records_once_what_follows_is_large_enough(
+        self,
+        topic: MakeTopic,
+        write: Write,
+        resolve: Resolve,
+        watch: Watch,
+        client: OffsetsClient,
+        ledger: Ledger,
+    ) -> None:
+        name, at_ms = topic(BY_SIZE), now_ms()
+        remember_growth(client, ledger, name, minutes=20)
+        write(name, [at_ms - 100 + n for n in range(10)])
+        resolve(name, iso_instant(at_ms - 100), iso_instant(at_ms - 95))
+        (window, _) = watch()
+        # A megabyte in 20 minutes, and half a megabyte to go.
+        left_s = (parse_instant(window["loses_at"]) - now_ms()) / 1000
+        assert (window["by"], window["offsets"], window["lost"], window["unknown"]) == ("size", 5, 0, 0)
+        assert 560 < left_s < 600
+        write(name, [at_ms] * 3)
+        assert parse_instant(watch()[0]["loses_at"]) > now_ms()
+        assert log_start(client, name) == 0
+        write(name, [at_ms] * 15)
+        deleted_at_ms(client, name)
+        assert [each["lost"] for each in watch() if each["window"] == window["window"]] == [5]
+
+    def test_a_log_that_holds_as_much_as_it_may_is_in_danger_now(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch
+    ) -> None:
+        """However it grows: its oldest segment goes as soon as the next ones are large enough."""
+        name, at_ms = topic(BY_SIZE | {"segment.bytes": str(2**24)}), now_ms()
+        write(name, [at_ms - 100 + n for n in range(20)])
+        resolve(name, iso_instant(at_ms - 100), iso_instant(at_ms - 90))
+        (window, _) = watch()
+        assert abs(parse_instant(window["loses_at"]) - now_ms()) < 5_000
+        with pytest.raises(AirflowFailException, match=r"1 of 2 windows .* lose some within 60 s: .* by size about"):
+            watch(fail_within=60)
+
+    def test_a_partition_that_is_idle_loses_none(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, client: OffsetsClient, ledger: Ledger
+    ) -> None:
+        name, at_ms = topic(BY_SIZE), now_ms()
+        write(name, [at_ms - 10 + n for n in range(10)])
+        remember_growth(client, ledger, name, minutes=20)
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        assert [(each["loses_at"], each["unknown"]) for each in watch(fail_within=timedelta(days=999))] == [(None, 0)]
+
+    def test_without_a_snapshot_of_a_while_ago_it_is_unknown(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch
+    ) -> None:
+        name, at_ms = topic(BY_SIZE), now_ms()
+        write(name, [at_ms - 10 + n for n in range(10)])
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        assert [(each["loses_at"], each["unknown"]) for each in watch()] == [(None, 1)]
+
+
+class TestWithoutDanger:
+    @pytest.mark.parametrize(
+        "config",
+        [
+            pytest.param({"retention.ms": "-1"}, id="infinite retention"),
+            pytest.param({"retention.ms": "1000", "cleanup.policy": "compact"}, id="compacted"),
+            pytest.param({"retention.ms": str(2**63 - 1)}, id="the longest retention"),
+        ],
+    )
+    def test_no_moment_is_told(
+        self, config: Mapping[str, str], topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch
+    ) -> None:
+        name, at_ms = topic(config), now_ms() - HOUR_MS
+        write(name, [at_ms + n for n in range(10)])
+        resolve(name, iso_instant(at_ms), iso_instant(at_ms + 10))
+        (window,) = watch(fail_within=timedelta(days=999))
+        assert (window["loses_at"], window["by"], window["lost"], window["unknown"]) == (None, None, 0, 0)
+
+    def test_a_window_that_is_loaded_is_left_out(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, publish: Publish, watch: Watch
+    ) -> None:
+        name, at_ms = topic(DAY), now_ms()
+        write(name, [at_ms - 10 + n for n in range(10)])
+        publish(resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms - 5)))
+        (backlog,) = watch()
+        assert (backlog["window"], backlog["offsets"]) == ("backlog", 5)
+
+    def test_nothing_pinned_is_nothing_to_watch_and_is_said_aloud(
+        self, watch: Watch, ledger: Ledger, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Where the pipeline's name is misspelt, for example."""
+        assert watch(fail_within=timedelta(days=2)) == []
+        assert f"{ledger.uri} has neither windows nor snapshots" in capsys.readouterr().out
+
+    def test_windows_without_records_are_left_out(self, topic: MakeTopic, resolve: Resolve, watch: Watch) -> None:
+        name, at_ms = topic(DAY), now_ms()
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        assert watch() == []
+
+
+class TestBacklog:
+    def test_without_windows_it_starts_at_the_newest_snapshot(
+        self, topic: MakeTopic, write: Write, watch: Watch, context: Context
+    ) -> None:
+        name, at_ms = topic(DAY), now_ms()
+        write(name, [at_ms] * 3)
+        KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=name).execute(context)
+        write(name, [at_ms + 1] * 2)
+        (backlog,) = watch()
+        assert (backlog["offsets"], backlog["loses_at"]) == (2, iso_instant(at_ms + 1 + 24 * HOUR_MS))
+
+    def test_records_of_an_open_transaction_belong_to_it(
+        self, topic: MakeTopic, watch: Watch, context: Context, deleting: Broker
+    ) -> None:
+        """E13: the last stable offset stands still, and retention doesn't wait for it."""
+        name, at_ms = topic(DAY), now_ms()
+        KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=name).execute(context)
+        options = {"bootstrap_servers": deleting.bootstrap_servers, "transactional_id": name}
+        with closing(KafkaProducer(**options)) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(name, partition=0, value=b"x", timestamp_ms=at_ms).get(10)
+            (backlog,) = watch()
+            producer.abort_transaction()
+        assert (backlog["offsets"], backlog["loses_at"]) == (1, iso_instant(at_ms + 24 * HOUR_MS))
+
+    def test_partitions_that_were_added_belong_to_it_from_their_start(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, admin: KafkaAdminClient, deleting: Broker
+    ) -> None:
+        """E23"""
+        name, at_ms = topic(DAY), now_ms()
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        admin.create_partitions({name: 2})
+        with closing(KafkaProducer(bootstrap_servers=deleting.bootstrap_servers)) as producer:
+            producer.send(name, partition=1, value=b"x", timestamp_ms=at_ms)
+        (backlog,) = watch()
+        assert (backlog["partition"], backlog["offsets"]) == (1, 1)
+
+
+class TestLost:
+    """E9, E10"""
+
+    def test_what_is_gone_is_counted_and_fails_the_task_if_it_was_asked_to(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, admin: KafkaAdminClient
+    ) -> None:
+        name, at_ms = topic(DAY), now_ms()
+        write(name, [at_ms - 10 + n for n in range(10)])
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        admin.delete_records({TopicPartition(name, 0): 3})
+        (window,) = watch()
+        assert (window["lost"], window["offsets"]) == (3, 10)
+        assert window["loses_at"] == iso_instant(at_ms - 7 + 24 * HOUR_MS)
+        with pytest.raises(AirflowFailException, match=rf"have lost records.*{name}-0 \(3 of 10 offsets gone; next"):
+            watch(fail_within=timedelta(minutes=5))
+
+    def test_what_goes_within_the_time_fails_the_task_and_what_goes_later_does_not(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch
+    ) -> None:
+        name, at_ms = topic(DAY), now_ms()
+        write(name, [at_ms - 10 + n for n in range(10)])
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        assert len(watch(fail_within=timedelta(hours=23))) == 1
+        with pytest.raises(AirflowFailException, match=r"within 24 hours: .*by time not before .* Load them now"):
+            watch(fail_within=timedelta(hours=24))
+
+    def test_a_topic_that_was_recreated_has_lost_all_of_it(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, admin: KafkaAdminClient
+    ) -> None:
+        """E24, S16"""
+        name, at_ms = topic(DAY), now_ms()
+        write(name, [at_ms - 10 + n for n in range(10)])
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        recreate(admin, name)
+        with pytest.raises(AirflowFailException, match="was re-created") as failed:
+            watch()
+        assert fails_with(TopicChangedError, failed)
+
+
+class TestWithoutTheAclOnTheCluster:
+    def test_time_is_told_and_size_is_unknown(
+        self,
+        topic: MakeTopic,
+        write: Write,
+        resolve: Resolve,
+        watch: Watch,
+        deleting: Broker,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        use_connection(monkeypatch, "alice", sasl(deleting, "alice", USERS["alice"]))
+        name, at_ms = topic(BY_SIZE | DAY), now_ms()
+        write(name, [at_ms - 10 + n for n in range(10)])
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        (window,) = watch(kafka_conn_id="alice")
+        assert (window["by"], window["unknown"]) == ("time", 1)
+        assert window["loses_at"] == iso_instant(at_ms - 10 + 24 * HOUR_MS)
+        assert f"{name}-0: CLUSTER_AUTHORIZATION_FAILED (31)" in capsys.readouterr().out

@@ -1,0 +1,143 @@
+"""A process that is killed just before or just after any file of the ledger is created: who comes next finishes the
+work, to the same end as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows import seams
+from tests.integration.ledger.loads import load, resolve
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+Work = Callable[[Ledger], None]
+MOMENTS = ("before", "after")
+
+
+def ledger_in(folder: Path) -> Ledger:
+    return Ledger(ObjectStoragePath(folder.as_uri()), "loads")
+
+
+def killed(work: Work, folder: Path, step: int, moment: str) -> bool:
+    """Whether the work was killed at its nth file; False when it has fewer."""
+    pid = os.fork()
+    if pid:
+        return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    steps, create = iter(range(step)), storage._create
+
+    def or_die(path: storage.StoragePath, content: bytes) -> None:
+        dies = next(steps, None) is None
+        if dies and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        create(path, content)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    storage._create = or_die
+    try:
+        work(ledger_in(folder))
+    finally:
+        os._exit(0)
+
+
+def at_every_step(work: Work, start: Path, tmp_path: Path) -> Iterator[Ledger]:
+    """Ledgers after a crash at each file and a second try that isn't disturbed."""
+    for moment in MOMENTS:
+        for step in range(1_000):
+            folder = tmp_path / f"{moment}-{step}"
+            if start.exists():
+                shutil.copytree(start, folder)
+            died = killed(work, folder, step, moment)
+            work(ledger_in(folder))
+            yield ledger_in(folder)
+            if not died:
+                assert step > 5, "the work creates files"
+                break
+
+
+def load_three(ledger: Ledger) -> None:
+    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    for hour in (-30, -28, -29):
+        load(ledger, hour)
+    verify(ledger)
+
+
+def test_loading(tmp_path: Path) -> None:
+    """Pipeline, snapshots, markers, manifests, hashes, attempts, results, publications, verdicts, a checkpoint."""
+    undisturbed = ledger_in(tmp_path / "undisturbed")
+    load_three(undisturbed)
+    for survivor in at_every_step(load_three, tmp_path / "none", tmp_path):
+        assert survivor.summaries() == undisturbed.summaries()
+        assert survivor.snapshots.entries() == undisturbed.snapshots.entries()
+        assert all(each.holds for each in verify(survivor, full=True))
+
+
+def resolve_anew(ledger: Ledger) -> None:
+    first = ledger.windows()[0].id if ledger.windows() else ""
+    if first.startswith("20261121T06"):
+        ledger.forget([first], "test")
+    fresh = [snapshot({0: 1003}, at_ms=T0), snapshot({0: 9999}, at_ms=T0 + HOUR_MS)]
+    ledger.pin_window(*ledger.snapshots.append_all(fresh))
+
+
+def test_resolving_anew(tmp_path: Path) -> None:
+    """Wherever it dies: afterwards the window counts once, from snapshots that count, and meets its neighbour."""
+    start = ledger_in(tmp_path / "start")
+    start.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    resolve(start, 0)
+    resolve(start, 1)
+    for survivor in at_every_step(resolve_anew, tmp_path / "start", tmp_path):
+        manifests = [survivor.pinned(each.id).manifest for each in survivor.windows()]
+        assert [each.start_ms - T0 for each in manifests] == [0, HOUR_MS]
+        assert manifests[0].ranges[0].start_offset == 1003
+        assert seams([each.ranges for each in manifests]) == []
+        live = {each.number for each in survivor.snapshots.entries()}
+        assert {manifests[0].start_snapshot, manifests[0].end_snapshot} <= live
+
+
+def take_increments(ledger: Ledger) -> None:
+    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    for number, run in enumerate(("aa", "bb"), 1):
+        if ledger.snapshots.increment(run) is None:
+            first = ledger.snapshots.append(snapshot({0: 0}, kind=AsOfKind.EARLIEST))
+            as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=first.number)
+            ledger.snapshots.append(replace(snapshot({0: number * 10}, at_ms=T0 + number), as_of=as_of))
+        found = ledger.snapshots.increment(run)
+        assert found is not None
+        ledger.pin_window(*found)
+
+
+def test_increments(tmp_path: Path) -> None:
+    """Each run has one increment, and they tile."""
+    for survivor in at_every_step(take_increments, tmp_path / "none", tmp_path):
+        ranges = [survivor.pinned(each.id).manifest.ranges[0] for each in survivor.windows()]
+        assert [(each.start_offset, each.end_offset) for each in ranges] == [(0, 10), (10, 20)]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_clocks_that_differ_by_hours_corrupt_nothing(tmp_path: Path, order: tuple[int, ...]) -> None:
+    """Three writers, whose clocks stand hours apart, take turns: latest snapshots stay in the order of their making."""
+    ledger = ledger_in(tmp_path)
+    offsets = iter(range(100, 1000, 100))
+    for _ in range(3):
+        for writer in order:
+            skewed = snapshot({0: next(offsets)}, at_ms=T0 + writer * 5 * HOUR_MS, kind=AsOfKind.LATEST)
+            ledger.snapshots.append(skewed)
+    chain = [ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()]
+    assert [each.number for each in chain] == list(range(1, 10))
+    found = [next(iter(each.offsets().values())) for each in chain]
+    assert found == sorted(found) == list(range(100, 1000, 100))
+    assert all(earlier.timestamp_ms < later.timestamp_ms for earlier, later in pairwise(chain))
