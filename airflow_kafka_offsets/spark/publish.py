@@ -125,7 +125,7 @@ def _check_earlier(files: HadoopFiles, window: PinnedWindow, table: str, earlier
     if not files.exists(earlier.output):
         raise LedgerConflictError(
             f"Window {name} is published at {earlier.output}, but that folder is gone. Restore it; or, to load the "
-            f"window again, delete {COMMITTED} and verified.json from {window.folder} first."
+            f"window again, airflow kafka-offsets ledger forget {window.manifest.pipeline} {name} --force."
         )
 
 

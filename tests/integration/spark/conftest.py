@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from pyspark.sql import SparkSession
+from upath import UPath
 
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.window_names import month_of
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import jars
@@ -85,15 +88,25 @@ def table(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def pin(ledger: Path, broker: Broker) -> Callable[..., RunConf]:
-    """Store a manifest in the ledger; what the operator would tell an attempt about it."""
+def window_folders(ledger: Path) -> WindowFolders:
+    """The ledger's own windows."""
+    return WindowFolders(UPath(ledger))
+
+
+def window_folder(ledger: Path, manifest: Manifest) -> Path:
+    """Where the first revision of a window is."""
+    return ledger / "windows" / month_of(manifest.window) / manifest.window
+
+
+@pytest.fixture
+def pin(window_folders: WindowFolders, broker: Broker) -> Callable[..., RunConf]:
+    """Store a manifest in the ledger, as a new revision where it says something else than the window's newest; what the
+    operator would tell an attempt about it."""
 
     def store(manifest: Manifest, attempt: str = "try-1", *, allow_gaps: bool = False) -> RunConf:
-        path = ledger / "windows" / manifest.window / "manifest.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(manifest.to_bytes())
+        pinned = window_folders.pin_again(manifest)
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
-        return RunConf(f"file://{path}", manifest.sha256, attempt, kafka, allow_gaps)
+        return RunConf(pinned.uri, pinned.sha256, attempt, kafka, allow_gaps)
 
     return store
 

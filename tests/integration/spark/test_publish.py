@@ -27,7 +27,7 @@ from airflow_kafka_offsets.spark.publish import publish
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, window_folder
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
@@ -35,12 +35,12 @@ EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 
 
 def result_of(ledger: Path, manifest: Manifest, attempt: str) -> RunResult:
-    path = ledger / "windows" / manifest.window / "results" / f"{attempt}.json"
+    path = window_folder(ledger, manifest) / "results" / f"{attempt}.json"
     return RunResult.from_json(json.loads(path.read_text()))
 
 
 def committed(ledger: Path, manifest: Manifest) -> dict[str, object]:
-    content = (ledger / "windows" / manifest.window / "committed.json").read_text()
+    content = (window_folder(ledger, manifest) / "committed.json").read_text()
     return dict(json.loads(content))
 
 
@@ -58,6 +58,7 @@ class TestOneAttempt:
             "output": run.output,
             "manifest_sha256": manifest.sha256,
             "rows": 205,
+            "outside": None,
         }
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
 
@@ -84,7 +85,7 @@ class TestOneAttempt:
         publish(open_window(manifest), table)
 
         files = {path.name for path in ledger.rglob("*") if path.is_file()}
-        assert files == {"manifest.json", "committed.json", "try-1.json"}
+        assert files == {"manifest.json", "manifest.sha256", "committed.json", "try-1.json"}
 
     def test_late_and_early_records_are_counted(
         self, open_window: OpenWindow, flights: str, ledger: Path, table: str
@@ -138,7 +139,7 @@ class TestRetries:
     ) -> None:
         def overtaken_by_another(rows: DataFrame) -> DataFrame:
             publish(open_window(manifest, "try-1"), table)
-            path = ledger / "windows" / manifest.window / "results" / "try-1.json"
+            path = window_folder(ledger, manifest) / "results" / "try-1.json"
             path.write_text(path.read_text().replace('"count": 80', '"count": 79'))
             return rows
 
@@ -185,7 +186,7 @@ class TestNotProved:
         with pytest.raises(UnprovenError, match=words):
             publish(open_window(manifest), table, tamper)
 
-        assert not (ledger / "windows" / manifest.window / "committed.json").exists()
+        assert not (window_folder(ledger, manifest) / "committed.json").exists()
         assert result_of(ledger, manifest, "try-1").read.count == 205
 
     def test_a_write_that_never_reads_is_not_published(
@@ -258,10 +259,10 @@ class TestRefusals:
     def test_the_columns_of_the_audit_must_be_kept(
         self, open_window: OpenWindow, manifest: Manifest, table: str, column: str
     ) -> None:
-        with pytest.raises(ConfigurationError, match=f"must keep Kafka's columns {column}"):
+        with pytest.raises(ConfigurationError, match=f"must keep the columns {column}"):
             publish(open_window(manifest), table, lambda rows: rows.drop(column))
 
-    @pytest.mark.parametrize("column", ["window", "Attempt"])
+    @pytest.mark.parametrize("column", ["window", "Attempt", "outside_window"])
     def test_columns_of_the_folders_names_are_taken(
         self, open_window: OpenWindow, manifest: Manifest, table: str, column: str
     ) -> None:

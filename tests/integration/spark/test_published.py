@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerError, UnprovenError
-from airflow_kafka_offsets.offsets.instants import to_datetime
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.instants import instant_ms, to_datetime
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.window_names import window_id
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.publish import publish
-from airflow_kafka_offsets.spark.published import read_published
+from airflow_kafka_offsets.spark.published import published_windows, read_published
 from tests.integration.spark.conftest import OpenWindow
-from tests.unit.spark.manifests import FIVE_MS, SEVEN_MS, SIX_MS, manifest_of
+from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
-FIVE, SIX, SEVEN = to_datetime(FIVE_MS), to_datetime(SIX_MS), to_datetime(SEVEN_MS)
-HALF_PAST_FIVE = to_datetime(FIVE_MS + 1_800_000)
+SIX, SEVEN = to_datetime(SIX_MS), to_datetime(SEVEN_MS)
 
 
 @pytest.fixture
@@ -37,6 +39,11 @@ def second(flights: str) -> Manifest:
     return manifest_of([(flights, 0, 60, 100)], start_ms=SIX_MS, end_ms=SEVEN_MS)
 
 
+@pytest.fixture
+def empty(first: Manifest) -> Manifest:
+    return replace(first, ranges=(replace(first.ranges[0], end_offset=0),))
+
+
 class TestRows:
     def test_every_published_window_is_read_with_its_name(
         self, spark: SparkSession, open_window: OpenWindow, first: Manifest, second: Manifest, table: str, pipeline: str
@@ -46,6 +53,7 @@ class TestRows:
 
         counted = read_published(spark, pipeline).groupBy("window").count().collect()
         assert {row["window"]: row["count"] for row in counted} == {first.window: 60, second.window: 40}
+        assert read_published(spark, pipeline, start=SIX, end=SEVEN).count() == 40
 
     def test_attempts_that_are_not_published_are_not_read(
         self, spark: SparkSession, open_window: OpenWindow, first: Manifest, table: str, pipeline: str
@@ -80,35 +88,92 @@ class TestRows:
         assert read_published(spark, pipeline).count() == 100
 
 
-class TestBounds:
-    @pytest.mark.parametrize(
-        ("start", "end", "rows"), [(None, None, 100), (SIX, None, 40), (None, SIX, 60), (FIVE, SEVEN, 100)]
-    )
-    def test_whole_windows_are_chosen_by_time(
+class TestRevisions:
+    def test_the_newest_revision_is_read_once_it_is_published_and_the_older_one_until_then(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, first: Manifest, table: str, pipeline: str
+    ) -> None:
+        """S23: both have the window's name, and their rows lie side by side in the table."""
+        publish(open_window(first), table)
+        second = open_window(manifest_of([(flights, 0, 0, 70)]), "try-2")
+        assert second.manifest.revision == 2
+
+        assert read_published(spark, pipeline).count() == 60
+        publish(second, table)
+        assert read_published(spark, pipeline).count() == 70
+
+    def test_a_forgotten_revision_is_not_read(
         self,
         spark: SparkSession,
         open_window: OpenWindow,
-        first: Manifest,
-        second: Manifest,
-        table: str,
+        window_folders: WindowFolders,
+        empty: Manifest,
         pipeline: str,
-        start: datetime | None,
-        end: datetime | None,
-        rows: int,
     ) -> None:
-        publish(open_window(first), table)
-        publish(open_window(second), table)
+        window = open_window(empty)
+        publish(window, "file:///nowhere")
+        files = HadoopFiles(spark)
+        assert list(published_windows(files, pipeline)) == [empty.window]
 
-        assert read_published(spark, pipeline, start=start, end=end).count() == rows
+        window_folders.forget(empty.window, "resolved too early")
+        assert published_windows(files, pipeline) == {}
 
-    def test_a_bound_within_a_published_window_is_refused(
-        self, spark: SparkSession, open_window: OpenWindow, first: Manifest, table: str, pipeline: str
+        again = open_window(empty, "try-2")
+        assert again.manifest.revision == 2
+        publish(again, "file:///nowhere")
+        assert published_windows(files, pipeline)[empty.window].attempt == "try-2"
+
+
+class TestMonths:
+    """Windows without offsets, so that publishing them is quick."""
+
+    NOVEMBER, DECEMBER, JANUARY, FEBRUARY, MARCH = (
+        instant_ms(datetime(2026 + month // 12, month % 12 + 1, 1, tzinfo=UTC)) for month in (10, 11, 12, 13, 14)
+    )
+    EXTENTS = ((NOVEMBER, DECEMBER - 1), (DECEMBER - 1, DECEMBER), (DECEMBER, FEBRUARY), (FEBRUARY, MARCH))
+
+    @pytest.fixture
+    def windows(self, open_window: OpenWindow, empty: Manifest) -> list[str]:
+        """One of nearly a month, one of its last millisecond, one of two months, one of a month."""
+        manifests = [
+            replace(empty, window=window_id(start, end), start_ms=start, end_ms=end) for start, end in self.EXTENTS
+        ]
+        return [publish(open_window(each), "file:///nowhere").window for each in manifests]
+
+    @pytest.mark.parametrize(
+        ("start_ms", "end_ms", "chosen"),
+        [
+            pytest.param(None, None, slice(0, 4), id="all"),
+            pytest.param(DECEMBER, None, slice(2, 4), id="from a month on"),
+            pytest.param(None, DECEMBER, slice(0, 2), id="up to a month"),
+            pytest.param(DECEMBER - 1, DECEMBER, slice(1, 2), id="a millisecond"),
+            pytest.param(DECEMBER, FEBRUARY, slice(2, 3), id="two months"),
+            pytest.param(MARCH, None, slice(0, 0), id="later than all"),
+        ],
+    )
+    def test_windows_of_several_months_are_chosen_by_time(
+        self,
+        spark: SparkSession,
+        windows: list[str],
+        pipeline: str,
+        start_ms: int | None,
+        end_ms: int | None,
+        chosen: slice,
     ) -> None:
-        publish(open_window(first), table)
+        start, end = (None if each is None else to_datetime(each) for each in (start_ms, end_ms))
 
-        with pytest.raises(IntervalError, match=f"cut through {first.window}"):
-            read_published(spark, pipeline, start=HALF_PAST_FIVE)
+        assert list(published_windows(HadoopFiles(spark), pipeline, start=start, end=end)) == windows[chosen]
 
+    @pytest.mark.parametrize("bounds", [{"start": JANUARY}, {"end": JANUARY}, {"start": JANUARY, "end": FEBRUARY}])
+    def test_a_window_that_began_in_an_earlier_month_is_cut_by_a_bound_all_the_same(
+        self, spark: SparkSession, windows: list[str], pipeline: str, bounds: dict[str, int]
+    ) -> None:
+        bound = {name: to_datetime(each) for name, each in bounds.items()}
+
+        with pytest.raises(IntervalError, match=f"cut through {windows[2]}"):
+            published_windows(HadoopFiles(spark), pipeline, **bound)
+
+
+class TestOverlaps:
     def test_overlapping_windows_are_refused_since_rows_would_come_twice(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, first: Manifest, table: str, pipeline: str
     ) -> None:
@@ -125,10 +190,9 @@ class TestNothing:
             read_published(spark, pipeline)
 
     def test_empty_windows_alone_are_said(
-        self, spark: SparkSession, open_window: OpenWindow, first: Manifest, table: str, pipeline: str
+        self, spark: SparkSession, open_window: OpenWindow, empty: Manifest, table: str, pipeline: str
     ) -> None:
         """S6: without a file there are no columns to give."""
-        empty = replace(first, ranges=(replace(first.ranges[0], end_offset=0),))
         publish(open_window(empty), table)
 
         with pytest.raises(LedgerError, match="1 are published, all without rows"):
