@@ -174,8 +174,17 @@ class Resolver:
         shares stays, so that all go on tiling; when both of a window do, it is what it was.
 
         :raises: as :meth:`window`.
+        :raises ConfigurationError: when a window isn't between two instants.
         """
-        self._ledger.forget_instants([window_id(*each) for each in windows])
+        names = [window_id(*each) for each in windows]
+        others = sorted(set(names) - set(self._ledger.between_instants(names)))
+        if others:
+            # An instant looked up at the time of another kind of snapshot would lie within the next window.
+            raise ConfigurationError(
+                f"Window {others[0]} is an increment, or between snapshots that a task made: only windows between "
+                "instants can be resolved anew."
+            )
+        self._ledger.forget_instants(names)
         return [self.window(*each) for each in windows]
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:

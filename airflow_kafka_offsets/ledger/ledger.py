@@ -39,7 +39,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent, window_id
 from airflow_kafka_offsets.offsets.windows import TruncationPolicy, window_between
@@ -221,10 +221,16 @@ class Ledger:
         :returns: the instants that are forgotten, Unix milliseconds; the others stay, so that windows go on tiling.
         """
         # The windows last: until they are gone from the list, a try that was cut short can be made again.
-        instants = self.forget_instants(windows)
+        instants = self.forget_instants(self.between_instants(windows))
         for each in windows:
             self.window_folders.forget(each, why)
         return instants
+
+    def between_instants(self, windows: Collection[str]) -> list[str]:
+        """Those of some windows that run from one instant to another. Snapshots of other kinds can't be resolved anew,
+        so that increments and other windows between them keep their ends."""
+        others = {each.timestamp_ms for each in self.snapshots.entries() if each.kind != AsOfKind.INSTANT}
+        return [each for each in windows if others.isdisjoint(window_extent(each))]
 
     def forget_instants(self, windows: Collection[str]) -> list[int]:
         """Forget the instants of some windows, but those that another window shares."""

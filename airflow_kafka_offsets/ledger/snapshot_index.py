@@ -14,11 +14,6 @@ FORGET = "forget"
 _MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?")
 
 
-def month_of(timestamp_ms: int) -> str:
-    """The index's folder for a time: ``202611``."""
-    return compact_instant(timestamp_ms)[:6]
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
     """One entry of the log.
@@ -43,7 +38,7 @@ class Entry:
     @property
     def month(self) -> str:
         """Its folder in the index."""
-        return month_of(self.timestamp_ms)
+        return compact_instant(self.timestamp_ms)[:6]
 
     @property
     def instant(self) -> int | None:

@@ -23,7 +23,7 @@ from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, live, month_of
+from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, live
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
@@ -33,6 +33,7 @@ from airflow_kafka_offsets.ledger.storage import (
     read,
     to_json_bytes,
 )
+from airflow_kafka_offsets.offsets.instants import compact_instant
 from airflow_kafka_offsets.offsets.resolving import clamp
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.window_names import is_month
@@ -79,9 +80,7 @@ class SnapshotLog:
 
     def at_instants(self, instants: Collection[int]) -> dict[int, OffsetSnapshot]:
         """The snapshots at several instants, without those that have none."""
-        wanted = set(instants)
-        marked = chain.from_iterable(in_parallel(self._marked, {month_of(each) for each in wanted}))
-        found = live(self._came_to_be(each for each in marked if each.instant in wanted))
+        found = live(self._came_to_be(each for each in self._marked_at(instants) if each.instant is not None))
         return {each.timestamp_ms: self.read(each.number) for each in found}
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
@@ -137,8 +136,8 @@ class SnapshotLog:
         entry = Entry.of(snapshot)
         if entry.instant is None:
             return True
-        later = [each for each in self._marked(entry.month) if each.instant == entry.instant and each > entry]
-        return not any(each.kind == FORGET for each in self._came_to_be(later))
+        later = [each for each in self._marked_at([entry.instant]) if each.kind == FORGET and each > entry]
+        return not self._came_to_be(later)
 
     def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:
         """Start and end of a run's increment; None when it has none yet."""
@@ -197,6 +196,13 @@ class SnapshotLog:
     def _marked(self, month: str) -> list[Entry]:
         """What a month's markers say; some may have no entry."""
         return [entry for name in names(self._markers / month) if (entry := Entry.of_marker(name)) is not None]
+
+    def _marked_at(self, instants: Collection[int]) -> list[Entry]:
+        """What the markers at some instants say."""
+        wanted = {compact_instant(each) for each in instants}
+        listed = in_parallel(lambda month: names(self._markers / month), {each[:6] for each in wanted})
+        found = (Entry.of_marker(each) for each in chain.from_iterable(listed) if each.partition("_")[0] in wanted)
+        return [each for each in found if each is not None]
 
     def _came_to_be(self, marked: Iterable[Entry]) -> list[Entry]:
         """The markers whose number was not taken by another one."""

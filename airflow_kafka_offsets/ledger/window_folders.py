@@ -41,8 +41,7 @@ class WindowFolders:
 
     def live(self, window: str) -> list[WindowFolder]:
         """A window's revisions that count, oldest first."""
-        numbers = live_revisions(self.names([month_of(window)])).get(window, [])
-        return [self.revision(window, each) for each in numbers]
+        return [self.revision(window, each) for each in live_revisions(self._names_of(window)).get(window, [])]
 
     def newest(self, window: str) -> WindowFolder:
         """A window's newest revision that counts; the folder of the next one when there is none."""
@@ -95,4 +94,8 @@ class WindowFolders:
         return [each.revision for each in live]
 
     def _next_number(self, window: str) -> int:
-        return 1 + max(revisions_of(self.names([month_of(window)])).get(window, [0]))
+        return 1 + max(revisions_of(self._names_of(window)).get(window, [0]))
+
+    def _names_of(self, window: str) -> list[str]:
+        """What is named after one window."""
+        return [each for each in self.names([month_of(window)]) if each.startswith(window)]
