@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test docs fuzz bench clean
+.PHONY: help setup demo lint check test docs fuzz chaos bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ docs: setup ## write the reference of the public API to .local/docs
 
 fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 60
 	@FUZZ_HISTORIES=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/integration/fuzz
+
+chaos: setup ## 1,000 windows, loaded while everything fails, and whether they tile; make test takes 60
+	@CHAOS_WINDOWS=$${CHAOS_WINDOWS:-1000} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
+	  $(BIN)/python -m pytest -q -s --timeout 3600 tests/chaos
 
 bench: setup ## measure this package against its peers, on real brokers
 	@$(BIN)/python -m tests.benchmarks

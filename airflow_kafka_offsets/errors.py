@@ -10,6 +10,7 @@
     │   ├── ClusterUnreachableError         no broker answered within the deadline (transient)
     │   └── AuthenticationError             a broker refused the credentials (permanent)
     ├── OffsetsError                        Kafka answered with an error for some partitions or groups
+    ├── OutdatedSurveyError                 a topic has grown while its offsets were being asked (transient)
     ├── WindowError                         a window can't be read as it was pinned
     │   ├── DataLossError                   records of the range are gone (retention, DeleteRecords)
     │   ├── LogTruncatedError               the range reaches past the end of the log
@@ -111,6 +112,14 @@ class OffsetsError(KafkaOffsetsError):
     @property
     def retriable(self) -> bool:
         return all(error.retriable and error.name not in _SETTLED for _, error in self.failures)
+
+
+class OutdatedSurveyError(KafkaOffsetsError):
+    """A topic has more partitions than had been asked for: another task has stored them meanwhile. Transient."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
 
 
 class WindowError(KafkaOffsetsError):

@@ -29,8 +29,9 @@ def readable(
     if lost:
         ledger.folder_of(pinned).record_loss(lost, now_ms())
         if on_truncation == "clamp":
-            # The newest revision, which may have lost some of it before.
+            # What is left of the newest revision, which may have lost some of it before.
             newest = ledger.pinned(manifest.window).manifest
+            extents = _extents(client, newest)
             pinned = ledger.window_folders.pin_again(clamp_lost(newest, extents))
     check_ranges(pinned.manifest, extents)
     return pinned

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.surveys import Survey
-from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, InstantForgottenError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    FutureRecordError,
+    InstantForgottenError,
+    LogTruncatedError,
+    OutdatedSurveyError,
+)
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets import remarks, resolving
@@ -88,6 +94,7 @@ class Resolver:
         self._wanted = topics
         self._isolation_level = isolation_level
         self._policies = policies
+        self._revising: list[str] = []
 
     @cached_property
     def _topics(self) -> list[str]:
@@ -120,7 +127,8 @@ class Resolver:
             (found,) = self.snapshots([as_of.timestamp_ms])
             return found
         self.open()
-        return self._ledger.snapshots.append(self._resolve(as_of))
+        (stored,) = self._store(lambda survey: [self._resolve(survey, as_of)])
+        return stored
 
     def snapshots(self, instants: Sequence[int]) -> Iterator[OffsetSnapshot]:
         """The stored snapshots at some instants, in their order. Topics and log ends are asked once for all of them.
@@ -137,11 +145,8 @@ class Resolver:
             missing = [each for each in dict.fromkeys(part) if each not in stored]
             if missing:
                 survey = survey or self._client.survey(self._topics)
-                fresh = self._look_up(survey, missing)
-                stored |= zip(missing, self._ledger.snapshots.append_all(fresh), strict=True)
-            for each in part:
-                self._refuse_future_records(stored[each])
-                yield stored[each]
+                stored |= zip(missing, self._store(partial(self._look_up, missing), survey), strict=True)
+            yield from (stored[each] for each in part)
 
     def window(self, start_ms: int, end_ms: int) -> ResolvedWindow:
         """The pinned window between two instants.
@@ -153,6 +158,8 @@ class Resolver:
         for _ in range(_MOST_TRIES):
             try:
                 start, end = self.snapshots([start_ms, end_ms])
+                if self._ledger.window(window_id(start_ms, end_ms)).pinned() is None:
+                    self._refuse_future_records(end)  # which another task may have stored, with a warning
                 return self.window_between(start, end)
             except InstantForgottenError as error:
                 forgotten = error
@@ -185,6 +192,7 @@ class Resolver:
                 "instants can be resolved anew."
             )
         self._ledger.forget_instants(names)
+        self._revising = names
         return [self.window(*each) for each in windows]
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:
@@ -200,26 +208,35 @@ class Resolver:
         log = self._ledger.snapshots
         found = log.increment(run)
         if found is None:
-            log.append(self._resolve(AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))))
+            as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
+            self._store(lambda survey: [self._resolve(survey, as_of)])
             found = log.increment(run)
         assert found is not None, "it has just been stored"
         return self.window_between(*found)
 
     def _last_end(self, since: AsOf) -> int:
         """Number of the snapshot at which the first increment starts."""
-        windows = self._ledger.windows()
-        if windows:
-            last = max(windows, key=lambda each: each.id.rpartition("_")[2])
-            return self._ledger.pinned(last.id).manifest.end_snapshot
+        for each in sorted(self._ledger.windows(), key=lambda each: each.id.rpartition("_")[2], reverse=True):
+            pinned = each.pinned()
+            if pinned is not None:
+                return pinned.manifest.end_snapshot
         number = self.snapshot(since).number
         assert number is not None, "it is stored"
         return number
 
-    def _resolve(self, as_of: AsOf) -> OffsetSnapshot:
-        survey = self._client.survey(self._topics)
+    def _store(
+        self, made: Callable[[Survey], list[OffsetSnapshot]], survey: Survey | None = None
+    ) -> list[OffsetSnapshot]:
+        """Store snapshots that are made of a survey. One that another task's are ahead of is made again, once."""
+        try:
+            return self._ledger.append(made(survey or self._client.survey(self._topics)), self._revising)
+        except (OutdatedSurveyError, LogTruncatedError):
+            return self._ledger.append(made(self._client.survey(self._topics)), self._revising)
+
+    def _resolve(self, survey: Survey, as_of: AsOf) -> OffsetSnapshot:
         return self._snapshot(survey, as_of, self._boundaries(as_of, survey))
 
-    def _look_up(self, survey: Survey, instants: Sequence[int]) -> list[OffsetSnapshot]:
+    def _look_up(self, instants: Sequence[int], survey: Survey) -> list[OffsetSnapshot]:
         listed: dict[int, ListedOffsets] = {}
         together = max(1, _LOOK_UPS // max(1, len(survey.extents)))
         for first in range(0, len(instants), together):

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.upgrade import upgrade
@@ -22,14 +22,14 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 @command
 def list_windows(args: Any) -> int:
     """A row a window."""
-    print_rows([_row(each) for each in existing_ledger(args).summaries()], args.output)
+    print_rows([_row(each) for each in existing_ledger(args.ledger, args.pipeline).summaries()], args.output)
     return 0
 
 
 @command
 def show_window(args: Any) -> int:
     """A row a partition."""
-    ledger = existing_ledger(args)
+    ledger = existing_ledger(args.ledger, args.pipeline)
     names = [folder.id for folder in ledger.windows()]
     if not names:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
@@ -42,7 +42,7 @@ def show_window(args: Any) -> int:
 @command
 def verify_ledger(args: Any) -> int:
     """A row a claim."""
-    claims = verify(existing_ledger(args), full=args.full)
+    claims = verify(existing_ledger(args.ledger, args.pipeline), full=args.full)
     print_rows([asdict(each) for each in claims], args.output)
     return 0 if all(each.holds for each in claims) else 1
 
@@ -50,7 +50,7 @@ def verify_ledger(args: Any) -> int:
 @command
 def find_record(args: Any) -> int:
     """One row: where a record is."""
-    found = find(existing_ledger(args), args.topic, args.partition, args.offset)
+    found = find(existing_ledger(args.ledger, args.pipeline), args.topic, args.partition, args.offset)
     record = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
     print_rows([record | asdict(found)], args.output)
     return 0 if found.window is not None else 1
@@ -59,7 +59,7 @@ def find_record(args: Any) -> int:
 @command
 def forget_windows(args: Any) -> int:
     """A row a window that doesn't count any more."""
-    ledger = existing_ledger(args)
+    ledger = existing_ledger(args.ledger, args.pipeline)
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
     published = [each for each in args.windows if ledger.window_folders.published(each) is not None]
     if published and not args.force:
@@ -80,17 +80,6 @@ def upgrade_ledger(args: Any) -> int:
     snapshots, windows = upgrade(ledger)
     print_rows([{"ledger": ledger.uri, "snapshots": snapshots, "windows": windows}], args.output)
     return 0
-
-
-def existing_ledger(args: Any) -> Ledger:
-    """The ledger that the arguments name.
-
-    :raises ConfigurationError: when there is none.
-    """
-    ledger = open_ledger(args.ledger, args.pipeline)
-    if not ledger.exists():
-        raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
-    return ledger
 
 
 def require_windows(ledger: Ledger, windows: list[str], known: list[str]) -> None:

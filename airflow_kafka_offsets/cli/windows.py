@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from airflow_kafka_offsets.cli.ledger import existing_ledger, require_windows
+from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows, with_progress
 from airflow_kafka_offsets.errors import WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
 from airflow_kafka_offsets.interval import ticks
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import parse_instant
@@ -35,12 +35,13 @@ def resolve_windows(args: Any) -> int:
 @command
 def re_resolve_windows(args: Any) -> int:
     """A row a window, resolved anew."""
-    ledger = existing_ledger(args)
+    ledger = existing_ledger(args.ledger, args.pipeline)
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
-    newest = ledger.pinned(args.windows[-1]).manifest
+    manifests = [ledger.pinned(each).manifest for each in args.windows]
+    topics = sorted({topic for each in manifests for topic in each.topics})
     policies = Policies(args.on_truncation, args.on_future_record)
     with KafkaOffsetsHook(args.conn_id).get_conn() as client:
-        resolver = Resolver(client, ledger, sorted(newest.topics), newest.isolation_level, policies)
+        resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
         resolved = resolver.re_resolve(*map(window_extent, args.windows))
     print_rows([_row(each.pinned) for each in resolved], args.output)
     return 0

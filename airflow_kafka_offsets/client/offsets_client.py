@@ -20,6 +20,7 @@ from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.group_lags import GroupLagRounds
 from airflow_kafka_offsets.client.groups import fetch_groups
 from airflow_kafka_offsets.client.instants import look_up
+from airflow_kafka_offsets.client.leader_epochs import fetch_epoch_ends
 from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.log_sizes import fetch_log_sizes
@@ -42,6 +43,7 @@ from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
 from airflow_kafka_offsets.offsets.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.lag import GroupLags
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
 from airflow_kafka_offsets.offsets.log_sizes import LogSizes
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -225,6 +227,19 @@ class OffsetsClient:
         wanted = list(partitions)
         return self._ask(
             lambda session, deadline: fetch_log_sizes(session.transport, session.leaders, wanted, deadline)
+        )
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
+        """Where a leader epoch ends in each log (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
+
+        An element for every partition; UNSUPPORTED_VERSION from brokers before 2.1. An epoch that ends before an offset
+        that was read under it says that the log was cut there, though it has grown past that since.
+
+        :param epochs: leader epoch by partition, as an earlier answer named it.
+        """
+        wanted = dict(epochs)
+        return self._ask(
+            lambda session, deadline: fetch_epoch_ends(session.transport, session.leaders, wanted, deadline)
         )
 
     def survey(self, topics: Iterable[str]) -> Survey:

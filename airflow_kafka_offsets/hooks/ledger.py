@@ -33,7 +33,19 @@ def open_ledger(root: str | None, pipeline: str) -> Ledger:
     return Ledger(ObjectStoragePath(ledger_root(root)), pipeline)
 
 
+def existing_ledger(root: str | None, pipeline: str) -> Ledger:
+    """One pipeline's ledger, which must be there.
+
+    :raises ConfigurationError: when it isn't.
+    :raises LedgerError: when its format is another one.
+    """
+    ledger = open_ledger(root, pipeline)
+    if not ledger.exists():
+        raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
+    return ledger
+
+
 def ledger_at(uri: str) -> Ledger:
     """The ledger at its own URI, as XComs name it."""
     root, _, pipeline = uri.rstrip("/").rpartition("/")
-    return open_ledger(root, pipeline)
+    return existing_ledger(root, pipeline)

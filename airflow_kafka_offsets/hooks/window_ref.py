@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, UnprovenError
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.publication import Publication
@@ -79,7 +79,7 @@ class WindowRef:
 
     def ledger(self) -> Ledger:
         """The ledger that the window is in."""
-        return open_ledger(self.ledger_root, self.pipeline)
+        return existing_ledger(self.ledger_root, self.pipeline)
 
     def read(self, ledger: Ledger) -> PinnedManifest:
         """The pinned manifest.
@@ -112,14 +112,19 @@ class WindowRef:
             return self.read(ledger), None
 
     def published(self, ledger: Ledger) -> tuple[WindowFolder, PinnedManifest]:
-        """The window's published revision: this one, or one that replaced it.
+        """The window's published revision: this one, one that replaced it, or one that it would be a part of.
 
         :raises UnprovenError: when neither is.
         :raises LedgerConflictError: as :meth:`read`.
         """
         folder = ledger.window_folders.published(self.window)
-        if folder is None or folder.revision < self.revision:
+        if folder is None or (folder.revision < self.revision and not self._is_part_of(folder, ledger)):
             raise UnprovenError(f"Window {self.window} was never published: run its load first.")
         if folder.revision == self.revision:
             return folder, self.read(ledger)
         return folder, ledger.pinned(folder.id, folder.revision)
+
+    def _is_part_of(self, folder: WindowFolder, ledger: Ledger) -> bool:
+        """Whether this revision is what was left of an earlier one."""
+        earlier = ledger.pinned(folder.id, folder.revision).manifest
+        return earlier.snapshots == self.read(ledger).manifest.snapshots

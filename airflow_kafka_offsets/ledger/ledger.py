@@ -13,8 +13,7 @@ Layout, all of it created and never changed::
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.errors import (
@@ -158,17 +157,20 @@ class Ledger:
         folder = self.window_folders.newest(window_id(start.timestamp_ms, end.timestamp_ms))
         stored = folder.complete()
         if stored is None or not _made_from(stored, start, end):
+            self._require_counting(start, end)
             window = window_between(start, end, on_truncation=on_truncation, added=added)
             manifest = Manifest.of(self.pipeline, window)
             pinned = folder.pin(manifest) if stored is None else stored
-            # Made from a snapshot that was forgotten since: what is pinned now replaces it.
-            stored = pinned if _made_from(pinned, start, end) else self.window_folders.pin_again(manifest)
-        for each in (start, end):
-            if not self.snapshots.counts(each):
-                raise InstantForgottenError(
-                    f"{each.as_of} was forgotten while window {folder.id} was being pinned. Resolve it again."
-                )
+            # Made from a snapshot that was forgotten since: what is pinned now replaces it, if it differs.
+            same = _made_from(pinned, start, end) or pinned.manifest.ranges == manifest.ranges
+            stored = pinned if same else self.window_folders.pin_again(manifest)
+        self._require_counting(start, end)
         return stored
+
+    def _require_counting(self, *snapshots: OffsetSnapshot) -> None:
+        for each in snapshots:
+            if not self.snapshots.counts(each):
+                raise InstantForgottenError(f"{each.as_of} was forgotten since it was resolved. Resolve it again.")
 
     def window(self, window: str) -> WindowFolder:
         """The newest revision of a window; it need not exist."""
@@ -201,9 +203,10 @@ class Ledger:
         :raises LedgerCorruptError: naming a file that isn't what it should be.
         """
         known = self.checkpoints.read()
-        return in_parallel(
-            lambda each: known.get((each.id, each.revision)) or _summary(each), self.window_folders.current()
+        found = in_parallel(
+            lambda each: known.get((each.id, each.revision)) or summarise(each), self.window_folders.current()
         )
+        return [each for each in found if each is not None]
 
     def keep_day(self, window: str) -> None:
         """Note the windows that start on the same UTC day in a checkpoint, once all of them are verified and they
@@ -211,7 +214,7 @@ class Ledger:
         folders = {each.id: each for each in self.windows()}
         day = [folders[each] for each in whole_day(window, folders)]
         if day and all(each is WindowState.VERIFIED for each in in_parallel(WindowFolder.state, day)):
-            self.checkpoints.write(in_parallel(_summary, day))
+            self.checkpoints.write(filter(None, in_parallel(summarise, day)))
 
     def forget(self, windows: Collection[str], why: str) -> list[int]:
         """Let windows not count any more, and forget those of their instants that no other window shares: whoever
@@ -235,27 +238,28 @@ class Ledger:
     def forget_instants(self, windows: Collection[str]) -> list[int]:
         """Forget the instants of some windows, but those that another window shares."""
         instants = {instant for each in windows for instant in window_extent(each)}
-        found = [(each, self.snapshots.at_instant(each)) for each in sorted(instants - self._shared(windows))]
-        known = [(instant, snapshot) for instant, snapshot in found if snapshot is not None]
-        for instant, _ in known:
-            self.snapshots.forget(instant)
-        # A window that was being pinned meanwhile keeps its ends where they were.
-        shared = self._shared(windows)
-        self.snapshots.append_all([replace(each, number=None) for instant, each in known if instant in shared])
-        return [instant for instant, _ in known if instant not in shared]
-
-    def _shared(self, windows: Collection[str]) -> set[int]:
-        """Where other windows start or end."""
         others = live_revisions(self.window_folders.names()).keys() - set(windows)
-        return {instant for each in others for instant in window_extent(each)}
+        instants -= {instant for each in others for instant in window_extent(each)}
+        known = sorted(self.snapshots.at_instants(instants))
+        for each in known:
+            self.snapshots.forget(each)
+        return known
 
+    def append(self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = ()) -> list[OffsetSnapshot]:
+        """Store snapshots, as :meth:`SnapshotLog.append_all` does. An instant that was forgotten gets its offsets back
+        where a window goes on counting that was made from them.
 
-def _summary(folder: WindowFolder) -> WindowSummary:
-    pinned = folder.pinned()
-    if pinned is None:
-        raise LedgerCorruptError(f"Window {folder.id} has no manifest: resolve it again.")
-    return summarise(folder, pinned.sha256, pinned.manifest)
+        :param revising: windows that are being resolved anew, and don't hold their instants.
+        """
+
+        def in_use(forgotten: OffsetSnapshot) -> bool:
+            others = live_revisions(self.window_folders.names()).keys() - set(revising)
+            meeting = [each for each in others if forgotten.timestamp_ms in window_extent(each)]
+            pinned = (self.window(each).complete() for each in meeting)
+            return any(each is not None and forgotten.number in each.manifest.snapshots for each in pinned)
+
+        return self.snapshots.append_all(snapshots, in_use)
 
 
 def _made_from(pinned: PinnedManifest, start: OffsetSnapshot, end: OffsetSnapshot) -> bool:
-    return (pinned.manifest.start_snapshot, pinned.manifest.end_snapshot) == (start.number, end.number)
+    return pinned.manifest.snapshots == (start.number, end.number)

@@ -74,6 +74,15 @@ class Entry:
         return cls(timestamp_ms, fields["number"], as_of.kind, as_of.run or "")
 
 
+def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:
+    """Numbers of the snapshots that were forgotten last, by their instants."""
+    ordered = sorted(entries)
+    counting = set(live(ordered))
+    return {
+        each.timestamp_ms: each.number for each in ordered if each.kind == AsOfKind.INSTANT and each not in counting
+    }
+
+
 def live(entries: Iterable[Entry]) -> list[Entry]:
     """The snapshots that count, in order of time: neither forgotten nor what forgets."""
     ordered = sorted(entries)

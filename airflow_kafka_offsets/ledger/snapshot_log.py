@@ -17,13 +17,14 @@ import gzip
 import re
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, live
+from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, last_forgotten, live
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
@@ -34,7 +35,7 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.instants import compact_instant
-from airflow_kafka_offsets.offsets.resolving import clamp
+from airflow_kafka_offsets.offsets.resolving import clamp, keep_deleted
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.window_names import is_month
 
@@ -42,6 +43,12 @@ _FILE = re.compile(r"(\d{8})\.json\.gz")
 _FOLDER = re.compile(r"\d{5}")
 _FOLDER_SIZE = 1_000
 _MOST_TRIES = 1_000
+
+InUse = Callable[[OffsetSnapshot], bool]
+
+
+def _never(_: OffsetSnapshot) -> bool:
+    return False
 
 
 class SnapshotLog:
@@ -80,8 +87,10 @@ class SnapshotLog:
 
     def at_instants(self, instants: Collection[int]) -> dict[int, OffsetSnapshot]:
         """The snapshots at several instants, without those that have none."""
-        found = live(self._came_to_be(each for each in self._marked_at(instants) if each.instant is not None))
-        return {each.timestamp_ms: self.read(each.number) for each in found}
+        marked = [each for each in self._marked_at(instants) if each.instant is not None]
+        forgets = self._came_to_be(each for each in marked if each.kind == FORGET)
+        found = in_parallel(self._stored, live([*(each for each in marked if each.kind != FORGET), *forgets]))
+        return {each.timestamp_ms: each for each in found if each is not None}
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """Store a snapshot, clamped between its neighbours. First writer wins.
@@ -92,9 +101,11 @@ class SnapshotLog:
         (stored,) = self.append_all([snapshot])
         return stored
 
-    def append_all(self, snapshots: Sequence[OffsetSnapshot]) -> list[OffsetSnapshot]:
+    def append_all(self, snapshots: Sequence[OffsetSnapshot], in_use: InUse = _never) -> list[OffsetSnapshot]:
         """Store several, one after the other. While nobody else writes, the log is looked at once.
 
+        :param in_use: whether a window goes on counting that was made from a snapshot that was forgotten since: the
+            instant gets its offsets back then, whoever forgot it and died on the way to the windows.
         :returns: what is stored, in the same order.
         :raises TopicChangedError: when one contradicts its neighbours.
         """
@@ -102,7 +113,7 @@ class SnapshotLog:
         for _ in range(_MOST_TRIES):
             index = self._index(self.last_number())
             for each in snapshots[len(stored) :]:
-                found = self._append(each, index)
+                found = self._append(each, index, in_use)
                 if found is None:
                     break
                 stored.append(found)
@@ -148,19 +159,25 @@ class SnapshotLog:
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 
-    def _append(self, snapshot: OffsetSnapshot, index: _Index) -> OffsetSnapshot | None:
+    def _append(self, snapshot: OffsetSnapshot, index: _Index, in_use: InUse) -> OffsetSnapshot | None:
         """Store one; None when somebody else has written since the index was made."""
         stored = index.find(snapshot.as_of)
         if stored is not None:
             return self.read(stored.number)
-        numbered = replace(self._fit(snapshot, index), number=index.last + 1)
+        numbered = replace(self._fit(snapshot, index, in_use), number=index.last + 1)
         if not self._create(Entry.of(numbered), numbered.to_json()):
             return None
         index.add(numbered)
         return numbered
 
-    def _fit(self, snapshot: OffsetSnapshot, index: _Index) -> OffsetSnapshot:
+    def _fit(self, snapshot: OffsetSnapshot, index: _Index, in_use: InUse) -> OffsetSnapshot:
         snapshot = index.placed(index.following(snapshot))
+        forgotten = None if snapshot.as_of.timestamp_ms is None else index.forgotten.get(snapshot.as_of.timestamp_ms)
+        if forgotten is not None:
+            known = self.read(forgotten)
+            if in_use(known):
+                return known
+            snapshot = keep_deleted(snapshot, known)
         if not snapshot.as_of.chained:
             return snapshot
         before, after = (
@@ -171,8 +188,16 @@ class SnapshotLog:
         return clamp(snapshot, before, after)
 
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
-        create_exclusive(self._markers / entry.month / entry.marker, b"")
-        return create_exclusive(self._path(entry.number), gzip.compress(to_json_bytes(fields), mtime=0))
+        """Store an entry; False when its number is taken. The marker is taken back then, or every later writer would
+        have to find out whose number it is."""
+        marker = self._markers / entry.month / entry.marker
+        create_exclusive(marker, b"")
+        if create_exclusive(self._path(entry.number), gzip.compress(to_json_bytes(fields), mtime=0)):
+            return True
+        if Entry.of_fields(self._read(entry.number)) != entry:
+            with suppress(FileNotFoundError):
+                marker.fs.rm_file(marker.path)
+        return False
 
     def _path(self, number: int) -> StoragePath:
         return self._entries / f"{number // _FOLDER_SIZE:05d}" / f"{number:08d}.json.gz"
@@ -190,8 +215,9 @@ class SnapshotLog:
         marked = list(chain.from_iterable(in_parallel(self._marked, filter(is_month, names(self._markers)))))
         claims = Counter(each.number for each in marked)
         sure = [each for each in marked if each.number <= last and claims[each.number] == 1]
-        rest = self._came_to_be(each for each in marked if each.number <= last and claims[each.number] > 1)
-        return _Index(live([*sure, *rest]), last)
+        contested = (number for number, claim in claims.items() if claim > 1 and number <= last)
+        rest = [each for each in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if each]
+        return _Index([*sure, *rest], last)
 
     def _marked(self, month: str) -> list[Entry]:
         """What a month's markers say; some may have no entry."""
@@ -204,6 +230,11 @@ class SnapshotLog:
         found = (Entry.of_marker(each) for each in chain.from_iterable(listed) if each.partition("_")[0] in wanted)
         return [each for each in found if each is not None]
 
+    def _stored(self, marked: Entry) -> OffsetSnapshot | None:
+        """The snapshot of a marker; None when its number was taken by another one."""
+        fields = self._read(marked.number)
+        return None if fields is None or Entry.of_fields(fields) != marked else OffsetSnapshot.from_json(fields)
+
     def _came_to_be(self, marked: Iterable[Entry]) -> list[Entry]:
         """The markers whose number was not taken by another one."""
         return [each for each in in_parallel(self._if_came_to_be, marked) if each is not None]
@@ -215,16 +246,17 @@ class SnapshotLog:
 class _Index:
     """What a writer knows of the log.
 
-    :param entries: the snapshots that count, in order of time.
-    :param last: number of the newest entry.
+    :param entries: all entries.
+    :param last: number of the newest one.
     """
 
     def __init__(self, entries: list[Entry], last: int) -> None:
-        self.entries = entries
+        self.entries = live(entries)
+        self.forgotten = last_forgotten(entries)
         self.last = last
         self.recent: dict[int, OffsetSnapshot] = {}
-        self._chain = [each for each in entries if AsOfKind(each.kind).chained]
-        self._once: dict[int | str | None, Entry] = {each.once: each for each in entries if each.once is not None}
+        self._chain = [each for each in self.entries if AsOfKind(each.kind).chained]
+        self._once: dict[int | str | None, Entry] = {each.once: each for each in self.entries if each.once is not None}
 
     def find(self, as_of: AsOf) -> Entry | None:
         """The entry as of the same instant, or of the same run."""

@@ -75,7 +75,16 @@ class WindowSummary:
         return window_extent(self.window)[1]
 
 
-def summarise(folder: WindowFolder, sha256: str, manifest: Manifest) -> WindowSummary:
+def summarise(folder: WindowFolder) -> WindowSummary | None:
+    """The summary of a window; None when it has no manifest yet.
+
+    :raises LedgerCorruptError: naming a file that isn't what it should be.
+    """
+    pinned = folder.pinned()
+    return None if pinned is None else summary_of(folder, pinned.sha256, pinned.manifest)
+
+
+def summary_of(folder: WindowFolder, sha256: str, manifest: Manifest) -> WindowSummary:
     """The summary of a window whose manifest was read."""
     published = folder.publication()
     return WindowSummary(

@@ -68,8 +68,9 @@ def _further(one: T, other: T) -> T:
 
 def _problems(furthest: T, later: T, between: Callable[[T, T], Iterable[Seam]]) -> list[str]:
     """How a window fails to meet the one before it that reaches furthest."""
-    if furthest.end_ms < later.start_ms:
-        return [f"no window from {iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"]
     if furthest.end_ms > later.start_ms:
         return [f"windows {furthest.window} and {later.window} overlap in time"]
-    return [f"at {iso_instant(later.start_ms)}, {seam}" for seam in between(furthest, later)]
+    found = list(between(furthest, later))
+    if found and furthest.end_ms < later.start_ms:
+        return [f"no window from {iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}: {found[0]}"]
+    return [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]

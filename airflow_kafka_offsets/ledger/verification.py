@@ -6,19 +6,21 @@ found in order once, in a day that is over, is kept in a checkpoint, and not rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, summarise
+from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, summary_of
 from airflow_kafka_offsets.ledger.tiling import check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.offsets.audit import judge
-from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.windows import Seam, seams
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.snapshots import AsOfKind
+from airflow_kafka_offsets.offsets.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows import OffsetRange, Seam, seams
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,12 @@ class _Examined:
     """A window that was read.
 
     :param summary: None when it can't be read.
+    :param ranges: its ranges.
     """
 
     claim: Claim
     summary: WindowSummary | None
+    ranges: tuple[OffsetRange, ...] = ()
 
 
 def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
@@ -59,12 +63,13 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     last = ledger.snapshots.last_number()
     loose = [each for each in folders if (each.id, each.revision) not in known]
     examined = in_parallel(lambda folder: _examine(folder, last), loose)
-    fresh = [each.summary for each in examined if each.summary is not None]
     claims = [each.claim for each in examined]
     if kept:
         offsets = sum(each.offsets for each in kept)
         claims.append(Claim("checkpoints", None, True, f"{len(kept)} windows, {offsets} offsets, proved before"))
-    claims.append(_tiling(ledger, kept, fresh))
+    claims += _orphans(ledger, folders)
+    ranges = {each.summary: each.ranges for each in examined if each.summary is not None}
+    claims.append(_tiling(ledger, kept, ranges))
     _keep(ledger, [each.summary for each in examined if each.claim.holds and each.summary is not None])
     return claims
 
@@ -76,7 +81,7 @@ def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
         if pinned is None:
             found = "there is no manifest: a crash before it was pinned, resolve the window again"
             return _Examined(Claim("window", folder.id, False, found), None)
-        summary = summarise(folder, pinned.sha256, pinned.manifest)
+        summary = summary_of(folder, pinned.sha256, pinned.manifest)
         problems, found = [*_misfits(folder, pinned, last_snapshot)], str(summary.state)
         if summary.attempt is not None:
             verdict, rows = _count(folder, pinned, summary.attempt)
@@ -84,13 +89,16 @@ def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
             found = verdict
     except LedgerError as error:
         return _Examined(Claim("window", folder.id, False, str(error)), None)
-    return _Examined(Claim("window", folder.id, not problems, "; ".join(problems) or found), summary)
+    claim = Claim("window", folder.id, not problems, "; ".join(problems) or found)
+    return _Examined(claim, summary, pinned.manifest.ranges)
 
 
 def _misfits(folder: WindowFolder, pinned: PinnedManifest, last_snapshot: int) -> Iterator[str]:
     """Files that contradict each other, and files without those that should come before them."""
     manifest, published = pinned.manifest, folder.publication()
     present, attempts = set(folder.names()), set(folder.attempts())
+    if "manifest.sha256" not in present:
+        yield "manifest.sha256 is missing: resolve the window again, which writes it"
     missing = [each for each in (manifest.start_snapshot, manifest.end_snapshot) if each > last_snapshot]
     if missing:
         yield f"snapshot {missing[0]} is missing"
@@ -117,16 +125,31 @@ def _count(folder: WindowFolder, pinned: PinnedManifest, attempt: str) -> tuple[
     return words, [] if verdict.proved else [words]
 
 
-def _tiling(ledger: Ledger, kept: Sequence[WindowSummary], fresh: Sequence[WindowSummary]) -> Claim:
-    published = [each for each in (*kept, *fresh) if each.attempt is not None]
-    sure = {each.window for each in kept}
+def _orphans(ledger: Ledger, folders: Iterable[WindowFolder]) -> Iterator[Claim]:
+    """Increments that were stored, and whose windows a crash left out."""
+    ends = {window_extent(each.id)[1] for each in folders}
+    for entry in ledger.snapshots.entries():
+        if entry.kind == AsOfKind.INCREMENT and entry.timestamp_ms not in ends:
+            found = (
+                f"the increment up to {iso_instant(entry.timestamp_ms)} was never pinned: clear the run that made it"
+            )
+            yield Claim("orphans", None, False, found)
+
+
+def _tiling(
+    ledger: Ledger, kept: Sequence[WindowSummary], read: Mapping[WindowSummary, Sequence[OffsetRange]]
+) -> Claim:
+    published = [each for each in (*kept, *read) if each.attempt is not None]
+    sure = set(kept)
+
+    def ranges(each: WindowSummary) -> Sequence[OffsetRange]:
+        return read[each] if each in read else ledger.pinned(each.window, each.revision).manifest.ranges
 
     def between(earlier: WindowSummary, later: WindowSummary) -> list[Seam]:
         # Hashed manifests that were made from one and the same snapshot meet there.
-        if {earlier.window, later.window} <= sure and earlier.end_snapshot == later.start_snapshot:
+        if {earlier, later} <= sure and earlier.end_snapshot == later.start_snapshot:
             return []
-        sides = [ledger.pinned(each.window, each.revision).manifest.ranges for each in (earlier, later)]
-        return seams(sides)
+        return seams([ranges(earlier), ranges(later)])
 
     tiling = check_tiling(published, between)
     offsets = sum(each.offsets for each in published)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -45,7 +45,8 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
 
     @cache
     def pinned_range(folder: WindowFolder) -> OffsetRange | None:
-        ranges = ledger.pinned(folder.id, folder.revision).manifest.ranges
+        pinned = folder.pinned()
+        ranges = () if pinned is None else pinned.manifest.ranges
         return next((each for each in ranges if (each.topic, each.partition) == (topic, partition)), None)
 
     def end(folder: WindowFolder) -> int:
@@ -55,12 +56,24 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
 
     # Offsets rise with time where windows don't overlap, so that a year of them takes a dozen looks.
     disjoint = all(window_extent(one.id)[1] <= window_extent(other.id)[0] for one, other in pairwise(folders))
-    chosen = folders[bisect_right(folders, offset, key=end) :][:1] if disjoint else folders
-    for folder in chosen:
-        pinned = pinned_range(folder)
-        if pinned is not None and pinned.window_start <= offset < pinned.end_offset:
-            return _in_window(folder, offset < pinned.start_offset)
-    return Whereabouts(_why_nowhere(folders, [pinned_range(each) for each in folders[-1:]], chosen))
+    likely = folders[bisect_right(folders, offset, key=end) :][:1] if disjoint else folders
+    found = [
+        _in_window(folder, offset < pinned.start_offset)
+        # Not in the likely one: a group that was set back makes windows between its commits run backwards.
+        for folder in (likely if _holds(pinned_range, likely, offset) else folders if likely else [])
+        if (pinned := pinned_range(folder)) is not None and pinned.window_start <= offset < pinned.end_offset
+    ]
+    if not found:
+        return Whereabouts(_why_nowhere(folders, end))
+    # Where windows overlap, the rows are where one of them was published.
+    return next((each for each in found if each.attempt), found[0])
+
+
+def _holds(
+    pinned_range: Callable[[WindowFolder], OffsetRange | None], folders: Sequence[WindowFolder], offset: int
+) -> bool:
+    ranges = map(pinned_range, folders)
+    return any(each is not None and each.window_start <= offset < each.end_offset for each in ranges)
 
 
 def _in_window(folder: WindowFolder, lost: bool) -> Whereabouts:
@@ -80,12 +93,9 @@ def _in_window(folder: WindowFolder, lost: bool) -> Whereabouts:
     )
 
 
-def _why_nowhere(
-    folders: Sequence[WindowFolder], last: Sequence[OffsetRange | None], chosen: Sequence[WindowFolder]
-) -> str:
+def _why_nowhere(folders: Sequence[WindowFolder], end: Callable[[WindowFolder], int]) -> str:
     if not folders:
         return "there is no window yet"
-    if not chosen:
-        end = last[0]
-        return f"the last window, {folders[-1].id}, ends at {end.end_offset if end else 'no offset of it'}"
-    return f"no window has it; {chosen[0].id} starts behind it"
+    if end(folders[-1]) < 0:
+        return "the last window doesn't have that partition"
+    return f"no window has it; the last one, {folders[-1].id}, ends at {end(folders[-1])}"

@@ -119,18 +119,16 @@ class WindowFolder:
         return self._folder / "manifest.sha256"
 
     def pinned(self) -> PinnedManifest | None:
-        """The stored manifest, checked against the hash beside it; None when the window was never resolved.
+        """The stored manifest, checked against the hash beside it; None when the window was never resolved. One that is
+        being pinned at this moment, or was when a crash came, has no hash yet: it was created whole, and counts.
 
-        :raises LedgerCorruptError: when it was changed after it was stored, or a crash left its hash out: pinning the
-            window again writes the hash, if the manifest is what it should be.
+        :raises LedgerCorruptError: when it was changed after it was stored.
         """
         content = read(self._manifest)
         if content is None:
             return None
         recorded = read(self._sha256)
-        if recorded is None:
-            raise LedgerCorruptError(f"{self._sha256} is missing: resolve the window again, which writes it.")
-        sha256 = recorded.decode()
+        sha256 = digest(content) if recorded is None else recorded.decode()
         with _naming(self._manifest):
             return PinnedManifest(plain_uri(self._manifest), sha256, Manifest.from_bytes(content, sha256))
 

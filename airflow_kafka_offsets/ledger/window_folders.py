@@ -9,6 +9,7 @@ from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import counting
 from airflow_kafka_offsets.offsets.window_names import (
     forgotten_marker,
     is_month,
@@ -49,22 +50,25 @@ class WindowFolders:
         return live[-1] if live else self.revision(window, self._next_number(window))
 
     def published(self, window: str) -> WindowFolder | None:
-        """The newest revision that is published: the one whose rows count."""
-        return next((each for each in reversed(self.live(window)) if each.publication() is not None), None)
+        """The published revision whose rows count."""
+        live = self.live(window)
+        found = counting([each.publication() for each in live])
+        return None if found is None else live[found]
 
     def all(self) -> list[WindowFolder]:
         """The newest revision of every window, in order of time."""
         return [self.revision(window, numbers[-1]) for window, numbers in live_revisions(self.names()).items()]
 
     def current(self) -> list[WindowFolder]:
-        """The newest revision of every window, in order of time; before it, while it isn't published, the one that
-        is."""
+        """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
+        one."""
         found = []
         for newest in self.all():
             published = self.published(newest.id) if newest.revision > 1 else None
-            if published is not None and published.revision < newest.revision:
+            if published is not None:
                 found.append(published)
-            found.append(newest)
+            if published is None or newest.publication() is None:
+                found.append(newest)
         return found
 
     def pin_again(self, manifest: Manifest) -> PinnedManifest:
@@ -73,7 +77,7 @@ class WindowFolders:
         :returns: what is stored: when another writer's revision says the same already, that one.
         """
         for _ in range(_MOST_TRIES):
-            stored = self.newest(manifest.window).pinned()
+            stored = self.newest(manifest.window).complete()
             if stored is not None and stored.manifest == manifest.revised(stored.manifest.revision):
                 return stored
             number = self._next_number(manifest.window)

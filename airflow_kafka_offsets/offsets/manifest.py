@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.offsets.snapshots import Evidence, TopicFacts
+from airflow_kafka_offsets.offsets.snapshots import AsOfKind, Evidence, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows import OffsetRange, Window
 
@@ -37,6 +37,7 @@ class Manifest:
     :param topics: facts by topic name, as of the end snapshot.
     :param ranges: one for each partition, in order, empty ones included.
     :param revision: how often the window was pinned; a later revision replaces an earlier one.
+    :param timed: its two snapshots are as of instants, so that a record's timestamp lies inside or outside of it.
     """
 
     pipeline: str
@@ -50,6 +51,12 @@ class Manifest:
     topics: Mapping[str, TopicFacts]
     ranges: tuple[OffsetRange, ...]
     revision: int = 1
+    timed: bool = True
+
+    @property
+    def snapshots(self) -> tuple[int, int]:
+        """Numbers of the snapshots at start and end."""
+        return self.start_snapshot, self.end_snapshot
 
     @property
     def lost_offsets(self) -> int:
@@ -86,13 +93,15 @@ class Manifest:
             topics=end.topics,
             ranges=window.ranges,
             revision=revision,
+            timed=start.as_of.kind is end.as_of.kind is AsOfKind.INSTANT,
         )
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: the bytes that the hash is of."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("topics", "ranges")}
-        if self.revision == 1:
-            del fields["revision"]
+        for name, usual in (("revision", 1), ("timed", True)):
+            if fields[name] == usual:
+                del fields[name]
         topics = {topic: facts.to_json() | self._columns(topic) for topic, facts in self.topics.items()}
         return json.dumps({"format": FORMAT, "topics": topics} | fields, sort_keys=True, separators=(",", ":")).encode()
 

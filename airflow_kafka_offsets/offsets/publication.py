@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
@@ -23,6 +24,8 @@ class Publication:
     :param rows: rows in the output.
     :param outside: those of them whose timestamp lies outside the window, kept apart in the output; None when the
         window's offsets alone say which rows are its own.
+    :param start_snapshot: number of the snapshot at the window's start; None in files of earlier versions.
+    :param end_snapshot: number of the one at its end.
     """
 
     attempt: str
@@ -30,6 +33,8 @@ class Publication:
     manifest_sha256: str
     rows: int
     outside: int | None = None
+    start_snapshot: int | None = None
+    end_snapshot: int | None = None
 
     def to_bytes(self) -> bytes:
         """JSON for the file."""
@@ -48,3 +53,20 @@ class Publication:
             return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a {COMMITTED}: {error!r}.") from error
+
+
+def counting(revisions: Sequence[Publication | None]) -> int | None:
+    """Which of a window's revisions counts, as an index; None when none is published.
+
+    The newest that is published. Of those that were made from the same snapshots it is the first: the later ones begin
+    where the logs did by then, and lack records that the first one has.
+
+    :param revisions: what each has published, the oldest first.
+    """
+    published = [(index, each) for index, each in enumerate(revisions) if each is not None]
+    if not published:
+        return None
+    newest, last = published[-1]
+    made_from = (last.start_snapshot, last.end_snapshot)
+    same = [index for index, each in published if (each.start_snapshot, each.end_snapshot) == made_from]
+    return newest if None in made_from else same[0]

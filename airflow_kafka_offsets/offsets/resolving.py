@@ -16,6 +16,7 @@ from airflow_kafka_offsets.errors import (
     InstantError,
     LogTruncatedError,
     OffsetsError,
+    OutdatedSurveyError,
     ResponseError,
     TopicChangedError,
     shorten,
@@ -130,9 +131,11 @@ def clamp(snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: Offset
     :raises ConfigurationError: when a topic of the earlier neighbour isn't asked for any more: its records would be
         counted twice once it comes back.
     :raises LogTruncatedError: when a log ends before the earlier neighbour by now.
+    :raises OutdatedSurveyError: when partitions are missing that the topic has: it was asked before they were added.
     """
     for neighbour in (before, after):
         if neighbour is not None:
+            _refuse_outdated(neighbour, snapshot)
             refuse_changed_topics(neighbour, snapshot)
     if before is not None:
         _refuse_dropped_topics(before, snapshot)
@@ -151,6 +154,32 @@ def clamp(snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: Offset
     return replace(snapshot, topics=topics, boundaries=boundaries)
 
 
+def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot) -> OffsetSnapshot:
+    """Hold an instant that is resolved anew where it was, wherever the records behind it are deleted by now: what the
+    look-up finds is only what is left, and the loss is to show."""
+
+    def kept(key: TopicPartition, fresh: Boundary) -> Boundary:
+        known = forgotten.boundaries.get(key)
+        if known is None or known.offset >= min(fresh.offset, fresh.log_start_offset):
+            return fresh
+        return replace(fresh, offset=known.offset, evidence=Evidence.CLAMPED, leader_epoch=known.leader_epoch)
+
+    _refuse_outdated(forgotten, snapshot)
+    refuse_changed_topics(forgotten, snapshot)
+    return replace(snapshot, boundaries={key: kept(key, each) for key, each in snapshot.boundaries.items()})
+
+
+def _refuse_outdated(stored: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on where partitions were added, and another task stored them, since this one had asked for them."""
+    for topic in sorted(stored.topics.keys() & fresh.topics.keys()):
+        old, new = stored.topics[topic], fresh.topics[topic]
+        same = old.topic_id is not None and old.topic_id == new.topic_id
+        if same and new.partition_count < old.partition_count:
+            raise OutdatedSurveyError(
+                f"Topic {topic} has {old.partition_count} partitions by now; {new.partition_count} had been asked for."
+            )
+
+
 def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     dropped = sorted(before.topics.keys() - fresh.topics.keys())
     if dropped:
@@ -163,21 +192,19 @@ def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
 def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     """Refuse to go on where a log ends before a window that it filled (S15).
 
-    Clamped to that window's end, what the log takes up to there would be in no window. Where the leader is still the
-    same one, the ends were asked before another writer's.
+    Clamped to that window's end, what the log takes up to there would be in no window. Where the ends were asked before
+    another writer stored that window's, asking again tells.
     """
     truncated = [
         f"{key} stands at {old.offset}, the log ends at {each.high_watermark}"
         for key, each in sorted(fresh.boundaries.items())
-        if (old := before.boundaries.get(key)) is not None
-        and old.offset > each.high_watermark
-        and (old.leader_epoch or 0) < (each.leader_epoch or 0)
+        if (old := before.boundaries.get(key)) is not None and old.offset > each.high_watermark
     ]
     if truncated:
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
             "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
-            "Nothing was stored. Forget the windows that reach past the log, or start another pipeline."
+            "Nothing was stored. Start another pipeline at this time."
         )
 
 
@@ -192,7 +219,9 @@ def _clamp_one(boundary: Boundary, lowest: int | None, highest: int | None) -> B
         offset = min(offset, highest)
     if lowest is not None:
         offset = max(offset, lowest)
-    return boundary if offset == boundary.offset else replace(boundary, offset=offset, evidence=Evidence.CLAMPED)
+    if offset == boundary.offset:
+        return boundary
+    return replace(boundary, offset=offset, evidence=Evidence.CLAMPED, leader_epoch=None)
 
 
 def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:

@@ -5,6 +5,7 @@ A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FORMAT = 1
+_RUN = re.compile(r"[0-9a-z]+")
 
 
 class Evidence(StrEnum):
@@ -63,7 +65,7 @@ class AsOf:
     :param kind: instant, latest, earliest, a group's commits, or a run's increment.
     :param timestamp_ms: Unix milliseconds, for an instant alone.
     :param group: group id, for a group's commits alone.
-    :param run: whose increment it ends, for an increment alone: letters and digits.
+    :param run: whose increment it ends, for an increment alone: small letters and digits.
     :param follows: number of the snapshot where that increment starts.
     """
 
@@ -74,6 +76,8 @@ class AsOf:
     follows: int | None = None
 
     def __post_init__(self) -> None:
+        if self.run is not None and not _RUN.fullmatch(self.run):
+            raise ConfigurationError(f"A run is named by small letters and digits, not {self.run!r}.")
         of = {AsOfKind.INSTANT: self.timestamp_ms, AsOfKind.GROUP: self.group, AsOfKind.INCREMENT: self.run}
         for kind, value in of.items():
             if (self.kind is kind) != (value is not None):

@@ -52,10 +52,14 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
 
     def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
         """Pin the window between the run's two instants, or between the two snapshots."""
+        again = str(self.re_resolve).lower() in ("true", "1", "yes")
         if isinstance(self.start, Mapping) or isinstance(self.end, Mapping):
+            if again:
+                raise ConfigurationError(
+                    "Only windows between two instants can be resolved anew, not between snapshots."
+                )
             return resolver.window_between(self._stored("start", self.start), self._stored("end", self.end))
         interval = run_interval(context, self.start, self.end)
-        again = str(self.re_resolve).lower() in ("true", "1", "yes")
         if again:
             (resolved,) = resolver.re_resolve((interval.start_ms, interval.end_ms))
             return resolved

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.containers import Container
 from airflow_kafka_offsets.offsets.extents import LogExtent
@@ -88,7 +88,9 @@ class KafkaRetentionWatchOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Look, tell, and fail if asked to."""
         fail_within_ms = as_milliseconds(self.fail_within, "fail_within")
-        forecasts = sorted(self._forecasts(open_ledger(self.ledger_root, self.pipeline)), key=lambda each: each.urgency)
+        forecasts = sorted(
+            self._forecasts(existing_ledger(self.ledger_root, self.pipeline)), key=lambda each: each.urgency
+        )
         for each in forecasts:
             self.log.info("Not loaded: %s", each)
         if fail_within_ms is not None:
@@ -128,7 +130,8 @@ class _Look:
         self._client = client
         self._ledger = ledger
         self._end = end
-        self._manifests = [ledger.pinned(each.id).manifest for each in ledger.windows() if each.publication() is None]
+        unloaded = [each for each in ledger.summaries() if each.attempt is None]
+        self._manifests = [ledger.pinned(each.window, each.revision).manifest for each in unloaded]
         self._survey = client.survey({*end.names(), *(name for each in self._manifests for name in each.topics)})
         self._extents = self._survey.extents.raise_for_errors()
         self.remarks: list[str] = []

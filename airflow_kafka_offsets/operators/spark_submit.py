@@ -164,7 +164,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     def _report(
         self, context: Context, ref: WindowRef, ledger: Ledger, pinned: PinnedManifest, attempt: str
     ) -> dict[str, Any]:
-        folder = ledger.folder_of(pinned)
+        folder = ledger.window_folders.published(ref.window) or ledger.folder_of(pinned)
         published = folder.publication()
         if published is None:
             raise LedgerError(
@@ -184,7 +184,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             "output": published.output,
             "outside": published.outside,
         }
-        note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
+        counts = ledger.pinned(folder.id, folder.revision)
+        note_outlets(self, context, WindowRef.of(ref.ledger_root, counts), report)
         return report
 
 

@@ -60,13 +60,14 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             raise UnprovenError(f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}.")
         folder.record_verified(result.attempt, verdict)
         ledger.keep_day(folder.id)
+        outside = result.read.outside_window if manifest.timed else None
         self.log.info(
-            "Window %s: %s, %s rows; %s; %s rows carry a timestamp outside it",
+            "Window %s: %s, %s rows; %s; rows with a timestamp outside it: %s",
             ref.window,
             verdict,
             result.rows_written,
             _describe(tiling),
-            result.read.outside_window,
+            outside,
         )
         report = {
             "window": ref.window,
@@ -76,7 +77,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             "read": result.read.count,
             "written": result.rows_written,
             "gaps": verdict.gaps,
-            "outside_window": result.read.outside_window,
+            "outside_window": outside,
             "verdict": str(verdict),
             "tiling": _describe(tiling),
         }

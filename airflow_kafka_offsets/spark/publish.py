@@ -97,6 +97,11 @@ def publish(
     :raises LedgerConflictError: the window is published elsewhere, or its published rows are gone.
     :raises ExclusiveCreateError: the ledger's store can't arbitrate between two attempts. Nothing is read.
     """
+    if strict_time and not window.manifest.timed:
+        raise ConfigurationError(
+            f"Window {window.manifest.window} isn't between two instants, so that no row lies outside its time: "
+            "strict_time has no meaning there."
+        )
     files = HadoopFiles(window.spark)
     table = hadoop_uri(output)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
@@ -237,7 +242,16 @@ def _misplaced(written: DataFrame, read: Tally) -> str | None:
 def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult, strict_time: bool) -> PublishedRun:
     """Publish this attempt, unless another one came first."""
     outside = result.read.outside_window if strict_time else None
-    ours = Publication(result.attempt, result.output, result.manifest_sha256, result.rows_written, outside)
+    manifest = window.manifest
+    ours = Publication(
+        attempt=result.attempt,
+        output=result.output,
+        manifest_sha256=result.manifest_sha256,
+        rows=result.rows_written,
+        outside=outside,
+        start_snapshot=manifest.start_snapshot,
+        end_snapshot=manifest.end_snapshot,
+    )
     if files.create_exclusive(f"{window.folder}/{COMMITTED}", ours.to_bytes()):
         return _run(window, ours)
     standing = read_publication(files, window.folder)

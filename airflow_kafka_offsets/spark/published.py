@@ -14,9 +14,10 @@ from itertools import chain, groupby, pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerError, shorten
+from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant
-from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
+from airflow_kafka_offsets.offsets.manifest import Manifest, digest
+from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
 from airflow_kafka_offsets.offsets.window_names import (
     is_month,
     live_revisions,
@@ -24,6 +25,7 @@ from airflow_kafka_offsets.offsets.window_names import (
     revision_folder,
     window_extent,
 )
+from airflow_kafka_offsets.offsets.windows import OffsetRange, seams
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 
 WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
@@ -105,17 +107,47 @@ def published_windows(
         months = [each for each in files.names(folder) if is_month(each) and each <= month_of(compact_instant(high))]
         names = chain.from_iterable(pool.map(lambda month: files.names(f"{folder}/{month}"), months))
         live = {window: each for window, each in live_revisions(names).items() if _overlap(window, low, high)}
-        found = pool.map(lambda window: _newest(files, folder, window, live[window]), live)
+        found = pool.map(lambda window: _counting(files, folder, window, live[window]), live)
         published = {window: each for window, each in zip(live, found, strict=True) if each is not None}
     _refuse_crossing(published, low, high)
     _refuse_overlaps(published)
+    _refuse_seams(files, folder, published, live)
     return published
 
 
-def _newest(files: HadoopFiles, folder: str, window: str, revisions: list[int]) -> Publication | None:
-    """What is published of a window's newest revision that has something published."""
-    folders = (f"{folder}/{month_of(window)}/{revision_folder(window, each)}" for each in reversed(revisions))
-    return next(filter(None, (read_publication(files, each) for each in folders)), None)
+def _counting(files: HadoopFiles, folder: str, window: str, revisions: list[int]) -> Publication | None:
+    """What is published of a window's revision that counts."""
+    published = [
+        read_publication(files, f"{folder}/{month_of(window)}/{revision_folder(window, n)}") for n in revisions
+    ]
+    found = counting(published)
+    return None if found is None else published[found]
+
+
+def _refuse_seams(
+    files: HadoopFiles, folder: str, published: Mapping[str, Publication], live: Mapping[str, list[int]]
+) -> None:
+    """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
+    one wasn't yet."""
+
+    def ranges(window: str) -> tuple[OffsetRange, ...]:
+        for each in live[window]:
+            place = f"{folder}/{month_of(window)}/{revision_folder(window, each)}"
+            content = files.read(f"{place}/manifest.json")
+            if content is not None and digest(content) == published[window].manifest_sha256:
+                return Manifest.from_bytes(content).ranges
+        raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
+
+    for earlier, later in pairwise(published):
+        meet = window_extent(earlier)[1] == window_extent(later)[0]
+        if not meet or published[earlier].end_snapshot == published[later].start_snapshot:
+            continue
+        found = seams([ranges(earlier), ranges(later)])
+        if found:
+            raise LedgerConflictError(
+                f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was resolved anew. "
+                "Load the newest revision of both."
+            )
 
 
 def _overlap(window: str, low: int, high: int) -> bool:

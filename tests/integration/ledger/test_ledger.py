@@ -251,8 +251,7 @@ class TestWindows:
         folder = path("loads") / "windows" / "202611" / pinned.manifest.window
         sha256 = folder / "manifest.sha256"
         sha256.fs.rm(sha256.path)
-        with pytest.raises(LedgerCorruptError, match=r"manifest\.sha256 is missing"):
-            ledger.pinned(pinned.manifest.window)
+        assert ledger.pinned(pinned.manifest.window) == pinned
         assert names(folder) == ["manifest.json"]
         assert ledger.pin_window(ledger.snapshots.read(1), ledger.snapshots.read(2)) == pinned
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.errors import InstantForgottenError
+from airflow_kafka_offsets.errors import DataLossError, InstantForgottenError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -37,7 +37,8 @@ def pin(ledger: Ledger, hour: int, start: int, end: int) -> PinnedManifest:
 
 def publish(ledger: Ledger, pinned: PinnedManifest) -> None:
     committed = ledger.folder_of(pinned)._folder / "committed.json"
-    create_exclusive(committed, Publication("a", "file:///out", pinned.sha256, 1).to_bytes())
+    published = Publication("a", "file:///out", pinned.sha256, 1, None, *pinned.manifest.snapshots)
+    create_exclusive(committed, published.to_bytes())
 
 
 class TestForget:
@@ -94,32 +95,49 @@ class TestRaces:
             ledger.pin_window(start, end)
         assert failed.value.retriable
 
-    def test_and_the_next_try_replaces_what_it_pinned(self, ledger: Ledger) -> None:
+    def test_and_nothing_is_pinned_before_the_next_try(self, ledger: Ledger) -> None:
         start, end = ledger.snapshots.append_all([snapshot({0: 10}), snapshot({0: 20}, at_ms=T0 + HOUR_MS)])
         ledger.snapshots.forget(T0)
         with pytest.raises(InstantForgottenError):
             ledger.pin_window(start, end)
         fresh = ledger.snapshots.append(snapshot({0: 15}))
         again = ledger.pin_window(fresh, end)
-        assert (again.manifest.revision, again.manifest.start_snapshot) == (2, fresh.number)
+        assert (again.manifest.revision, again.manifest.start_snapshot) == (1, fresh.number)
 
-    def test_a_window_pinned_while_its_instant_is_being_forgotten_keeps_it(
-        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The window is pinned between the look for others and the forgetting: the instant comes back as it was."""
+    def test_an_instant_that_was_forgotten_under_a_window_gets_its_offsets_back(self, ledger: Ledger) -> None:
+        """Somebody forgot it for two windows, and died before he had resolved both anew; or one of them was pinned in
+        the moment before."""
         pin(ledger, 0, 10, 20)
-        forget = ledger.snapshots.forget
+        pin(ledger, 1, 20, 30)
+        ledger.forget_instants([FIRST, SECOND])
+        assert ledger.snapshots.entries() == []
+        fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
+        start, end = ledger.append(fresh[:2], [FIRST])
+        assert [next(iter(each.offsets().values())) for each in (start, end)] == [11, 20]
+        second = ledger.pinned(SECOND)
+        assert ledger.pin_window(end, ledger.append(fresh[2:])[0]) == second, "the same ranges are no new revision"
 
-        def pinned_meanwhile(timestamp_ms: int) -> None:
-            if timestamp_ms == T0 + HOUR_MS:
-                pin(ledger, 1, 99, 30)
-            forget(timestamp_ms)
+    def test_and_both_move_where_both_are_being_resolved_anew(self, ledger: Ledger) -> None:
+        pin(ledger, 0, 10, 20)
+        pin(ledger, 1, 20, 30)
+        ledger.forget_instants([FIRST, SECOND])
+        fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
+        stored = ledger.append(fresh, [FIRST, SECOND])
+        assert [next(iter(each.offsets().values())) for each in stored] == [11, 25, 35]
 
-        monkeypatch.setattr(ledger.snapshots, "forget", pinned_meanwhile)
-        assert ledger.forget([FIRST], "test") == [T0]
-        kept = ledger.snapshots.at_instant(T0 + HOUR_MS)
-        assert kept is not None
-        assert list(kept.offsets().values()) == [20]
+    def test_what_was_deleted_since_is_a_loss_and_no_smaller_window(self, ledger: Ledger) -> None:
+        """The look-up finds what is left; the window begins where it began."""
+        first = pin(ledger, 0, 10, 20)
+        publish(ledger, first)
+        ledger.forget_instants([FIRST])
+        gone = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, log_start=15) for hour, each in enumerate((15, 25))]
+        stored = ledger.append(gone, [FIRST])
+        with pytest.raises(DataLossError, match="5 from 10 on"):
+            ledger.pin_window(*stored)
+        again = ledger.pin_window(*stored, on_truncation="clamp")
+        assert [(each.window_start, each.start_offset, each.lost_offsets) for each in again.manifest.ranges] == [
+            (10, 15, 5)
+        ]
 
 
 class TestPublished:
@@ -133,6 +151,15 @@ class TestPublished:
         assert published.revision == 1
         publish(ledger, second)
         assert [each.revision for each in ledger.window_folders.current()] == [2]
+
+    def test_of_what_is_left_of_a_window_and_the_whole_of_it_the_whole_counts(self, ledger: Ledger) -> None:
+        """A load that clamped overtook one that had read everything before the records went."""
+        whole = pin(ledger, 0, 10, 20)
+        ranges = tuple(each.from_log_start(15) for each in whole.manifest.ranges)
+        part = ledger.window_folders.pin_again(replace(whole.manifest, ranges=ranges))
+        for each in (part, whole):
+            publish(ledger, each)
+        assert [each.revision for each in ledger.window_folders.current()] == [1]
 
     def test_pinning_the_same_again_makes_no_revision(self, ledger: Ledger) -> None:
         first = pin(ledger, 0, 10, 20)

@@ -63,7 +63,10 @@ class TestVerify:
     def test_a_hole_is_found(self, local: Ledger) -> None:
         load(local, 0)
         load(local, 2)
-        assert "no window from 2026-11-21T07:00:00.000Z to 2026-11-21T08:00:00.000Z" in broken(local)[0].found
+        assert (
+            "no window from 2026-11-21T07:00:00.000Z to 2026-11-21T08:00:00.000Z: t-0: gap of 10"
+            in broken(local)[0].found
+        )
 
     @pytest.mark.parametrize(
         ("name", "content", "found"),
@@ -169,8 +172,8 @@ class TestFind:
         ("partition", "offset", "found"),
         [
             (0, 1030, "pinned, not published"),
-            (0, 1040, "the last window, 20261121T090000000Z_20261121T100000000Z, ends at 1040"),
-            (7, 0, "ends at no offset of it"),
+            (0, 1040, "the last one, 20261121T090000000Z_20261121T100000000Z, ends at 1040"),
+            (7, 0, "doesn't have that partition"),
         ],
     )
     def test_and_every_other_place_has_its_words(self, local: Ledger, partition: int, offset: int, found: str) -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     InstantError,
+    LogTruncatedError,
     OffsetsError,
+    OutdatedSurveyError,
     ResponseError,
     TopicChangedError,
 )
@@ -146,9 +148,16 @@ class TestClamp:
         with pytest.raises(TopicChangedError):
             resolving.clamp(snapshot({0: 60}), snapshot({0: 50}, **neighbour), None)  # type: ignore[arg-type]
 
-    def test_partitions_that_are_gone_are_refused(self) -> None:
-        with pytest.raises(TopicChangedError, match="had 2 partitions, now 1"):
+    def test_partitions_that_another_task_has_seen_already_are_asked_for_again(self) -> None:
+        """S17: they were added between its question and this one's."""
+        with pytest.raises(OutdatedSurveyError, match="has 2 partitions by now; 1 had") as failed:
             resolving.clamp(snapshot({0: 60}), snapshot({0: 50, 1: 1}), None)
+        assert failed.value.retriable
+
+    def test_a_log_that_ends_before_its_windows_is_refused(self) -> None:
+        """S15: what it takes up to there would be in no window."""
+        with pytest.raises(LogTruncatedError, match="t-0 stands at 2000, the log ends at 1060"):
+            resolving.clamp(snapshot({0: 60}, at_ms=T0 + HOUR_MS), snapshot({0: 2000}), None)
 
 
 def with_topic(known: OffsetSnapshot, topic: str, offset: int) -> OffsetSnapshot:

@@ -35,6 +35,8 @@ from kafka.protocol.consumer import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata import (
     FindCoordinatorRequest,
@@ -61,6 +63,7 @@ CLASSES = {
     "offset_commit": (OffsetCommitRequest, OffsetCommitResponse),
     "offset_delete": (OffsetDeleteRequest, OffsetDeleteResponse),
     "offset_fetch": (OffsetFetchRequest, OffsetFetchResponse),
+    "offset_for_leader_epoch": (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
 }
 """Request and response class of each API: kafka-python's, or ours where it has none."""
 

@@ -1,0 +1,154 @@
+"""The crew: worker processes that are handed tasks, and replaced when they die, until every task is done."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import signal
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
+from typing import Any, NoReturn, Self
+
+from tests.chaos.diary import Diary
+from tests.chaos.plan import Task
+from tests.chaos.worker import Said, Settings, work
+
+SIZE = 3
+SILENCE_S = 120.0
+"""For how long a worker may say nothing."""
+MOST_TRIES = 50
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.chaos.worker"])
+
+
+class ChaosError(AssertionError):
+    """Something that no fault excuses."""
+
+
+@dataclass(slots=True)
+class _Seat:
+    """One worker at a time, and the task that it has."""
+
+    name: str
+    process: Any
+    connection: Any
+    task: Task | None = None
+    tries: int = 0
+
+
+class Crew:
+    """So many workers: a context manager.
+
+    :param settings: for each worker, but for its seed and patience.
+    :param diary: told what happens.
+    """
+
+    def __init__(self, settings: Settings, diary: Diary) -> None:
+        self.seen: Counter[str] = Counter()
+        self._settings = settings
+        self._diary = diary
+        self._rng = random.Random(settings.seed)
+        self._waiting: deque[tuple[Task, int]] = deque()
+        self._pinned: set[tuple[str, int, int]] = set()
+        self._lives = 0
+        self._seats: list[_Seat] = []
+
+    def __enter__(self) -> Self:
+        self._seats = [self._new_seat() for _ in range(SIZE)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._seats:
+            each.process.kill()
+            each.process.join()
+
+    def give(self, task: Task) -> None:
+        """Hand a task to the next worker that is free. Others that must be done again go along.
+
+        :raises ChaosError: a worker found something that must not be.
+        """
+        self._waiting.append((task, 0))
+        self._hand_out()
+        while len(self._waiting) > 1:
+            self._listen()
+
+    def finish(self) -> None:
+        """Wait until everything is done.
+
+        :raises ChaosError: a worker found something that must not be.
+        """
+        while self._waiting or any(each.task for each in self._seats):
+            self._hand_out()
+            self._listen()
+
+    def _new_seat(self) -> _Seat:
+        self._lives += 1
+        here, there = _CONTEXT.Pipe()
+        seed = f"{self._settings.seed} {self._lives}"
+        settings = replace(self._settings, seed=seed, patient=self._lives % 2 == 0)
+        process = _CONTEXT.Process(target=work, args=(there, settings), daemon=True)
+        process.start()
+        there.close()
+        return _Seat(f"worker {self._lives}", process, here)
+
+    def _hand_out(self) -> None:
+        for each in self._seats:
+            if each.task is None and self._waiting:
+                task, each.tries = self._waiting.popleft()
+                each.task = replace(task, resolved=task.window in self._pinned)
+                each.connection.send(each.task)
+
+    def _listen(self) -> None:
+        ready = wait([each.connection for each in self._seats if each.task], SILENCE_S)
+        if not ready:
+            raise ChaosError(f"no worker has said anything for {SILENCE_S:.0f} s")
+        for seat in [each for each in self._seats if each.connection in ready]:
+            self._hear(seat)
+        self._hand_out()
+
+    def _hear(self, seat: _Seat) -> None:
+        try:
+            said: Said = seat.connection.recv()
+        except EOFError:
+            self._replace(seat)
+            return
+        assert seat.task is not None
+        self._diary.note_task(seat.task, f"{seat.name} {said.verdict}: {said.words}")
+        if said.verdict == "wrong":
+            self._fail(seat.task, f"{seat.name} found something wrong")
+        if said.verdict == "dies":
+            self.seen[f"died {said.words}"] += 1
+            return  # the end of its connection follows
+        self.seen[f"{seat.task.store} {said.verdict}: {_kind(said)}"] += 1
+        if said.verdict == "again":
+            self._again(seat)
+        elif not seat.task.load:
+            self._pinned.add(seat.task.window)
+        seat.task = None
+
+    def _replace(self, seat: _Seat) -> None:
+        """Somebody else sits down in a dead worker's place."""
+        seat.process.join()
+        seat.connection.close()
+        if seat.process.exitcode != -signal.SIGKILL:
+            self._fail(seat.task, f"{seat.name} ended with {seat.process.exitcode}")
+        self._again(seat)
+        fresh = self._new_seat()
+        seat.name, seat.process, seat.connection, seat.task = fresh.name, fresh.process, fresh.connection, None
+
+    def _again(self, seat: _Seat) -> None:
+        assert seat.task is not None
+        if seat.tries == MOST_TRIES:
+            self._fail(seat.task, f"nobody could do it in {MOST_TRIES} tries")
+        self._waiting.insert(self._rng.randint(0, len(self._waiting)), (seat.task, seat.tries + 1))
+
+    def _fail(self, task: Task | None, words: str) -> NoReturn:
+        """Give up, with the story of the window."""
+        story = self._diary.task_story(task) if task else []
+        raise ChaosError("\n".join([f"{task}: {words}", *story]))
+
+
+def _kind(said: Said) -> str:
+    """What was said, without what is said once only."""
+    return said.words.partition(":" if said.verdict == "again" else " (")[0]

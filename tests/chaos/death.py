@@ -1,0 +1,56 @@
+"""Deaths: a process that kills itself around the creation of a ledger's file, now and then, as drawn from a seed.
+
+Everything in a ledger comes to be in one function, which is wrapped here from the outside.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import NoReturn
+
+from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger.storage import StoragePath
+
+CHANCE = 0.008
+"""Of each kind of death, at each creation."""
+_NUMEROUS = ("snapshots", "instants", "attempts", "losses")
+KINDS = ("before", "halfway through", "right after")
+
+
+def become_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
+    """From now on, die around some creations of files.
+
+    :param last_words: told what the process dies of.
+    """
+    create = storage._create
+
+    def create_or_die(path: StoragePath, content: bytes) -> None:
+        number = int(rng.random() / CHANCE)
+        fate = KINDS[number] if number < len(KINDS) else None
+        if fate == "halfway through" and path.protocol == "s3":  # an object store has no halfway
+            fate = "before"
+
+        def die(*_: object) -> NoReturn:
+            last_words(f"{fate} {kind_of(path)}")
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError("a killed process goes on")
+
+        if fate == "before":
+            die()
+        if fate == "halfway through":  # the draft is written
+            os.link = die  # type: ignore[assignment]  # it never returns
+        create(path, content)
+        if fate is not None:
+            die()
+
+    storage._create = create_or_die
+
+
+def kind_of(path: StoragePath) -> str:
+    """A file's name, or the folder of those that there are many of."""
+    parts = PurePosixPath(path.path).parts
+    return next((each for each in _NUMEROUS if each in parts), parts[-1])

@@ -1,0 +1,128 @@
+"""A run: a plan done on a real cluster by a crew of workers, and what it has come to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+
+from tests.chaos.crew import Crew
+from tests.chaos.diary import Diary
+from tests.chaos.judge import Piece, Problem, Seen, judge
+from tests.chaos.plan import LOCAL, S3, Event, Pipeline, Plan
+from tests.chaos.s3 import CREDENTIALS, FaultyS3
+from tests.chaos.topics import Key, Topics
+from tests.chaos.worker import Place, Settings
+
+BUCKET = "ledgers"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is left of one pipeline at the end.
+
+    :param pieces: of all its published windows.
+    :param seen: what the independent reader saw.
+    """
+
+    pipeline: Pipeline
+    pieces: tuple[Piece, ...]
+    seen: dict[Key, Seen]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a run ended.
+
+    :param outcomes: by pipeline.
+    :param tally: what has been there to be seen.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    diary: Diary
+    tally: Counter[str]
+
+    def failures(self) -> list[str]:
+        """What is wrong in words, each with the story of its offset; the first few."""
+        problems = [(each, problem) for each in self.outcomes for problem in judge(each.pieces, each.seen)]
+        return [self._tell(outcome.pipeline, problem) for outcome, problem in problems[:5]]
+
+    def _tell(self, pipeline: Pipeline, problem: Problem) -> str:
+        where = problem.topic, problem.partition, problem.offset
+        story = self.diary.story(pipeline.store, *where, problem.windows)
+        return "\n".join([f"{pipeline.store}, {pipeline.isolation_level}: {problem}", *story])
+
+
+def run(plan: Plan, bootstrap_servers: str, folder: Path) -> Report:
+    """Do a plan.
+
+    :param folder: where the local ledger and all output go.
+    :raises ChaosError: a worker found something that must not be.
+    """
+    diary = Diary()
+    with FaultyS3(plan.seed) as s3, closing(Topics(bootstrap_servers, plan.topics, diary)) as topics:
+        _create_bucket(s3)
+        places = {each.store: _place(each, folder, s3) for each in plan.pipelines}
+        topic_names, output = tuple(plan.topics), folder / "output"
+        settings = Settings(bootstrap_servers, topic_names, places, output, str(plan.seed), patient=True)
+        with Crew(settings, diary) as crew:
+            s3.stormy.set()
+            for step in plan.steps:
+                topics.do(step) if isinstance(step, Event) else crew.give(step)
+            crew.finish()
+        s3.stormy.clear()
+        topics.finish()
+        outcomes = tuple(_outcome(each, places[each.store], topics) for each in plan.pipelines)
+        return Report(outcomes, diary, crew.seen + topics.seen + Counter(s3.counts))
+
+
+def _create_bucket(s3: FaultyS3) -> None:
+    credentials = dict(zip(("aws_access_key_id", "aws_secret_access_key"), CREDENTIALS.values(), strict=True))
+    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name="us-east-1", **credentials)
+    client.create_bucket(Bucket=BUCKET)
+
+
+def _place(pipeline: Pipeline, folder: Path, s3: FaultyS3) -> Place:
+    if pipeline.store == LOCAL:
+        return Place((folder / "ledgers").as_uri(), {}, pipeline.isolation_level)
+    assert pipeline.store == S3
+    return Place(f"s3://{BUCKET}/ledgers", s3.options(), pipeline.isolation_level)
+
+
+def _outcome(pipeline: Pipeline, place: Place, topics: Topics) -> Outcome:
+    return Outcome(pipeline, tuple(_pieces(pipeline, place)), topics.judged(pipeline.isolation_level))
+
+
+def _pieces(pipeline: Pipeline, place: Place) -> Iterator[Piece]:
+    """What the pipeline's windows say, each as it is published.
+
+    :raises AssertionError: a window isn't published, or isn't one of the plan's.
+    """
+    ledger, found = place.ledger(), []
+    for window in dict.fromkeys(each.id for each in ledger.windows()):
+        folder = ledger.window_folders.published(window)
+        assert folder is not None, f"{window} isn't published"
+        pinned, publication = folder.pinned(), folder.publication()
+        assert pinned is not None and publication is not None and publication.output is not None  # noqa: PT018
+        assert publication.manifest_sha256 == pinned.sha256, f"{folder.id} is published from another manifest"
+        manifest, output = pinned.manifest, json.loads(Path(publication.output).read_text())
+        found.append((manifest.start_ms, manifest.end_ms))
+        for each in manifest.ranges:
+            yield Piece(
+                topic=each.topic,
+                partition=each.partition,
+                start_ms=manifest.start_ms,
+                end_ms=manifest.end_ms,
+                start_offset=each.start_offset,
+                end_offset=each.end_offset,
+                lost_offsets=each.lost_offsets,
+                end_evidence=str(each.end_evidence),
+                published=tuple(output.pop(f"{each.topic}:{each.partition}", ())),
+            )
+        assert not output, f"{folder.id} has rows of {output.keys()}, which its manifest doesn't know"
+    assert found == pipeline.windows, "the ledger's windows aren't the plan's"

@@ -1,0 +1,102 @@
+"""An S3 server that fails now and then: moto's, behind faults drawn from a seed.
+
+It answers an error, drops the connection before it does anything, or does what was asked and then drops the connection,
+so that a put gets through unheard. A process of its own; one request at a time, since moto's conditional put looks and
+writes in two steps, between which two writers could both win, as they can't on S3.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import random
+import socket
+from collections.abc import Callable, Iterable
+from threading import Lock
+from typing import Any, Self
+
+FAULTS = ("500 Internal Server Error", "503 Slow Down", "409 Conflict", "dropped unheard", "dropped unanswered")
+_CODES = {"500": "InternalError", "503": "SlowDown", "409": "ConditionalRequestConflict"}
+_CHANCE = 0.01
+"""Of each fault, for each request."""
+CREDENTIALS = {"key": "test", "secret": "test"}
+_CONTEXT = multiprocessing.get_context("forkserver")
+
+
+class FaultyS3:
+    """A server that starts calm: a context manager."""
+
+    def __init__(self, seed: int) -> None:
+        self.stormy = _CONTEXT.Event()
+        self._counts = _CONTEXT.Array("i", len(FAULTS))
+        self._seed = seed
+        self.endpoint = ""
+
+    def __enter__(self) -> Self:
+        here, there = _CONTEXT.Pipe()
+        arguments = (there, self._seed, self.stormy, self._counts)
+        self._process = _CONTEXT.Process(target=_serve, args=arguments, daemon=True)
+        self._process.start()
+        self.endpoint = f"http://127.0.0.1:{here.recv()}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each fault has come."""
+        return dict(zip(FAULTS, self._counts[:], strict=True))
+
+    def options(self) -> dict[str, Any]:
+        """What fsspec is told to reach it."""
+        return CREDENTIALS | {"endpoint_url": self.endpoint, "client_kwargs": {"region_name": "us-east-1"}}
+
+
+def _serve(connection: Any, seed: int, stormy: Any, counts: Any) -> None:
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
+    app = DomainDispatcherApplication(create_backend_app)
+    server = make_server("127.0.0.1", 0, _Faulty(app, seed, stormy, counts), threaded=True)
+    connection.send(server.port)
+    server.serve_forever()
+
+
+class _Faulty:
+    """A WSGI application before another one."""
+
+    def __init__(self, app: Any, seed: int, stormy: Any, counts: Any) -> None:
+        self._app = app
+        self._rng = random.Random(seed)
+        self._stormy = stormy
+        self._counts = counts
+        self._lock = Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        fault = self._draw(environ)
+        if fault is not None and fault[:3] in _CODES:
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start_response(fault, [("Content-Type", "application/xml")])
+            return [f"<Error><Code>{_CODES[fault[:3]]}</Code><Message>A drawn fault.</Message></Error>".encode()]
+        if fault == "dropped unheard":
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            return []
+        with self._lock:
+            answer = list(self._app(environ, start_response))
+        if fault == "dropped unanswered":
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        return answer
+
+    def _draw(self, environ: dict[str, Any]) -> str | None:
+        if not self._stormy.is_set():
+            return None
+        with self._lock:
+            number = int(self._rng.random() / _CHANCE)
+        if number >= len(FAULTS) or (FAULTS[number].startswith("409") and "HTTP_IF_NONE_MATCH" not in environ):
+            return None
+        with self._counts.get_lock():
+            self._counts[number] += 1
+        return FAULTS[number]
