@@ -29,6 +29,7 @@ from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, Evidence, Of
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.offsets.windows import TruncationPolicy
+from airflow_kafka_offsets.preflight import refuse_rewritten
 
 FuturePolicy = Literal["fail", "warn"]
 _AT_A_TIME = 48
@@ -38,6 +39,8 @@ _LOOK_UPS = 50_000
 _MOST_READ = 1_000
 """Matched boundaries of one snapshot whose records are read to tell markers from records."""
 _MOST_TRIES = 10
+_FRESH_MS = 60_000
+"""A snapshot that has just been made isn't doubted yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,8 @@ class Resolver:
 
         :raises: as :meth:`window`.
         """
+        if now_ms() - start.resolved_at_ms > _FRESH_MS:
+            refuse_rewritten(self._client, start)
         pinned = self._ledger.pin_window(
             start, end, on_truncation=self._policies.on_truncation, added=self._added(start, end)
         )

@@ -204,7 +204,7 @@ def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
             "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
-            "Nothing was stored. Start another pipeline at this time."
+            "Nothing was stored. Forget the windows between instants that end past there, or start another pipeline."
         )
 
 

@@ -109,13 +109,15 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     def _explain_loss(self, hook: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, error: Exception) -> None:
         """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
 
-        :raises DataLossError: when that is what happened; names partitions and exact counts.
+        :raises DataLossError: when that is what happened, and is to fail; names partitions and exact counts.
         """
         try:
             with hook.get_conn() as client:
                 readable(client, ledger, pinned)
         except DataLossError as loss:
-            raise loss from error
+            if self.on_truncation == "fail":
+                raise loss from error
+            self.log.warning("%s The next try loads what is left.", loss)
         except KafkaOffsetsError:
             self.log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
 

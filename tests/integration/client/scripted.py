@@ -28,6 +28,7 @@ from kafka.protocol.consumer import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
 )
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
@@ -58,6 +59,7 @@ REQUESTS = (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
 )
 """What can be asked of a scripted broker."""
 

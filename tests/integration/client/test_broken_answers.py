@@ -16,13 +16,20 @@ from kafka.protocol.admin import (
     DescribeProducersRequest,
     ListGroupsRequest,
 )
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterUnreachableError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.log_dirs_answers import Directory, directories_are
 from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
@@ -50,11 +57,13 @@ class Exchange(NamedTuple):
     :param answers: good answers by request class, given the broker; Metadata and FindCoordinator have theirs.
     :param call: asks, and returns the errors that came back as data.
     :param throttle_since: the first version whose answer tells a throttle time.
+    :param oldest: the first version that this client speaks.
     """
 
     answers: Mapping[Any, Answer]
     call: Callable[[OffsetsClient], list[ResponseError | None]]
     throttle_since: int
+    oldest: int = 0
 
 
 def errors_of(elements: Iterable[Any]) -> list[ResponseError | None]:
@@ -114,6 +123,12 @@ EXCHANGES = {
         lambda client: errors_of(client.log_sizes([A0])),
         0,
     ),
+    OffsetForLeaderEpochRequest: Exchange(
+        {OffsetForLeaderEpochRequest: epochs_end_at(5)},
+        lambda client: errors_of(client.epoch_ends({A0: 0})),
+        2,
+        oldest=2,
+    ),
     DescribeConfigsRequest: Exchange(
         {DescribeConfigsRequest: configs_are({"retention.ms": "5"})},
         lambda client: [None for _ in client.topic_facts(["a"])],
@@ -135,7 +150,7 @@ def scripted(request_class: Any, cluster: ScriptedCluster, change: Callable[[Ans
 def _throttling_versions() -> Iterator[Any]:
     for request_class, exchange in EXCHANGES.items():
         since = exchange.throttle_since
-        for version in sorted({max(0, since - 1), since, request_class.max_version}):
+        for version in sorted({max(exchange.oldest, since - 1), since, request_class.max_version}):
             yield pytest.param(request_class, version, id=f"{request_class.name} v{version}")
 
 

@@ -156,7 +156,10 @@ def has_new_leaders(watch: Watch, before: dict[TopicPartition, int], led: Iterab
 
 class TestUncleanElection:
     def test_moves_the_end_back_and_a_commit_is_ahead_of_it(self, cluster: KafkaCluster) -> None:
-        """E17, E34: records were lost with the leader. The epochs of commit and log say when."""
+        """E17, E34: records were lost with the leader. The epochs of commit and log say when.
+
+        When the log has grown past its old end again, only the old epoch still ends where it was cut.
+        """
         ahead, behind = cluster.brokers[0], cluster.brokers[1]
         config = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
         topic = new_topic(cluster, replicas=[[ahead.node_id, behind.node_id]], config=config)
@@ -180,6 +183,13 @@ class TestUncleanElection:
             (judged,) = lag.partitions
             assert (judged.status, judged.lag, lag.total) == (LagStatus.AHEAD_OF_LOG, None, None)
             assert (judged.committed_offset, judged.leader_epoch) == (7, old.leader_epoch)
+            assert produce(cluster, topic, count=6)[-1] == 8
+            assert old.leader_epoch is not None
+            (cut,) = client.epoch_ends({key: old.leader_epoch}).raise_for_errors()
+            assert (cut.leader_epoch, cut.end_offset) == (0, 3)
+            client.delete_records({key: 5}).raise_for_errors()
+            (forgotten,) = client.epoch_ends({key: 0}).raise_for_errors()
+            assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
 
 
 def commit_with_epoch(client: OffsetsClient, group: str, listed: ListedOffset) -> None:

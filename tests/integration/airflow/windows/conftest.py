@@ -1,0 +1,119 @@
+"""What tests of windows share: the tasks that make them, what they hold, and a program in Spark's place."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import T0_MS, Context
+from tests.integration.client.cases.workload import connected_client
+from tests.integration.conftest import Record
+
+XCom = dict[str, Any]
+Increment = Callable[..., XCom]
+Snapshot = Callable[..., XCom]
+Said = Callable[[], str]
+InSparksPlace = Callable[[str], None]
+
+
+class DeleteBefore(Protocol):
+    def __call__(self, topic: str, offset: int, partition: int = 0) -> None:
+        """Move the log start of a partition, as retention does."""
+
+
+HOUR_S = 3600
+LOCAL_SPARK = json.dumps({"conn_type": "spark", "host": "local[2]"})
+
+
+def manifest_of(window: XCom) -> Manifest:
+    """The manifest that a task's XCom refers to."""
+    ref = WindowRef.from_json(window)
+    return ref.read(ref.ledger()).manifest
+
+
+def ranges(window: XCom) -> list[tuple[int, int, int]]:
+    """Partition, start and end of each range of a window."""
+    return [(each.partition, each.start_offset, each.end_offset) for each in manifest_of(window).ranges]
+
+
+def evidence(window: XCom) -> list[tuple[str, str]]:
+    """Why the start and the end of each range are believed."""
+    return [(str(each.start_evidence), str(each.end_evidence)) for each in manifest_of(window).ranges]
+
+
+def stamped(*seconds: float) -> list[Record]:
+    """Records so many seconds after T0."""
+    return [(T0_MS + int(each * 1000), None, b"x") for each in seconds]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[OffsetsClient]:
+    with connected_client(broker.bootstrap_servers) as connected:
+        yield connected
+
+
+@pytest.fixture
+def said(capfd: pytest.CaptureFixture[str]) -> Said:
+    """What tasks have logged since this was last asked."""
+    return lambda: "".join(capfd.readouterr())
+
+
+@pytest.fixture
+def delete_before(admin: KafkaAdminClient) -> DeleteBefore:
+    def delete(topic: str, offset: int, partition: int = 0) -> None:
+        admin.delete_records({TopicPartition(topic, partition): offset})
+
+    return delete
+
+
+@pytest.fixture
+def increment(context: Context) -> Increment:
+    """Run the increment operator for a topic, in a Dag run of some name."""
+
+    def run(topic: str, run_id: str, **arguments: Any) -> XCom:
+        ti = SimpleNamespace(dag_id="d", run_id=run_id, task_id="t", map_index=-1, try_number=1)
+        operator = KafkaResolveIncrementOperator(task_id="t", pipeline="loads", topics=topic, **arguments)
+        return operator.execute({**context, "ti": ti})
+
+    return run
+
+
+@pytest.fixture
+def snapshot(context: Context) -> Snapshot:
+    """Run the snapshot operator for a topic."""
+
+    def run(topic: str, pipeline: str = "loads", **arguments: Any) -> XCom:
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=pipeline, topics=topic, **arguments)
+        return operator.execute(context)
+
+    return run
+
+
+@pytest.fixture
+def in_sparks_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InSparksPlace:
+    """Put Python code on the PATH as ``spark-submit``, which a load starts with Spark's arguments."""
+
+    def put(code: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        program = folder / "spark-submit"
+        program.write_text(f"#!{sys.executable}\n{code}")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
+
+    return put

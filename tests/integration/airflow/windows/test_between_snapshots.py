@@ -1,0 +1,122 @@
+"""Windows between any two snapshots of a pipeline: log starts, ends, instants, and what a group has committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DataLossError,
+    IntervalError,
+    OffsetsError,
+    TopicChangedError,
+)
+from tests.integration.airflow.conftest import Commit, Resolve, at, fails_with, recreate
+from tests.integration.airflow.windows.conftest import DeleteBefore, Snapshot, evidence, ranges, stamped
+from tests.integration.conftest import Produce
+
+
+def test_from_the_log_start_to_now(ten: str, snapshot: Snapshot, resolve: Resolve, produce: Produce) -> None:
+    """S2, S21: what comes after the snapshots is not in it; a rerun gets the same."""
+    start, end = snapshot(ten, at="earliest"), snapshot(ten)
+    produce(ten, 0, stamped(60))
+    window = resolve(ten, start, end)
+    assert (ranges(window), evidence(window)) == ([(0, 0, 10)], [("log_start", "log_end")])
+    assert resolve(ten, start, end) == window
+
+
+def test_from_an_instant_to_now(ten: str, snapshot: Snapshot, resolve: Resolve) -> None:
+    assert ranges(resolve(ten, snapshot(ten, at=at(4)), snapshot(ten))) == [(0, 4, 10)]
+
+
+def test_between_two_instants_it_is_the_window_of_these_instants(
+    ten: str, snapshot: Snapshot, resolve: Resolve
+) -> None:
+    """S2, E3"""
+    between = resolve(ten, snapshot(ten, at=at(4)), snapshot(ten, at=at(7)))
+    assert resolve(ten, at(4), at(7)) == between
+
+
+def test_from_a_groups_commits_to_now_is_what_is_left_to_drain(
+    ten: str, commit: Commit, snapshot: Snapshot, resolve: Resolve
+) -> None:
+    commit(f"group-of-{ten}", ten, 4)
+    window = resolve(ten, snapshot(ten, group=f"group-of-{ten}"), snapshot(ten))
+    assert (ranges(window), evidence(window)) == ([(0, 4, 10)], [("committed", "log_end")])
+
+
+def test_a_partition_that_was_added_between_them_is_in_it(
+    ten: str, admin: KafkaAdminClient, produce: Produce, snapshot: Snapshot, resolve: Resolve
+) -> None:
+    """E23, S17"""
+    start = snapshot(ten)
+    admin.create_partitions({ten: 2})
+    produce(ten, 1, stamped(1))
+    window = resolve(ten, start, snapshot(ten))
+    assert (ranges(window), evidence(window)[1][0]) == ([(0, 10, 10), (1, 0, 1)], "new_partition")
+
+
+def test_records_that_were_deleted_between_them_are_lost(
+    ten: str, snapshot: Snapshot, resolve: Resolve, delete_before: DeleteBefore
+) -> None:
+    """E9, S12"""
+    start = snapshot(ten, at="earliest")
+    delete_before(ten, 3)
+    end = snapshot(ten)
+    with pytest.raises(AirflowFailException, match=f"3 offsets between .* {ten}-0: 3 from 0 on") as failed:
+        resolve(ten, start, end)
+    assert fails_with(DataLossError, failed)
+    assert resolve(ten, start, end, on_truncation="clamp")["lost"] == 3
+
+
+class TestRefused:
+    def test_in_the_wrong_order(self, ten: str, snapshot: Snapshot, resolve: Resolve) -> None:
+        start, end = snapshot(ten, at=at(4)), snapshot(ten)
+        with pytest.raises(AirflowFailException, match="end after its start") as failed:
+            resolve(ten, end, start)
+        assert fails_with(IntervalError, failed)
+
+    def test_commits_that_lie_before_the_start_named_as_the_end(
+        self, ten: str, commit: Commit, snapshot: Snapshot, resolve: Resolve
+    ) -> None:
+        """A group's commits are in no order with the others, so that a range may run backwards."""
+        commit(f"group-of-{ten}", ten, 4)
+        start, end = snapshot(ten), snapshot(ten, group=f"group-of-{ten}")
+        with pytest.raises(AirflowFailException, match=f"{ten}-0 would start at offset 10 and end at 4") as failed:
+            resolve(ten, start, end)
+        assert fails_with(IntervalError, failed)
+
+    def test_commits_on_records_that_are_gone(
+        self, ten: str, commit: Commit, snapshot: Snapshot, delete_before: DeleteBefore
+    ) -> None:
+        """E9: what is between them and the log start isn't in the log."""
+        commit(f"group-of-{ten}", ten, 4)
+        delete_before(ten, 6)
+        with pytest.raises(AirflowFailException, match="committed 4, the log holds 6 to 10") as failed:
+            snapshot(ten, group=f"group-of-{ten}")
+        assert fails_with(OffsetsError, failed)
+
+    def test_a_topic_that_was_made_again_between_them(
+        self, ten: str, admin: KafkaAdminClient, snapshot: Snapshot, resolve: Resolve
+    ) -> None:
+        """S16, E24: the same offsets hold other records."""
+        start = snapshot(ten, at="earliest")
+        recreate(admin, ten)
+        with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
+            resolve(ten, start, snapshot(ten, at="earliest"))
+        assert fails_with(TopicChangedError, failed)
+
+    def test_a_snapshot_of_another_pipeline(self, ten: str, snapshot: Snapshot, resolve: Resolve) -> None:
+        with pytest.raises(AirflowFailException, match=r"start= is a snapshot of .*/others") as failed:
+            resolve(ten, snapshot(ten, "others", at=at(4)), snapshot(ten))
+        assert fails_with(ConfigurationError, failed)
+
+    @pytest.mark.parametrize("other", [None, at(4), {"snapshot": 1}], ids=["nothing", "an instant", "no snapshot"])
+    def test_one_snapshot_and_something_else(self, ten: str, snapshot: Snapshot, resolve: Resolve, other: Any) -> None:
+        with pytest.raises(AirflowFailException, match=r"start= is .* both what KafkaOffsetSnapshotOperator") as failed:
+            resolve(ten, other, snapshot(ten))
+        assert fails_with(ConfigurationError, failed)

@@ -1,0 +1,124 @@
+"""Windows pinned ahead of their runs by ``ledger resolve``, and where a record is, by ``ledger find``."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from tests.integration.airflow.conftest import T0, Publish, Resolve, Run
+from tests.integration.airflow.windows.conftest import HOUR_S, DeleteBefore, XCom, ranges, stamped
+from tests.integration.conftest import MakeTopic, Produce
+
+HOURS = [(T0 + timedelta(hours=each)).isoformat() for each in range(7)]
+
+
+@pytest.fixture
+def hourly(topic: MakeTopic, produce: Produce) -> str:
+    """Two partitions: a record every half an hour from T0 on, the third too late by an hour; and a single one."""
+    name = topic(partitions=2)
+    produce(name, 0, stamped(*(hour * HOUR_S for hour in (0, 0.5, 1, 2, 1.5, 2.5, 3, 3.5, 4, 4.5, 5))))
+    produce(name, 1, stamped(2.2 * HOUR_S))
+    return name
+
+
+@pytest.fixture
+def in_bulk(run: Run, hourly: str) -> Any:
+    """Run the command for the hours from T0 to so many later. Returns exit code and rows."""
+
+    def resolve(end: int, start: int = 0, *words: str) -> tuple[int, list[dict[str, Any]]]:
+        between = ("--start", HOURS[start], "--end", HOURS[end], "--cron", "0 * * * *")
+        code, out, _ = run("ledger", "resolve", "loads", "--topics", hourly, *between, *words, "-o", "json")
+        return code, json.loads(out)
+
+    return resolve
+
+
+class TestResolve:
+    def test_pins_the_windows_that_the_runs_would_pin(
+        self, hourly: str, in_bulk: Any, resolve: Resolve, ledger: Ledger
+    ) -> None:
+        """S2, S3, S21: one look at the log ends for all of them; the runs then take what is pinned."""
+        code, rows = in_bulk(6)
+        assert (code, [row["error"] for row in rows]) == (0, [None] * 6)
+        alone = [resolve(hourly, *HOURS[each : each + 2], pipeline="alone") for each in (4, 1, 0, 5, 3, 2)]
+        alone.sort(key=lambda each: each["window"])
+        assert [(row["window"], row["offsets"]) for row in rows] == [
+            (each["window"], each["offsets"]) for each in alone
+        ]
+        taken = [resolve(hourly, *HOURS[each : each + 2]) for each in range(6)]
+        assert [ranges(each) for each in taken] == [ranges(each) for each in alone]
+        assert len(ledger.snapshots.entries()) == 7, "no instant was resolved twice"
+
+    def test_meets_the_windows_that_are_pinned_already(
+        self, hourly: str, in_bulk: Any, resolve: Resolve, produce: Produce
+    ) -> None:
+        """S2, E3: records that came late meanwhile move no boundary."""
+        kept = resolve(hourly, *HOURS[2:4])
+        produce(hourly, 1, stamped(2.1 * HOUR_S, 2.3 * HOUR_S))
+        in_bulk(6)
+        taken = [resolve(hourly, *HOURS[each : each + 2]) for each in range(6)]
+        assert taken[2] == kept
+        ends = [(ranges(one)[1][2], ranges(other)[1][1]) for one, other in pairwise(taken)]
+        assert all(end == start for end, start in ends)
+
+    def test_pins_the_others_when_records_of_one_are_gone(
+        self, hourly: str, in_bulk: Any, resolve: Resolve, delete_before: DeleteBefore
+    ) -> None:
+        """S12, E9: and says which, with exit code 1."""
+        resolve(hourly, *HOURS[0:2])
+        delete_before(hourly, 4)
+        code, rows = in_bulk(4)
+        assert (code, [row["error"] is None for row in rows]) == (1, [True, False, True, True])
+        assert f"{hourly}-0: 2 from 2 on" in rows[1]["error"]
+        code, rows = in_bulk(4, 0, "--on-truncation", "clamp")
+        assert (code, [row["lost"] for row in rows]) == (0, [0, 2, 0, 0])
+
+    def test_refuses_what_the_schedule_does_not_cut(self, run: Run, hourly: str) -> None:
+        between = ("--start", HOURS[0], "--end", "2026-11-20T08:30:00Z", "--cron", "0 * * * *")
+        code, _, err = run("ledger", "resolve", "loads", "--topics", hourly, *between)
+        assert code == 2
+        assert "2026-11-20T08:30:00.000Z is no tick of '0 * * * *' in UTC" in err
+
+
+class TestFind:
+    @pytest.fixture
+    def windows(self, hourly: str, resolve: Resolve, delete_before: DeleteBefore) -> list[XCom]:
+        """Three hours, of the second of which offset 2 is lost."""
+        first = resolve(hourly, *HOURS[0:2])
+        delete_before(hourly, 3)
+        return [first, *(resolve(hourly, *HOURS[each : each + 2], on_truncation="clamp") for each in (1, 2))]
+
+    def found(self, run: Run, topic: str, partition: int, offset: int) -> tuple[int, dict[str, Any]]:
+        code, out, _ = run("ledger", "find", "loads", topic, str(partition), str(offset), "-o", "json")
+        (row,) = json.loads(out)
+        return code, row
+
+    def test_names_window_attempt_and_output(
+        self, run: Run, hourly: str, windows: list[XCom], publish: Publish
+    ) -> None:
+        publish(windows[0])
+        code, row = self.found(run, hourly, 0, 1)
+        assert (code, row["found"], row["window"]) == (0, "published", windows[0]["window"])
+        assert (row["attempt"], row["output"], row["revision"]) == ("try-1", "file:/out", 1)
+
+    @pytest.mark.parametrize(
+        ("partition", "offset", "window", "said"),
+        [(0, 2, 1, "lost: "), (0, 5, 2, "pinned, not published"), (1, 0, 2, "pinned, not published")],
+    )
+    def test_tells_what_is_lost_and_what_is_not_loaded_yet(
+        self, run: Run, hourly: str, windows: list[XCom], partition: int, offset: int, window: int, said: str
+    ) -> None:
+        """S13"""
+        code, row = self.found(run, hourly, partition, offset)
+        assert (code, row["window"]) == (0, windows[window]["window"])
+        assert row["found"].startswith(said)
+
+    def test_a_record_behind_the_last_window_is_in_none(self, run: Run, hourly: str, windows: list[XCom]) -> None:
+        code, row = self.found(run, hourly, 0, 9)
+        assert (code, row["window"]) == (1, None)
+        assert f"{windows[2]['window']}, ends at 6" in row["found"]

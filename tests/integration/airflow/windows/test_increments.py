@@ -1,0 +1,126 @@
+"""Increments: what has come since the last run, in the order in which runs resolve, each of them once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets.errors import DataLossError, InstantError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
+from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, XCom, manifest_of, ranges, stamped
+from tests.integration.conftest import Produce
+
+
+def offsets_of(windows: list[XCom]) -> Counter[int]:
+    """How often each offset of partition 0 is in some windows."""
+    return Counter(offset for each in windows for _, start, end in ranges(each) for offset in range(start, end))
+
+
+class TestFirst:
+    @pytest.mark.parametrize(
+        ("since", "expected"),
+        [("earliest", (0, 10)), ("latest", (10, 10)), (at(4), (4, 10)), (at(60), (10, 10))],
+        ids=["earliest", "latest", "an instant", "an instant after all records"],
+    )
+    def test_begins_where_the_user_says(
+        self, ten: str, increment: Increment, since: str, expected: tuple[int, int]
+    ) -> None:
+        """E1: an instant without a record after it is the log's end."""
+        assert ranges(increment(ten, "run-1", since=since)) == [(0, *expected)]
+
+    def test_begins_where_the_last_window_of_the_ledger_ends(
+        self, ten: str, resolve: Resolve, increment: Increment
+    ) -> None:
+        """S2: whatever since= says; a pipeline of scheduled windows goes on as one of increments."""
+        resolve(ten, at(5), at(8))
+        resolve(ten, at(0), at(5))
+        assert ranges(increment(ten, "run-1", since="earliest")) == [(0, 8, 10)]
+
+    def test_of_an_instant_in_the_future_is_refused(self, ten: str, increment: Increment, ledger: Ledger) -> None:
+        """E36"""
+        with pytest.raises(AirflowFailException, match="future") as failed:
+            increment(ten, "run-1", since="2999-01-01T00:00:00Z")
+        assert fails_with(InstantError, failed)
+        assert ledger.windows() == []
+
+
+class TestRuns:
+    def test_follow_each_other(self, ten: str, increment: Increment, produce: Produce) -> None:
+        """S2, S6: an increment of nothing is an empty window."""
+        found = [increment(ten, "run-1")]
+        produce(ten, 0, stamped(3, 60))
+        found += [increment(ten, "run-2"), increment(ten, "run-3")]
+        assert [ranges(each)[0][1:] for each in found] == [(0, 10), (10, 12), (12, 12)]
+
+    def test_get_their_own_again_when_they_are_tried_again_or_cleared(
+        self, ten: str, increment: Increment, produce: Produce
+    ) -> None:
+        """S21, S23: also after a later run."""
+        first = increment(ten, "run-1")
+        produce(ten, 0, stamped(60))
+        assert increment(ten, "run-1") == first
+        second = increment(ten, "run-2")
+        assert [increment(ten, "run-1"), increment(ten, "run-2")] == [first, second]
+
+    def test_side_by_side_tile(self, ten: str, increment: Increment, produce: Produce) -> None:
+        """S2: while records come in, and though each run asks Kafka before it knows of the others."""
+
+        def run(number: int) -> XCom:
+            produce(ten, 0, stamped(number))
+            return increment(ten, f"run-{number}")
+
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(run, range(4)))
+        found.append(increment(ten, "last"))
+        assert offsets_of(found) == Counter(range(14))
+
+    def test_take_no_window_of_the_past_for_the_last_one(
+        self, ten: str, resolve: Resolve, increment: Increment, produce: Produce
+    ) -> None:
+        """S2: a backfill after an increment moves no increment."""
+        increment(ten, "run-1")
+        resolve(ten, at(0), at(5))
+        produce(ten, 0, stamped(60))
+        assert ranges(increment(ten, "run-2")) == [(0, 10, 11)]
+
+    def test_that_lost_records_fail_until_the_user_takes_the_loss(
+        self, ten: str, increment: Increment, produce: Produce, delete_before: DeleteBefore
+    ) -> None:
+        """E9, S12: the next try is about the same increment, so that its loss is counted once."""
+        increment(ten, "run-1")
+        produce(ten, 0, stamped(*range(60, 65)))
+        delete_before(ten, 12)
+        with pytest.raises(AirflowFailException, match="2 offsets between") as failed:
+            increment(ten, "run-2")
+        assert fails_with(DataLossError, failed)
+        produce(ten, 0, stamped(70))
+        taken = increment(ten, "run-2", on_truncation="clamp")
+        assert (ranges(taken), taken["lost"]) == ([(0, 12, 15)], 2)
+        assert ranges(increment(ten, "run-3")) == [(0, 15, 16)]
+        assert manifest_of(taken).ranges[0].window_start == 10
+
+    def test_are_not_resolved_anew(self, ten: str, increment: Increment, produce: Produce, run: Run) -> None:
+        """S2, S23: what stands at their ends is no instant, so that looking it up would tear them from the next one."""
+        first = increment(ten, "run-1")
+        produce(ten, 0, stamped(60))
+        increment(ten, "run-2")
+        code, _, err = run("ledger", "re-resolve", "loads", first["window"])
+        assert code == 2
+        assert f"Window {first['window']} is an increment" in err
+        assert ranges(increment(ten, "run-1")) == [(0, 0, 10)]
+
+    def test_that_are_forgotten_get_their_own_again(
+        self, ten: str, increment: Increment, produce: Produce, run: Run
+    ) -> None:
+        """S21: also the first one, which starts at an instant; only windows between instants are resolved anew."""
+        first = increment(ten, "run-1", since=at(4))
+        produce(ten, 0, stamped(60))
+        (row,) = json.loads(run("ledger", "forget", "loads", first["window"], "-o", "json")[1])
+        again = increment(ten, "run-1", since=at(4))
+        assert (again["revision"], ranges(again)) == (2, [(0, 4, 10)])
+        print(row)

@@ -1,0 +1,105 @@
+"""Partitions whose leader is gone, and logs that end earlier with the next one. On a cluster of three brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.preflight import check_readable, readable
+from dev.cluster import KafkaCluster
+from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with, use_connection
+from tests.integration.airflow.windows.conftest import manifest_of, ranges
+from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until
+
+CLIENT_TIMEOUT_S = 4
+
+
+@pytest.fixture(autouse=True)
+def connection(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasks' connection leads to the cluster."""
+    use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": cluster.bootstrap_servers})
+
+
+@pytest.fixture
+def client(cluster: KafkaCluster) -> Iterator[OffsetsClient]:
+    with connected_client(cluster.bootstrap_servers) as connected:
+        yield connected
+
+
+def stamps(*seconds: int) -> list[int]:
+    return [T0_MS + each * 1000 for each in seconds]
+
+
+def leads(cluster: KafkaCluster, topic: str, partition: int) -> bool:
+    try:
+        cluster.leader(topic, partition)
+    except LookupError:
+        return False
+    return True
+
+
+def test_a_partition_without_a_leader_fails_the_try_and_nothing_is_stored(
+    cluster: KafkaCluster, resolve: Resolve, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E26: half a snapshot would be a wrong one for ever. The next try, with a leader, pins the window."""
+    topic = new_topic(cluster, replicas=[[1], [2]])
+    for partition in range(2):
+        produce(cluster, topic, partition, timestamps=stamps(0, 5))
+    cluster.brokers[1].kill()
+    wait_until(lambda: not leads(cluster, topic, 1), "the dead broker leads nothing")
+    with monkeypatch.context() as patch:
+        patch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", str(CLIENT_TIMEOUT_S))
+        with pytest.raises(OffsetsError, match=rf"{topic}-1: LEADER_NOT_AVAILABLE"):
+            resolve(topic, at(0), at(5))
+    assert (ledger.snapshots.entries(), ledger.windows()) == ([], [])
+    cluster.heal()
+    wait_until(lambda: leads(cluster, topic, 1), "the broker leads again")
+    assert ranges(resolve(topic, at(0), at(5))) == [(0, 0, 1), (1, 0, 1)]
+
+
+class TestUncleanElection:
+    def test_is_found_before_a_load_and_before_the_next_window(
+        self,
+        cluster: KafkaCluster,
+        client: OffsetsClient,
+        resolve: Resolve,
+        ledger: Ledger,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """S15, E27, E28: the new leader's log ends before the window does; what it takes next has the same offsets."""
+        ahead, behind = cluster.brokers[0], cluster.brokers[1]
+        config = {"unclean.leader.election.enable": "true"}
+        topic = new_topic(cluster, replicas=[[ahead.node_id, behind.node_id]], config=config)
+        produce(cluster, topic, timestamps=stamps(0, 1, 2))
+        wait_until(lambda: len(cluster.in_sync(topic, 0)) == 2, "both replicas are in sync")
+        behind.kill()
+        wait_until(lambda: cluster.in_sync(topic, 0) == {ahead.node_id}, "one replica is left")
+        produce(cluster, topic, timestamps=stamps(3, 4, 5, 6))
+        window = resolve(topic, at(0), at(10))
+        assert ranges(window) == [(0, 0, 7)]
+        ahead.kill()
+        behind.launch()
+        wait_until(lambda: leads(cluster, topic, 0) and cluster.leader(topic, 0) is behind, "the other replica leads")
+
+        with pytest.raises(LogTruncatedError, match=f"{topic}-0 ends at 7, the log at 3"):
+            check_readable(client, manifest_of(window))
+        produce(cluster, topic, timestamps=stamps(12))
+        with pytest.raises(AirflowFailException, match=rf"{topic}-0 .* 7, .* 4") as failed:
+            resolve(topic, at(10), at(20))
+        assert fails_with(LogTruncatedError, failed)
+        assert len(ledger.windows()) == 1
+
+        produce(cluster, topic, timestamps=stamps(13, 14, 15, 16, 17))  # as long as it was, and longer
+        monkeypatch.setattr("airflow_kafka_offsets.resolver._FRESH_MS", 0)
+        with pytest.raises(AirflowFailException, match=rf"{topic}-0 was cut at 3, below 7") as failed:
+            resolve(topic, at(10), at(20))
+        assert fails_with(LogTruncatedError, failed)
+        with pytest.raises(LogTruncatedError, match=f"{topic}-0 was cut at 3, below 7"):
+            readable(client, ledger, ledger.pinned(window["window"]))
+        ledger.forget([window["window"]], "truncated")
+        assert ranges(resolve(topic, at(0), at(20))) == [(0, 0, 9)]

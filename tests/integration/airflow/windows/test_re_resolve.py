@@ -1,0 +1,111 @@
+"""Windows resolved anew, by name, as the next revision; and windows that are to count no more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets.errors import LedgerConflictError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with
+from tests.integration.airflow.windows.conftest import XCom, ranges, stamped
+from tests.integration.conftest import Produce
+
+
+@pytest.fixture
+def first(ten: str, resolve: Resolve, produce: Produce) -> XCom:
+    """The window of the first twenty seconds; records of seconds 5 and 25 came after it as offsets 10 and 11."""
+    window = resolve(ten, at(0), at(20))
+    produce(ten, 0, stamped(5, 25))
+    return window
+
+
+@pytest.fixture
+def others(ten: str, first: XCom, resolve: Resolve) -> list[XCom]:
+    """The two windows after it, resolved after these records had come."""
+    return [resolve(ten, at(20), at(40)), resolve(ten, at(40), at(60))]
+
+
+class TestReResolve:
+    @pytest.mark.parametrize("yes", [True, "true", "1"])
+    def test_takes_in_what_came_late_as_a_second_revision_and_keeps_the_first(
+        self, ten: str, first: XCom, resolve: Resolve, ledger: Ledger, yes: bool | str
+    ) -> None:
+        """S23: by default a rerun gets the same offsets."""
+        assert resolve(ten, at(0), at(20)) == first
+        new = resolve(ten, at(0), at(20), re_resolve=yes)
+        assert (new["window"], new["revision"], ranges(new)) == (first["window"], 2, [(0, 0, 11)])
+        assert ledger.pinned(first["window"], 1).sha256 == first["sha256"]
+        assert resolve(ten, at(0), at(20)) == new, "the newest counts"
+
+    @pytest.mark.parametrize("no", ["", "False", "None"])
+    def test_is_what_a_template_says_of_a_run(self, ten: str, first: XCom, resolve: Resolve, no: str) -> None:
+        assert resolve(ten, at(0), at(20), re_resolve=no) == first
+
+    def test_leaves_the_boundaries_that_other_windows_share(
+        self, ten: str, first: XCom, others: list[XCom], resolve: Resolve
+    ) -> None:
+        """S2, S23: a window between two others is what it was."""
+        assert [ranges(each) for each in (first, *others)] == [[(0, 0, 10)], [(0, 10, 12)], [(0, 12, 12)]]
+        assert resolve(ten, at(20), at(40), re_resolve=True) == others[0]
+
+    def test_of_neighbours_moves_the_boundary_between_them_alone(
+        self, ten: str, first: XCom, others: list[XCom], run: Run, resolve: Resolve, publish: Publish
+    ) -> None:
+        """S2, S23: by the command; the three tile as before."""
+        names = (first["window"], others[0]["window"])
+        code, out, _ = run("ledger", "re-resolve", "loads", *names, "-o", "json")
+        assert (code, [(row["revision"], row["offsets"]) for row in json.loads(out)]) == (0, [(2, 11), (2, 1)])
+        for start in (0, 20, 40):
+            publish(resolve(ten, at(start), at(start + 20)))
+        code, out, _ = run("ledger", "verify", "loads", "-o", "json")
+        assert (code, json.loads(out)[-1]["found"]) == (0, "3 published windows tile, 12 offsets")
+        rows = json.loads(run("ledger", "show", "loads", first["window"], "--revision", "1", "-o", "json")[1])
+        assert [row["end_offset"] for row in rows] == [10], "the first revision is kept"
+
+    def test_of_a_window_that_is_not_there_is_refused(self, first: XCom, run: Run) -> None:
+        code, _, err = run("ledger", "re-resolve", "loads", "20260101T000000000Z_20260101T010000000Z")
+        assert code == 2
+        assert "has no window 20260101T000000000Z_20260101T010000000Z" in err
+
+
+class TestForget:
+    def test_the_next_run_resolves_the_window_anew(
+        self, ten: str, first: XCom, run: Run, resolve: Resolve, ledger: Ledger
+    ) -> None:
+        """S23: what it was is kept, and counts no more."""
+        code, out, _ = run("ledger", "forget", "loads", first["window"], "-o", "json")
+        (row,) = json.loads(out)
+        assert (code, row["instants"]) == (0, "2026-11-20T06:00:00.000Z, 2026-11-20T06:00:20.000Z")
+        assert ledger.windows() == []
+        again = resolve(ten, at(0), at(20))
+        assert (again["revision"], ranges(again)) == (2, [(0, 0, 11)])
+
+    def test_instants_that_other_windows_share_stay(
+        self, ten: str, first: XCom, others: list[XCom], run: Run, resolve: Resolve
+    ) -> None:
+        """S2"""
+        before = ranges(others[0])
+        (row,) = json.loads(run("ledger", "forget", "loads", others[0]["window"], "-o", "json")[1])
+        assert row["instants"] == "none: other windows share them"
+        assert ranges(resolve(ten, at(20), at(40))) == before
+
+    def test_a_task_that_holds_the_forgotten_one_is_told_to_resolve_again(
+        self, first: XCom, run: Run, context: Context
+    ) -> None:
+        """S21"""
+        run("ledger", "forget", "loads", first["window"])
+        with pytest.raises(AirflowFailException, match="Clear the resolve task too") as failed:
+            KafkaSparkSubmitOperator(task_id="load", window=first).execute(context)
+        assert fails_with(LedgerConflictError, failed)
+
+    def test_a_published_one_takes_force(self, first: XCom, run: Run, publish: Publish, ledger: Ledger) -> None:
+        publish(first)
+        code, _, err = run("ledger", "forget", "loads", first["window"])
+        assert code == 2
+        assert "Pass --force" in err
+        assert run("ledger", "forget", "loads", first["window"], "--force")[0] == 0
+        assert ledger.windows() == []

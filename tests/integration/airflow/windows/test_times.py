@@ -1,0 +1,139 @@
+"""Timestamps that are out of order, from the future or the broker's own, and days that don't have 24 hours."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import CronPartitionTimetable
+from airflow.sdk.exceptions import AirflowFailException
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from airflow_kafka_offsets.errors import FutureRecordError, OffsetsError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, now_ms
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from tests.integration.airflow.conftest import DAY_MS, T0_MS, Context, Resolve, Run, at, fails_with, use_connection
+from tests.integration.airflow.windows.conftest import HOUR_S, Said, evidence, manifest_of, ranges, stamped
+from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted_answers import offsets_are
+from tests.integration.conftest import MakeTopic, Produce
+
+
+class TestOutOfOrder:
+    def test_records_hours_out_of_order_are_in_one_window_each(
+        self, topic: MakeTopic, produce: Produce, resolve: Resolve
+    ) -> None:
+        """E4, S3: a late record is in a later window, whatever order the windows resolve in."""
+        name = topic()
+        produce(name, 0, stamped(*(hour * HOUR_S for hour in (0, 3, 1, 4, 2, 5))))
+        found = {hour: resolve(name, at(hour * HOUR_S), at((hour + 1) * HOUR_S)) for hour in (5, 0, 3, 1, 4, 2)}
+        assert [ranges(found[hour])[0][1:] for hour in range(6)] == [(0, 1), (1, 1), (1, 1), (1, 3), (3, 5), (5, 6)]
+
+
+class TestFutureRecord:
+    @pytest.fixture
+    def ahead(self, topic: MakeTopic, produce: Produce) -> str:
+        """A record of five hours from now stands between one of T0 and one of T0 + 25 s."""
+        name = topic(config={"message.timestamp.after.max.ms": str(DAY_MS)})
+        produce(name, 0, [*stamped(0), (now_ms() + 5 * HOUR_S * 1000, None, b"x"), *stamped(25)])
+        return name
+
+    def test_fails_the_task_and_nothing_is_stored(self, ahead: str, resolve: Resolve, ledger: Ledger) -> None:
+        """E5, S7: what comes until its time would be in no window of its own."""
+        with pytest.raises(AirflowFailException, match=rf"{ahead}-0 at offset 1 .*on_future_record='warn'") as failed:
+            resolve(ahead, at(0), at(20))
+        assert fails_with(FutureRecordError, failed)
+        assert (ledger.snapshots.entries(), ledger.windows()) == ([], [])
+
+    def test_is_warned_of_where_the_user_goes_on_and_later_windows_are_empty(
+        self, ahead: str, resolve: Resolve, said: Said
+    ) -> None:
+        """E5, S7"""
+        first = resolve(ahead, at(0), at(20), on_future_record="warn")
+        assert f"Records from the future stand at {ahead}-0 at offset 1" in said()
+        second = resolve(ahead, at(20), at(40), on_future_record="warn")
+        assert (ranges(first), ranges(second)) == ([(0, 0, 1)], [(0, 1, 1)])
+        assert "Records from the future" in said()
+
+    def test_is_refused_in_a_stored_snapshot_too(self, ahead: str, resolve: Resolve) -> None:
+        """E5: who stored it has warned; who pins another window with it is to fail. What is pinned stays."""
+        pinned = resolve(ahead, at(0), at(20), on_future_record="warn")
+        with pytest.raises(AirflowFailException, match="Records from the future"):
+            resolve(ahead, at(-5), at(20))
+        assert resolve(ahead, at(0), at(20)) == pinned
+
+
+class TestLogAppendTime:
+    def test_windows_go_by_the_brokers_clock(self, topic: MakeTopic, produce: Produce, resolve: Resolve) -> None:
+        """E6, S8: whatever producers said; and the manifest tells which of the two it is."""
+        name = topic(config={"message.timestamp.type": "LogAppendTime"})
+        before = now_ms()
+        produce(name, 0, stamped(9, 0, 5))
+        after = now_ms() + 1
+        time.sleep(0.01)
+        window = resolve(name, iso_instant(before), iso_instant(after))
+        assert (ranges(window), evidence(window)) == ([(0, 0, 3)], [("matched", "log_end")])
+        assert manifest_of(window).topics[name].timestamp_type == "LogAppendTime"
+
+    def test_otherwise_they_go_by_the_producers(self, ten: str, resolve: Resolve) -> None:
+        """E7, S8"""
+        window = resolve(ten, at(2), at(7))
+        assert manifest_of(window).topics[ten].timestamp_type == "CreateTime"
+
+
+class TestOtherBrokers:
+    def test_an_answer_with_an_older_record_fails_the_task_and_nothing_is_stored(
+        self, resolve: Resolve, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """E37, S30: not Apache Kafka's answer, as some have given of compressed batches; every look-up is checked."""
+        with ScriptedCluster({"a": [0]}) as cluster:
+            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, timestamp=T0_MS - 1))
+            use_connection(monkeypatch, "other", {"bootstrap.servers": cluster.bootstrap_servers})
+            with pytest.raises(AirflowFailException, match=r"a-0: .*older than asked") as failed:
+                resolve("a", at(0), at(5), kafka_conn_id="other")
+        assert fails_with(OffsetsError, failed)
+        assert (ledger.snapshots.entries(), ledger.windows()) == ([], [])
+
+
+class TestDaylightSaving:
+    @pytest.mark.parametrize(
+        ("start", "end", "hours"),
+        [
+            ("2025-03-29T00:00:00+01:00", "2025-03-31T00:00:00+02:00", [24, 23]),
+            ("2025-10-25T00:00:00+02:00", "2025-10-27T00:00:00+01:00", [24, 25]),
+        ],
+        ids=["clocks go forward", "clocks go back"],
+    )
+    def test_a_local_day_holds_the_records_of_as_many_hours_as_it_has(
+        self,
+        topic: MakeTopic,
+        produce: Produce,
+        run: Run,
+        context: Context,
+        start: str,
+        end: str,
+        hours: list[int],
+    ) -> None:
+        """S26: by the zone of the timetable; the command cuts days as the run of a Dag does."""
+        name, cron, zone = topic(), "0 0 * * *", "Europe/Berlin"
+        first = instant_ms(datetime.fromisoformat(start))
+        produce(name, 0, [(first + hour * HOUR_S * 1000, None, b"x") for hour in range(sum(hours))])
+        between = ("--start", start, "--end", end, "--cron", cron, "--timezone", zone, "-o", "json")
+        code, out, _ = run("ledger", "resolve", "loads", "--topics", name, *between)
+        days = json.loads(out)
+        assert (code, [each["offsets"] for each in days]) == (0, hours)
+        dag = SimpleNamespace(timetable=CronPartitionTimetable(cron, timezone=zone, run_offset=-1))
+        context |= {"dag": dag, "partition_date": datetime.fromisoformat(start) + timedelta(days=1)}
+        window = KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=name).execute(context)
+        assert (window["window"], window["offsets"]) == (days[1]["window"], hours[1])
+
+
+def test_a_tombstone_is_a_record(topic: MakeTopic, produce: Produce, resolve: Resolve) -> None:
+    """S27: a key without a value is an offset of the window."""
+    name = topic()
+    produce(name, 0, [(T0_MS, b"k", b"v"), (T0_MS + 1000, b"k", None)])
+    assert resolve(name, at(0), at(1.5))["offsets"] == 2

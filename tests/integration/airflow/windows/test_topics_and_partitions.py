@@ -1,0 +1,221 @@
+"""Idle, empty and added partitions, and topics that are several, added, found by a pattern, or not there any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.preflight import check_readable
+from tests.integration.airflow.conftest import Commit, Resolve, at, fails_with
+from tests.integration.airflow.windows.conftest import DeleteBefore, Said, XCom, evidence, manifest_of, ranges, stamped
+from tests.integration.client.cases.workload import new_name
+from tests.integration.conftest import MakeTopic, Produce
+
+
+def named_ranges(window: XCom) -> dict[str, tuple[int, int]]:
+    """Start and end by topic, for topics of one partition each."""
+    return {each.topic: (each.start_offset, each.end_offset) for each in manifest_of(window).ranges}
+
+
+class TestIdle:
+    def test_a_partition_that_is_idle_at_both_ends_stands_still_and_says_why(
+        self, topic: MakeTopic, produce: Produce, resolve: Resolve
+    ) -> None:
+        """S4, S5, S6, E1, E2: its end is the log's, and so is the next start; what comes late is in the window after.
+
+        The third partition never had a record.
+        """
+        name = topic(partitions=3)
+        produce(name, 0, stamped(*range(10)))
+        produce(name, 1, stamped(0))
+        first, second = resolve(name, at(0), at(5)), resolve(name, at(5), at(8))
+        assert (ranges(first), ranges(second)) == ([(0, 0, 5), (1, 0, 1), (2, 0, 0)], [(0, 5, 8), (1, 1, 1), (2, 0, 0)])
+        assert evidence(second) == [("matched", "matched"), ("log_end", "log_end"), ("log_end", "log_end")]
+        produce(name, 1, stamped(3))
+        produce(name, 2, stamped(9))
+        assert ranges(resolve(name, at(8), at(20))) == [(0, 8, 10), (1, 1, 2), (2, 0, 1)]
+
+    def test_both_ends_have_the_same_partitions(self, topic: MakeTopic, produce: Produce, resolve: Resolve) -> None:
+        """S19: no key is missing, and no offset is one of Kafka's sentinels."""
+        name = topic(partitions=2)
+        produce(name, 1, stamped(0))
+        found = ranges(resolve(name, at(0), at(5)))
+        assert [partition for partition, _, _ in found] == [0, 1]
+        assert all(0 <= start <= end for _, start, end in found)
+
+
+class TestAddedPartition:
+    def test_before_the_first_window_is_one_as_any(
+        self, ten: str, admin: KafkaAdminClient, produce: Produce, resolve: Resolve
+    ) -> None:
+        """E23, S18: a window before its first record is empty there."""
+        admin.create_partitions({ten: 2})
+        produce(ten, 1, stamped(7))
+        assert ranges(resolve(ten, at(0), at(5))) == [(0, 0, 5), (1, 0, 0)]
+        assert ranges(resolve(ten, at(5), at(10))) == [(0, 5, 10), (1, 0, 1)]
+
+    def test_between_resolve_and_run_leaves_the_window_as_it_is(
+        self, ten: str, admin: KafkaAdminClient, produce: Produce, resolve: Resolve, client: OffsetsClient
+    ) -> None:
+        """S17: the run reads what was pinned; all of the new partition is in the next window."""
+        window = resolve(ten, at(0), at(10))
+        admin.create_partitions({ten: 2})
+        produce(ten, 1, stamped(3, 12))
+        check_readable(client, manifest_of(window))
+        assert resolve(ten, at(0), at(10)) == window
+        following = resolve(ten, at(10), at(20))
+        assert (ranges(following), evidence(following)[1][0]) == ([(0, 10, 10), (1, 0, 2)], "new_partition")
+
+    def test_is_in_no_window_of_a_backfill_over_the_time_before_it(
+        self, ten: str, admin: KafkaAdminClient, produce: Produce, resolve: Resolve
+    ) -> None:
+        """S18, E23: the first live window after it was added has its records, however old; none is in two."""
+        resolve(ten, at(5), at(8))
+        admin.create_partitions({ten: 2})
+        produce(ten, 1, stamped(1, 9))
+        live, backfill = resolve(ten, at(8), at(20)), resolve(ten, at(0), at(5))
+        assert (ranges(live), ranges(backfill)) == ([(0, 8, 10), (1, 0, 2)], [(0, 0, 5)])
+
+    def test_whose_first_records_are_gone_already_says_how_many(
+        self,
+        ten: str,
+        admin: KafkaAdminClient,
+        produce: Produce,
+        resolve: Resolve,
+        delete_before: DeleteBefore,
+        said: Said,
+    ) -> None:
+        """S17, E9"""
+        resolve(ten, at(0), at(5))
+        admin.create_partitions({ten: 2})
+        produce(ten, 1, stamped(6, 7, 8))
+        delete_before(ten, 2, partition=1)
+        window = resolve(ten, at(5), at(20))
+        assert (ranges(window), window["lost"]) == ([(0, 5, 10), (1, 2, 3)], 2)
+        assert f"New partitions start at their log start on {ten}-1 at 2" in said()
+
+
+class TestSeveralTopics:
+    def test_are_one_window(self, ten: str, topic: MakeTopic, produce: Produce, resolve: Resolve) -> None:
+        """S20, E40: also where one is named twice."""
+        other = topic()
+        produce(other, 0, stamped(1, 3, 30))
+        window = resolve([ten, other, ten], at(2), at(7))
+        assert named_ranges(window) == {ten: (2, 7), other: (1, 2)}
+        assert (window["offsets"], window["partitions"]) == (6, 2)
+
+    @pytest.mark.parametrize(
+        ("begin", "start", "why"),
+        [(None, 0, "new_partition"), (at(3), 2, "chosen"), (at(99), 4, "chosen")],
+        ids=["at its log start", "at an instant", "at an instant after all of it"],
+    )
+    def test_one_that_is_added_begins_where_the_user_says(
+        self,
+        ten: str,
+        topic: MakeTopic,
+        produce: Produce,
+        resolve: Resolve,
+        begin: str | None,
+        start: int,
+        why: str,
+    ) -> None:
+        """E23, S17: all of it by default."""
+        resolve(ten, at(0), at(5))
+        other = topic()
+        produce(other, 0, stamped(1, 2, 3, 4))
+        window = resolve([ten, other], at(5), at(20), new_topics_from=begin)
+        assert named_ranges(window) == {ten: (5, 10), other: (start, 4)}
+        assert [each.start_evidence for each in manifest_of(window).ranges if each.topic == other] == [why]
+        assert resolve([ten, other], at(5), at(20)) == window, "what is pinned stays as it is"
+
+    def test_one_that_is_added_is_in_no_window_of_the_time_before(
+        self, ten: str, topic: MakeTopic, produce: Produce, resolve: Resolve
+    ) -> None:
+        """S18: its first live window has all of it."""
+        resolve(ten, at(5), at(8))
+        other = topic()
+        produce(other, 0, stamped(1))
+        assert named_ranges(resolve([ten, other], at(8), at(20)))[other] == (0, 1)
+        assert list(named_ranges(resolve([ten, other], at(0), at(5)))) == [ten]
+
+    def test_one_that_is_left_out_later_is_refused(self, ten: str, topic: MakeTopic, resolve: Resolve) -> None:
+        """Its records would be in no window, or in two once it is named again."""
+        other = topic()
+        resolve([ten, other], at(0), at(5))
+        with pytest.raises(AirflowFailException, match=rf"{other} .*name every topic of it") as failed:
+            resolve(ten, at(5), at(8))
+        assert fails_with(ConfigurationError, failed)
+
+
+class TestPattern:
+    @pytest.fixture
+    def prefix(self) -> str:
+        return new_name("sensor")
+
+    @pytest.fixture
+    def make(self, admin: KafkaAdminClient, produce: Produce) -> Any:
+        """Make a topic with two records."""
+
+        def make(name: str) -> str:
+            options = {"num_partitions": 1, "replication_factor": 1}
+            admin.create_topics({name: options}, wait_for_metadata=True)
+            produce(name, 0, stamped(1, 2))
+            return name
+
+        return make
+
+    def test_takes_in_whole_names_and_those_of_new_topics(self, prefix: str, make: Any, resolve: Resolve) -> None:
+        """S20, E23: a topic that is new begins at its log start."""
+        one, _ = make(f"{prefix}.a"), make(f"not-{prefix}.a")
+        pattern = rf"{prefix}\.\w"
+        assert named_ranges(resolve(None, at(0), at(2), topic_pattern=pattern)) == {one: (0, 1)}
+        two, _ = make(f"{prefix}.b"), make(f"{prefix}.bb")
+        second = resolve(None, at(2), at(5), topic_pattern=pattern)
+        assert named_ranges(second) == {one: (1, 2), two: (0, 2)}
+
+    def test_leaves_out_kafkas_own_topics(self, ten: str, commit: Commit, resolve: Resolve, prefix: str) -> None:
+        """S20: Spark would leave them out, and the two would differ."""
+        commit(prefix, ten, 1)  # so that there is a topic of offsets
+        window = resolve(None, at(2), at(7), topic_pattern=f"__.*|{ten}")
+        assert named_ranges(window) == {ten: (2, 7)}
+
+    def test_that_nothing_matches_is_an_error(self, prefix: str, resolve: Resolve, ledger: Ledger) -> None:
+        with pytest.raises(AirflowFailException, match=f"No topic matches '{prefix}'") as failed:
+            resolve(None, at(0), at(2), topic_pattern=prefix)
+        assert fails_with(ConfigurationError, failed)
+        assert not ledger.exists()
+
+    def test_misses_a_topic_that_is_gone(
+        self, prefix: str, make: Any, admin: KafkaAdminClient, resolve: Resolve
+    ) -> None:
+        """E24: one that was there isn't taken for one that never was, whether it came first or later."""
+        pattern = rf"{prefix}\.."
+        first = make(f"{prefix}.a")
+        resolve(None, at(0), at(2), topic_pattern=pattern)
+        later, _ = make(f"{prefix}.b"), make(f"{prefix}.c")
+        resolve(None, at(2), at(5), topic_pattern=pattern)
+        for gone in (later, first):
+            admin.delete_topics([gone])
+            with pytest.raises(AirflowFailException, match=f"covers {gone} ") as failed:
+                resolve(None, at(5), at(8), topic_pattern=pattern)
+            assert fails_with(ConfigurationError, failed)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"topic": "t", "topic_pattern": "t.*"}, "exactly one of them"),
+            ({"topic": None}, "exactly one of them"),
+            ({"topic": None, "topic_pattern": "t("}, "no regular expression"),
+        ],
+        ids=["both", "neither", "malformed"],
+    )
+    def test_that_is_wrong_fails_at_once(self, resolve: Resolve, arguments: dict[str, Any], message: str) -> None:
+        with pytest.raises(AirflowFailException, match=message) as failed:
+            resolve(start=at(0), end=at(2), **arguments)
+        assert fails_with(ConfigurationError, failed)

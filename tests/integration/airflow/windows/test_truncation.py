@@ -1,0 +1,206 @@
+"""Records that are gone: before the window, between its snapshots, before the load, and while Spark reads them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets.errors import ConfigurationError, DataLossError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with
+from tests.integration.airflow.windows.conftest import (
+    DeleteBefore,
+    InSparksPlace,
+    Said,
+    XCom,
+    evidence,
+    manifest_of,
+    ranges,
+)
+
+PUBLISH = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from airflow_kafka_offsets.offsets.publication import Publication
+
+told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
+published = Publication(told["attempt"], "file:/out", told["sha256"], 2)
+with suppress(FileExistsError), Path(told["manifest"][7:]).with_name("committed.json").open("xb") as file:
+    file.write(published.to_bytes())
+"""
+DELETE_AND_FAIL = """
+from kafka import KafkaAdminClient, TopicPartition
+
+KafkaAdminClient(bootstrap_servers={servers!r}).delete_records({{TopicPartition({topic!r}, 0): {offset}}})
+raise SystemExit(1)
+"""
+
+
+def load(window: XCom, **arguments: str) -> KafkaSparkSubmitOperator:
+    return KafkaSparkSubmitOperator(task_id="load", window=window, **arguments)
+
+
+class TestBeforeTheFirstSnapshot:
+    def test_the_window_begins_where_the_log_does_and_says_so(
+        self, ten: str, resolve: Resolve, delete_before: DeleteBefore, said: Said
+    ) -> None:
+        """E9: how many there were nobody can tell."""
+        delete_before(ten, 4)
+        window = resolve(ten, at(0), at(7))
+        assert (ranges(window), evidence(window), window["lost"]) == ([(0, 4, 7)], [("log_start", "matched")], 0)
+        assert f"The log starts within the window on {ten}-0 at 4" in said()
+
+    def test_a_backfill_over_what_is_gone_ends_where_the_next_window_starts(
+        self, ten: str, resolve: Resolve, delete_before: DeleteBefore, said: Said
+    ) -> None:
+        """E9, S2: it is empty, and nothing of the next window is in it."""
+        resolve(ten, at(5), at(8))
+        delete_before(ten, 7)
+        window = resolve(ten, at(1), at(3))
+        assert (ranges(window), evidence(window)) == ([(0, 5, 5)], [("clamped", "clamped")])
+        assert f"snapshots stored earlier have the say on {ten}-0 at 5" in said()
+
+
+class TestBetweenTheSnapshots:
+    @pytest.fixture
+    def truncated(self, ten: str, resolve: Resolve, delete_before: DeleteBefore) -> str:
+        """The window of the first five seconds is pinned; the log starts at offset 7 by now."""
+        resolve(ten, at(0), at(5))
+        delete_before(ten, 7)
+        return ten
+
+    def test_the_task_fails_with_exact_counts_and_pins_nothing(
+        self, truncated: str, resolve: Resolve, ledger: Ledger
+    ) -> None:
+        """E9, S12"""
+        with pytest.raises(AirflowFailException, match=rf"2 offsets between .* {truncated}-0: 2 from 5 on") as failed:
+            resolve(truncated, at(5), at(20))
+        assert fails_with(DataLossError, failed)
+        assert len(ledger.windows()) == 1
+
+    def test_clamped_the_rest_is_pinned_and_the_loss_is_in_the_manifest(
+        self, truncated: str, resolve: Resolve, said: Said
+    ) -> None:
+        """E9, S13: accepted by name, never on its own."""
+        window = resolve(truncated, at(5), at(20), on_truncation="clamp")
+        (only,) = manifest_of(window).ranges
+        assert (only.start_offset, only.end_offset, only.lost_offsets) == (7, 10, 2)
+        assert (window["offsets"], window["lost"]) == (3, 2)
+        assert f"2 offsets of the window are lost: {truncated}-0: 2 from 5 on" in said()
+        assert resolve(truncated, at(5), at(20)) == window, "what is pinned stays as it is"
+
+    def test_what_is_lost_is_no_hole_between_windows(
+        self, truncated: str, resolve: Resolve, publish: Publish, run: Run
+    ) -> None:
+        publish(resolve(truncated, at(0), at(5)))
+        publish(resolve(truncated, at(5), at(20), on_truncation="clamp"))
+        code, out, _ = run("ledger", "verify", "loads", "-o", "json")
+        assert (code, json.loads(out)[-1]["found"]) == (0, "2 published windows tile, 8 offsets, 2 lost")
+
+    def test_a_window_that_is_lost_as_a_whole_is_an_empty_one(
+        self, truncated: str, resolve: Resolve, delete_before: DeleteBefore
+    ) -> None:
+        """E9, S6"""
+        delete_before(truncated, 10)
+        window = resolve(truncated, at(5), at(20), on_truncation="clamp")
+        assert (ranges(window), window["offsets"], window["lost"]) == ([(0, 10, 10)], 0, 5)
+
+    def test_another_word_than_fail_and_clamp_is_refused(self, ten: str, resolve: Resolve) -> None:
+        with pytest.raises(AirflowFailException, match="on_truncation") as failed:
+            resolve(ten, at(0), at(5), on_truncation="ignore")
+        assert fails_with(ConfigurationError, failed)
+
+
+class TestBetweenPinAndLoad:
+    @pytest.fixture
+    def window(self, ten: str, resolve: Resolve, delete_before: DeleteBefore) -> XCom:
+        """Offsets 2 to 6, of which 2 to 4 are gone."""
+        window = resolve(ten, at(2), at(7))
+        delete_before(ten, 5)
+        return window
+
+    def test_the_loss_is_noted_in_the_ledger_though_nothing_ran(
+        self, ten: str, window: XCom, context: Context, ledger: Ledger, run: Run
+    ) -> None:
+        """E10, S12"""
+        with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
+            load(window).execute(context)
+        assert fails_with(DataLossError, failed)
+        assert ledger.window(window["window"]).state() is WindowState.LOST
+        (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
+        assert (row["state"], row["revision"], row["attempts"]) == ("lost", 1, 0)
+
+    def test_clamped_spark_gets_the_next_revision_and_the_old_one_is_kept(
+        self, ten: str, window: XCom, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace, run: Run
+    ) -> None:
+        """E10, S13"""
+        in_sparks_place(PUBLISH)
+        result = load(window, on_truncation="clamp").execute(context)
+        assert result["rows"] == 2
+        kept, loaded = (ledger.pinned(window["window"], revision).manifest.ranges[0] for revision in (1, 2))
+        assert (kept.start_offset, kept.end_offset, kept.lost_offsets) == (2, 7, 0)
+        assert (loaded.start_offset, loaded.end_offset, loaded.lost_offsets) == (5, 7, 3)
+        (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
+        assert (row["state"], row["revision"], row["offsets"], row["lost"]) == ("committed", 2, 2, 3)
+        assert load(window, on_truncation="clamp").execute(context)["published_attempt"] == result["attempt"]
+
+
+class TestWhileSparkReads:
+    def test_the_failed_load_says_what_vanished_and_the_ledger_notes_it(
+        self,
+        ten: str,
+        resolve: Resolve,
+        broker: Broker,
+        context: Context,
+        ledger: Ledger,
+        in_sparks_place: InSparksPlace,
+    ) -> None:
+        """S13: nothing shrinks by itself; the next try may clamp."""
+        window = resolve(ten, at(2), at(7))
+        in_sparks_place(DELETE_AND_FAIL.format(servers=broker.bootstrap_servers, topic=ten, offset=5))
+        with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
+            load(window).execute(context)
+        assert fails_with(DataLossError, failed)
+        folder = ledger.window(window["window"])
+        assert (folder.state(), folder.revision, len(folder.attempts())) == (WindowState.LOST, 1, 1)
+        in_sparks_place(PUBLISH)
+        load(window, on_truncation="clamp").execute(context)
+        assert ledger.pinned(window["window"]).manifest.lost_offsets == 3
+
+    def test_clamped_the_failed_try_leaves_the_retry_to_airflow(
+        self,
+        ten: str,
+        resolve: Resolve,
+        broker: Broker,
+        context: Context,
+        ledger: Ledger,
+        in_sparks_place: InSparksPlace,
+    ) -> None:
+        """S13: which loads what is left."""
+        window = resolve(ten, at(2), at(7))
+        in_sparks_place(DELETE_AND_FAIL.format(servers=broker.bootstrap_servers, topic=ten, offset=5))
+        with pytest.raises(Exception, match="Error code is: 1") as failed:
+            load(window, on_truncation="clamp").execute(context)
+        assert not isinstance(failed.value, AirflowFailException)
+        assert ledger.window(window["window"]).state() is WindowState.LOST
+
+    def test_a_load_that_fails_though_all_is_there_fails_as_spark_does(
+        self, ten: str, resolve: Resolve, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace
+    ) -> None:
+        """S21: the next try gets the same manifest, and Airflow is left the retry."""
+        window = resolve(ten, at(2), at(7))
+        in_sparks_place("raise SystemExit(1)")
+        with pytest.raises(Exception, match="Error code is: 1") as failed:
+            load(window).execute(context)
+        assert not isinstance(failed.value, AirflowFailException)
+        assert ledger.window(window["window"]).state() is WindowState.SUBMITTED
+        in_sparks_place(PUBLISH)
+        load(window).execute(context)
+        assert ledger.pinned(window["window"]).sha256 == window["sha256"]

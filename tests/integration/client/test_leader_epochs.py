@@ -1,0 +1,100 @@
+"""Where leader epochs end (OffsetForLeaderEpoch): on a real broker, and what brokers say instead.
+
+What an unclean election leaves of an old epoch: ``cases/test_failover.py``.
+"""
+
+from __future__ import annotations
+
+import pytest
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from tests.integration.client.leader_epochs_answers import epochs_end_at
+from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
+from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.conftest import MakeTopic, Produce
+
+EPOCHS = {A0: 5, B0: 0, B1: 7}
+
+
+def ends_of(client: OffsetsClient) -> list[int | str | None]:
+    """Ends, or the names of the errors that came instead."""
+    return [each.error.name if each.error else each.end_offset for each in client.epoch_ends(EPOCHS)]
+
+
+def asked(pieces: Pieces) -> list[list[tuple[TopicPartition, int, int]]]:
+    """What each request named: partition, the current leader epoch, and the epoch that it is about."""
+    return [
+        [
+            (TopicPartition(topic.topic, each.partition), each.current_leader_epoch, each.leader_epoch)
+            for topic in request.topics
+            for each in topic.partitions
+        ]
+        for request in pieces.asked(OffsetForLeaderEpochRequest)
+    ]
+
+
+class TestRealBroker:
+    def test_the_newest_epoch_ends_with_the_log(
+        self, client: OffsetsClient, topic: MakeTopic, produce: Produce
+    ) -> None:
+        name = topic(partitions=2)
+        produce(name, 0, [(None, None, b"value")] * 3)
+        partitions = client.partitions_of([name])
+        ends = client.epoch_ends(dict.fromkeys(partitions, 0)).raise_for_errors()
+        assert list(ends) == [EpochEnd(name, 0, 0, 3), EpochEnd(name, 1, 0, 0)]
+        assert [each.end_offset for each in ends] == [each.high_watermark for each in client.log_extents(partitions)]
+
+    def test_one_that_is_still_to_come_is_none_and_no_error(self, client: OffsetsClient, topic: MakeTopic) -> None:
+        name = topic()
+        assert list(client.epoch_ends({TopicPartition(name, 0): 99})) == [EpochEnd(name, 0)]
+
+    def test_a_partition_that_does_not_exist_is_an_error_of_its_own(
+        self, client: OffsetsClient, topic: MakeTopic
+    ) -> None:
+        name = topic()
+        good, bad = client.epoch_ends({TopicPartition(name, 0): 0, TopicPartition(name, 1): 0})
+        assert good == EpochEnd(name, 0, 0, 0)
+        assert bad.error is not None
+        assert (bad.end_offset, bad.error.name) == (None, "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+class TestRequest:
+    @pytest.mark.parametrize("version", [2, 3, OffsetForLeaderEpochRequest.max_version])
+    def test_each_partition_is_asked_for_its_epoch_with_the_leaders_own_beside_it(self, version: int) -> None:
+        """E28"""
+        with ScriptedCluster({"a": [0], "b": [0, 0]}, versions={OffsetForLeaderEpochRequest: (2, version)}) as cluster:
+            pieces = Pieces(cluster, cluster.brokers[0], cluster.client())
+            pieces.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4))
+            assert list(pieces.client.epoch_ends(EPOCHS)) == [
+                EpochEnd(*piece, epoch, 4) for piece, epoch in EPOCHS.items()
+            ]
+            assert asked(pieces) == [[(piece, 7, epoch) for piece, epoch in EPOCHS.items()]]
+
+    @pytest.mark.parametrize("versions", [{}, {OffsetForLeaderEpochRequest: (0, 1)}], ids=["before 0.11", "before 2.1"])
+    def test_a_broker_that_does_not_check_who_leads_is_too_old(self, versions: dict[type, tuple[int, int]]) -> None:
+        with ScriptedCluster({"a": [0], "b": [0, 0]}, versions=versions) as cluster:
+            if versions:
+                cluster.brokers[0].on(OffsetForLeaderEpochRequest, epochs_end_at(4))
+            assert ends_of(cluster.client()) == ["UNSUPPORTED_VERSION"] * len(ALL)
+            assert cluster.requests(OffsetForLeaderEpochRequest) == []
+
+
+class TestErrors:
+    @pytest.mark.parametrize("code", [3, 6, 56, 74, 75])
+    def test_one_that_passes_is_asked_again_of_a_leader_looked_up_anew(self, one: Pieces, code: int) -> None:
+        """E28"""
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={B1: code}), epochs_end_at(5))
+        assert ends_of(one.client) == [4, 4, 5]
+        assert asked(one)[1:] == [[(B1, 7, 7)]]
+        assert one.described_topics() == [["a", "b"], ["b"]]
+
+    @pytest.mark.parametrize(
+        ("code", "name"), [(29, "TOPIC_AUTHORIZATION_FAILED"), (31, "CLUSTER_AUTHORIZATION_FAILED")]
+    )
+    def test_one_that_stays_is_data_of_its_partition_at_once(self, one: Pieces, code: int, name: str) -> None:
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={B0: code}))
+        assert ends_of(one.client) == [4, name, 4]
+        assert len(asked(one)) == 1
