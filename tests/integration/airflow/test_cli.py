@@ -207,11 +207,11 @@ class TestLedger:
     def test_verify_finds_a_hole(
         self, run: Run, messy: str, windows: list[dict[str, Any]], resolve: Resolve, publish: Publish
     ) -> None:
-        publish(windows[0])
-        publish(resolve(messy, "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z"))
+        publish(resolve(messy, "2026-11-20T05:00:00Z", "2026-11-20T06:00:00Z"))
+        publish(windows[1])
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert code == 1
-        assert "no window from 2026-11-20T07:00:00.000Z" in json.loads(out)[-1]["found"]
+        assert "no window from 2026-11-20T06:00:00.000Z" in json.loads(out)[-1]["found"]
 
     def test_the_ledger_can_be_named(self, run: Run, windows: list[dict[str, Any]], ledger_root: Path) -> None:
         assert run("ledger", "list", "loads", "--ledger", ledger_root.as_uri())[0] == 0
