@@ -118,6 +118,10 @@ class Resolver:
         """
         self._ledger.open(self._topics, self._client.cluster_id(), self._isolation_level)
 
+    def _open_if_there(self) -> None:
+        if self._ledger.exists():
+            self.open()
+
     def snapshot(self, as_of: AsOf) -> OffsetSnapshot:
         """The stored snapshot as of something: resolved now, unless it is an instant that was resolved before.
 
@@ -129,7 +133,6 @@ class Resolver:
         if as_of.timestamp_ms is not None:
             (found,) = self.snapshots([as_of.timestamp_ms])
             return found
-        self.open()
         (stored,) = self._store(lambda survey: [self._resolve(survey, as_of)])
         return stored
 
@@ -140,7 +143,7 @@ class Resolver:
         :raises: as :meth:`snapshot`, once the instant's turn has come.
         """
         resolving.refuse_future(max(instants), now_ms())
-        self.open()
+        self._open_if_there()
         survey: Survey | None = None
         for first in range(0, len(instants), _AT_A_TIME):
             part = instants[first : first + _AT_A_TIME]
@@ -209,7 +212,7 @@ class Resolver:
             the last window ends.
         :raises: as :meth:`window`.
         """
-        self.open()
+        self._open_if_there()
         log = self._ledger.snapshots
         found = log.increment(run)
         if found is None:
@@ -234,7 +237,10 @@ class Resolver:
     ) -> list[OffsetSnapshot]:
         """Store snapshots that are made of a survey. One that another task's are ahead of is made again, once."""
         try:
-            return self._ledger.append(made(survey or self._client.survey(self._topics)), self._revising)
+            snapshots = made(survey or self._client.survey(self._topics))
+            # Not before: a misspelt topic would be the pipeline's for good.
+            self.open()
+            return self._ledger.append(snapshots, self._revising)
         except (OutdatedSurveyError, LogTruncatedError):
             return self._ledger.append(made(self._client.survey(self._topics)), self._revising)
 
@@ -272,7 +278,7 @@ class Resolver:
             commits = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors().lookup(as_of.group)
             assert commits is not None
             # The logs again: what was committed since the survey may lie past their ends of then.
-            return resolving.at_commits(self._client.log_extents(partitions), commits.offsets)
+            return resolving.at_commits(self._client.log_extents(partitions), commits.offsets, as_of.group)
         if as_of.kind is AsOfKind.EARLIEST:
             return resolving.at_earliest(survey.extents)
         return resolving.at_latest(survey.extents, self._isolation_level)

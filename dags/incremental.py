@@ -1,10 +1,10 @@
-"""Wait until a hundred records have arrived since the last window that was published, and note where the topic ends."""
+"""Wait until a hundred records have arrived since the last window that was published, and pin them as an increment."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 
 with DAG(dag_id="incremental", schedule=None, tags=["kafka-offsets"]):
@@ -17,6 +17,6 @@ with DAG(dag_id="incremental", schedule=None, tags=["kafka-offsets"]):
         timeout=600,
         deferrable=True,
     )
-    end = KafkaOffsetSnapshotOperator(task_id="end", pipeline="flights_daily", topics="flights")
+    window = KafkaResolveIncrementOperator(task_id="window", pipeline="flights_daily", topics="flights")
 
-    enough >> end
+    enough >> window

@@ -174,7 +174,8 @@ _LEDGER_GROUP = GroupCommand(
             func=lazy_load_command("airflow_kafka_offsets.cli.windows.resolve_windows"),
             args=(
                 _PIPELINE,
-                Arg(("--topics",), help="The pipeline's topics", nargs="+", required=True, metavar="TOPIC"),
+                Arg(("--topics",), help="The pipeline's topics", nargs="+", metavar="TOPIC"),
+                Arg(("--topic-pattern",), help="Instead: a regular expression that whole names of topics match"),
                 Arg(("--start",), help="First tick, ISO-8601 with a zone", required=True),
                 Arg(("--end",), help="Last tick, ISO-8601 with a zone", required=True),
                 Arg(("--cron",), help="The schedule that cuts the time into windows", required=True),

@@ -35,6 +35,11 @@ def show_window(args: Any) -> int:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
     window = args.window or names[-1]
     require_windows(ledger, [window], names)
+    known = [each.revision for each in ledger.window_folders.live(window)]
+    if args.revision is not None and args.revision not in known:
+        raise ConfigurationError(
+            f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known))}."
+        )
     print_rows(list(_ranges(ledger.pinned(window, args.revision).manifest)), args.output)
     return 0
 
@@ -50,7 +55,12 @@ def verify_ledger(args: Any) -> int:
 @command
 def find_record(args: Any) -> int:
     """One row: where a record is."""
-    found = find(existing_ledger(args.ledger, args.pipeline), args.topic, args.partition, args.offset)
+    ledger = existing_ledger(args.ledger, args.pipeline)
+    found = find(ledger, args.topic, args.partition, args.offset)
+    windows = ledger.windows()
+    topics = ledger.pinned(windows[-1].id).manifest.topics if windows and found.window is None else {}
+    if topics and args.topic not in topics:
+        raise ConfigurationError(f"{ledger.uri} has no topic {args.topic!r}; it has {', '.join(sorted(topics))}.")
     record = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
     print_rows([record | asdict(found)], args.output)
     return 0 if found.window is not None else 1

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows, with_progress
-from airflow_kafka_offsets.errors import WindowError
+from airflow_kafka_offsets.errors import ConfigurationError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
 from airflow_kafka_offsets.interval import ticks
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import parse_instant
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
-from airflow_kafka_offsets.resolver import Policies, Resolver
+from airflow_kafka_offsets.resolver import Policies, ResolvedWindow, Resolver
 
 
 @command
@@ -25,7 +26,7 @@ def resolve_windows(args: Any) -> int:
     instants = ticks(args.cron, args.timezone, parse_instant(args.start), parse_instant(args.end))
     level, policies = IsolationLevel.of(args.isolation), Policies(args.on_truncation, args.on_future_record)
     with KafkaOffsetsHook(args.conn_id).get_conn() as client:
-        resolver = Resolver(client, open_ledger(args.ledger, args.pipeline), args.topics, level, policies)
+        resolver = Resolver(client, open_ledger(args.ledger, args.pipeline), _topics(args), level, policies)
         snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
         rows = [_pin(resolver, *each) for each in pairwise(snapshots)]
     print_rows(rows, args.output)
@@ -43,25 +44,39 @@ def re_resolve_windows(args: Any) -> int:
     with KafkaOffsetsHook(args.conn_id).get_conn() as client:
         resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
         resolved = resolver.re_resolve(*map(window_extent, args.windows))
-    print_rows([_row(each.pinned) for each in resolved], args.output)
+    revisions = [each.revision for each in manifests]
+    print_rows(
+        [_row(each, before) for each, before in zip(resolved, revisions, strict=True)],
+        args.output,
+    )
     return 0
+
+
+def _topics(args: Any) -> Sequence[str] | re.Pattern[str]:
+    if (args.topics is None) == (args.topic_pattern is None):
+        raise ConfigurationError("The pipeline's topics are given by --topics or by --topic-pattern: exactly one.")
+    return args.topics or re.compile(args.topic_pattern)
 
 
 def _pin(resolver: Resolver, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
     """A window that can't be pinned doesn't sink the others."""
     try:
-        return _row(resolver.window_between(start, end).pinned)
+        return _row(resolver.window_between(start, end))
     except WindowError as error:
         name = window_id(start.timestamp_ms, end.timestamp_ms)
-        return {"window": name, "revision": None, "offsets": None, "lost": None, "error": str(error)}
+        return {"window": name, "revision": None, "offsets": None, "lost": None, "remark": None, "error": str(error)}
 
 
-def _row(pinned: PinnedManifest) -> Row:
-    manifest = pinned.manifest
+def _row(resolved: ResolvedWindow, before: int = 0) -> Row:
+    """A row; ``before`` is the window's revision until now."""
+    manifest, remarks = resolved.pinned.manifest, resolved.remarks
+    if manifest.revision == before:
+        remarks = ("unchanged: other windows share its instants, or nothing else was found", *remarks)
     return {
         "window": manifest.window,
         "revision": manifest.revision,
         "offsets": manifest.span,
         "lost": manifest.lost_offsets,
+        "remark": " ".join(remarks) or None,
         "error": None,
     }

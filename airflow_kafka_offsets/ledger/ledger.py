@@ -104,7 +104,11 @@ class Ledger:
     def _check_format(self, stored: dict[str, Any]) -> None:
         found = stored.get("format")
         if found != FORMAT:
-            way = "run airflow kafka-offsets ledger upgrade, once no task of it runs" if found == 1 else "update this"
+            way = (
+                f"run airflow kafka-offsets ledger upgrade {self.pipeline}, once no task of it runs"
+                if found == 1
+                else "update this"
+            )
             raise LedgerError(
                 f"The ledger {self.uri} has format {found!r}; this version reads and writes {FORMAT}: {way}."
             )

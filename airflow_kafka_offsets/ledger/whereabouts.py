@@ -58,7 +58,7 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
     disjoint = all(window_extent(one.id)[1] <= window_extent(other.id)[0] for one, other in pairwise(folders))
     likely = folders[bisect_right(folders, offset, key=end) :][:1] if disjoint else folders
     found = [
-        _in_window(folder, offset < pinned.start_offset)
+        _in_window(folder, pinned, offset)
         # Not in the likely one: a group that was set back makes windows between its commits run backwards.
         for folder in (likely if _holds(pinned_range, likely, offset) else folders if likely else [])
         if (pinned := pinned_range(folder)) is not None and pinned.window_start <= offset < pinned.end_offset
@@ -76,12 +76,15 @@ def _holds(
     return any(each is not None and each.window_start <= offset < each.end_offset for each in ranges)
 
 
-def _in_window(folder: WindowFolder, lost: bool) -> Whereabouts:
-    if lost:
+def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Whereabouts:
+    if offset < pinned.start_offset:
         return Whereabouts("lost: it was gone from the log when the window was pinned", folder.id, folder.revision)
     published = folder.publication()
     if published is None:
-        return Whereabouts("pinned, not published", folder.id, folder.revision)
+        place = pinned.topic, pinned.partition
+        gone = any((each.topic, each.partition) == place and offset < each.log_start_offset for each in folder.losses())
+        found = "lost: it was gone from the log when the window was to be loaded" if gone else "pinned, not published"
+        return Whereabouts(found, folder.id, folder.revision)
     run = folder.attempt(published.attempt).get("airflow", {})
     return Whereabouts(
         "published",

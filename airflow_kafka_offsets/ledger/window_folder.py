@@ -165,6 +165,11 @@ class WindowFolder:
         fields = {"format": 1, "found_at": iso_instant(found_ms), "lost": ranges}
         create_exclusive(self._folder / "losses" / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
 
+    def losses(self) -> list[LostRange]:
+        """All losses that were noted."""
+        files = (read_json(self._folder / "losses" / each) or {} for each in names(self._folder / "losses"))
+        return [LostRange(**each) for fields in files for each in fields.get("lost", ())]
+
     def attempt(self, attempt: str) -> dict[str, Any]:
         """What was noted of an attempt: ``started_at``, and which Airflow task it was; empty when nothing was."""
         return read_json(self._folder / "attempts" / f"{attempt}.json") or {}

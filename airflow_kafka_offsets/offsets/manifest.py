@@ -68,6 +68,10 @@ class Manifest:
         """Offsets in all ranges together: exactly the records on plain topics, an upper bound otherwise."""
         return sum(each.span for each in self.ranges)
 
+    def lost(self) -> tuple[OffsetRange, ...]:
+        """The ranges that were lost from."""
+        return tuple(each for each in self.ranges if each.lost_offsets)
+
     def revised(self, revision: int) -> Self:
         """The same as another revision."""
         return replace(self, revision=revision)

@@ -25,7 +25,7 @@ def window_remarks(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterat
             f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
         )
         yield f"{sum(each.lost_offsets for each in lost)} offsets of the window are lost: {names}."
-    first = [each for each in ranges if each.start_evidence is Evidence.LOG_START]
+    first = [each for each in ranges if each.start_evidence is Evidence.LOG_START and each.start_offset]
     if first:
         names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in first)
         yield f"The log starts within the window on {names}: earlier records of it, if there were any, are gone."

@@ -85,9 +85,10 @@ def at_earliest(extents: LogExtents) -> Boundaries:
     return _by_partition(extents, resolve)
 
 
-def at_commits(extents: LogExtents, commits: CommittedOffsets) -> Boundaries:
+def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Boundaries:
     """Boundaries at a group's commits.
 
+    :param group: whose they are.
     :raises OffsetsError: when the group has no commit on one of the partitions (that is unknown, not zero: E18), or one
         that the log doesn't reach (E17, E9).
     """
@@ -95,7 +96,7 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets) -> Boundaries:
     extents.raise_for_errors()
     refused = [(f"{each.topic}-{each.partition}", error) for each in extents if (error := _refuse(each, commits))]
     if refused:
-        raise OffsetsError("A snapshot of commits", refused)
+        raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
 
     def resolve(extent: LogExtent) -> Boundary:
         offset = _commit(commits, extent)
@@ -109,7 +110,12 @@ def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | Non
     offset = _commit(commits, extent)
     assert extent.log_start_offset is not None and extent.high_watermark is not None
     if offset is None:
-        return ResponseError("NO_COMMIT", -1, False, "the group has no committed offset here")
+        return ResponseError(
+            "NO_COMMIT",
+            -1,
+            False,
+            "the group has no committed offset here: is its name right? Where it is, kafka-offsets reset gives it one",
+        )
     if not extent.log_start_offset <= offset <= extent.high_watermark:
         held = f"the log holds {extent.log_start_offset} to {extent.high_watermark}"
         return ResponseError("OFFSET_OUT_OF_RANGE", 1, False, f"the group committed {offset}, {held}")

@@ -16,7 +16,14 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.client.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, KafkaOffsetsError, LedgerError, WindowError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DataLossError,
+    KafkaOffsetsError,
+    LedgerError,
+    WindowError,
+    shorten,
+)
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -53,7 +60,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
-    XCom: ``{"window", "attempt", "published_attempt", "rows", "output", "outside"}``.
+    XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside"}``.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "kafka_conn_id")
@@ -96,6 +103,13 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
             self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
             return self._report(context, ref, ledger, pinned, published.attempt)
+        if pinned.manifest.lost_offsets:
+            self.log.warning(
+                "Window %s is loaded without %s offsets that are gone: %s",
+                ref.window,
+                pinned.manifest.lost_offsets,
+                shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost()),
+            )
         self.seen = SeenWindow(pinned, hook.settings().bootstrap_servers)
         attempt = self._begin(ledger.folder_of(pinned), context)
         try:
@@ -178,15 +192,17 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             "Window %s: %s rows in %s", folder.id, published.rows, published.output or "no file (empty window)"
         )
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
+        counts = ledger.pinned(folder.id, folder.revision)
         report = {
             "window": folder.id,
             "attempt": attempt,
             "published_attempt": published.attempt,
             "rows": published.rows,
+            "revision": folder.revision,
+            "lost": counts.manifest.lost_offsets,
             "output": published.output,
             "outside": published.outside,
         }
-        counts = ledger.pinned(folder.id, folder.revision)
         note_outlets(self, context, WindowRef.of(ref.ledger_root, counts), report)
         return report
 

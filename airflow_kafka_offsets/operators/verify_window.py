@@ -34,7 +34,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
 
-    XCom: ``{"window", "attempt", "output", "offsets", "read", "written", "gaps", "outside_window", "verdict",
+    XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "gaps", "outside_window", "verdict",
     "tiling"}``.
     """
 
@@ -74,6 +74,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             "attempt": result.attempt,
             "output": result.output,
             "offsets": manifest.span,
+            "lost": manifest.lost_offsets,
             "read": result.read.count,
             "written": result.rows_written,
             "gaps": verdict.gaps,

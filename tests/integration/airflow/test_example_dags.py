@@ -190,7 +190,8 @@ class TestIncremental:
             results = run_dag("incremental", datetime.now(UTC))
         state, result = results["enough"]
         assert (state, result["new"], result["stale"]) == ("success", {"flights": 100}, {})
-        assert results["end"][0] == "success"
+        state, window = results["window"]
+        assert (state, window["offsets"]) == ("success", 100)
 
 
 class TestRetentionWatch:

@@ -250,12 +250,9 @@ class TestWithoutDanger:
         (backlog,) = watch()
         assert (backlog["window"], backlog["offsets"]) == ("backlog", 5)
 
-    def test_nothing_pinned_is_nothing_to_watch_and_is_said_aloud(
-        self, watch: Watch, ledger: Ledger, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Where the pipeline's name is misspelt, for example."""
-        assert watch(fail_within=timedelta(days=2)) == []
-        assert f"{ledger.uri} has neither windows nor snapshots" in capsys.readouterr().out
+    def test_a_misspelt_pipeline_is_not_one_without_danger(self, watch: Watch, ledger: Ledger) -> None:
+        with pytest.raises(AirflowFailException, match="There is no ledger at"):
+            watch(fail_within=timedelta(days=2))
 
     def test_windows_without_records_are_left_out(self, topic: MakeTopic, resolve: Resolve, watch: Watch) -> None:
         name, at_ms = topic(DAY), now_ms()

@@ -86,18 +86,18 @@ class TestOtherSnapshots:
 
     def test_commits_are_taken_as_they_are(self) -> None:
         commits = CommittedOffsets([CommittedOffset("t", 0, 0)])
-        assert resolving.at_commits(extents(extent()), commits)[P0].offset == 0
+        assert resolving.at_commits(extents(extent()), commits, "g")[P0].offset == 0
 
     @pytest.mark.parametrize("committed", [4, 101], ids=["E9: below the log start", "E17: past the log's end"])
     def test_a_commit_that_the_log_does_not_hold_is_refused(self, committed: int) -> None:
         commits = CommittedOffsets([CommittedOffset("t", 0, committed)])
         with pytest.raises(OffsetsError, match=f"committed {committed}, the log holds 5 to 100"):
-            resolving.at_commits(extents(extent(0, 5, 100)), commits)
+            resolving.at_commits(extents(extent(0, 5, 100)), commits, "g")
 
     def test_a_partition_without_a_commit_is_not_zero(self) -> None:
         """E18."""
         with pytest.raises(OffsetsError, match="no committed offset"):
-            resolving.at_commits(extents(extent()), CommittedOffsets([CommittedOffset("t", 0, None)]))
+            resolving.at_commits(extents(extent()), CommittedOffsets([CommittedOffset("t", 0, None)]), "g")
 
 
 class TestFutureRecords:
