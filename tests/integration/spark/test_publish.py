@@ -59,6 +59,8 @@ class TestOneAttempt:
             "manifest_sha256": manifest.sha256,
             "rows": 205,
             "outside": None,
+            "start_snapshot": manifest.start_snapshot,
+            "end_snapshot": manifest.end_snapshot,
         }
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
 

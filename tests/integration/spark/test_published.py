@@ -94,7 +94,7 @@ class TestRevisions:
     ) -> None:
         """S23: both have the window's name, and their rows lie side by side in the table."""
         publish(open_window(first), table)
-        second = open_window(manifest_of([(flights, 0, 0, 70)]), "try-2")
+        second = open_window(replace(manifest_of([(flights, 0, 0, 70)]), end_snapshot=9), "try-2")
         assert second.manifest.revision == 2
 
         assert read_published(spark, pipeline).count() == 60
