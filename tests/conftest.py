@@ -93,6 +93,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the whole Airflow with the last test that shares it: idle, it takes a third of a core."""
+    from tests.integration.airflow.services import RUNNING
+
+    last = nextitem is None or _unit(nextitem.nodeid) != "airflow"
+    if _unit(item.nodeid) == "airflow" and last and RUNNING in item.session.stash:
+        item.session.stash[RUNNING].close()
+
+
 class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist's class
     """Where tests run in several processes: a file's tests share what it starts, and so do some files."""
 

@@ -67,9 +67,12 @@ class SnapshotLog:
         files = (name for folder in folders for name in reversed(names(self._entries / folder)))
         return next((int(match[1]) for match in map(_FILE.fullmatch, files) if match), 0)
 
-    def entries(self) -> list[Entry]:
-        """All snapshots that count, in order of time."""
-        return self._index(self.last_number()).entries
+    def entries(self, since: str = "") -> list[Entry]:
+        """All snapshots that count, in order of time.
+
+        :param since: the first month to look at, ``202611``; all by default.
+        """
+        return self._index(self.last_number(), since).entries
 
     def read(self, number: int) -> OffsetSnapshot:
         """One snapshot.
@@ -210,9 +213,10 @@ class SnapshotLog:
         except (OSError, EOFError) as error:
             raise LedgerCorruptError(f"{path} is not compressed JSON: {error}.") from error
 
-    def _index(self, last: int) -> _Index:
+    def _index(self, last: int, since: str = "") -> _Index:
         """The index as of an entry, or later."""
-        marked = list(chain.from_iterable(in_parallel(self._marked, filter(is_month, names(self._markers)))))
+        months = (each for each in names(self._markers) if is_month(each) and each >= since)
+        marked = list(chain.from_iterable(in_parallel(self._marked, months)))
         claims = Counter(each.number for each in marked)
         sure = [each for each in marked if each.number <= last and claims[each.number] == 1]
         contested = (number for number, claim in claims.items() if claim > 1 and number <= last)

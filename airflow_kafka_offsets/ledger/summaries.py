@@ -8,9 +8,10 @@ another revision or a marker beside it, which their names tell.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
@@ -29,7 +30,10 @@ from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.window_names import window_extent
 
 FORMAT = 1
-_NAME = re.compile(r"\d{8}_([0-9a-f]{16})\.json")
+_NAME = re.compile(r"(\d{6})(?:\d\d)?_([0-9a-f]{16})\.json")
+"""A day's, or a month's that holds what its days' hold."""
+_DAYS = 8
+"""So many checkpoints of a month are put into one."""
 _DAY_MS = 86_400_000
 
 
@@ -117,32 +121,57 @@ class Checkpoints:
 
         :raises LedgerCorruptError: when one was changed.
         """
-        files = in_parallel(self._read, filter(_NAME.fullmatch, names(self._folder)))
-        return {(each.window, each.revision): each for file in files for each in file}
+        return {(each.window, each.revision): each for file in self._files().values() for each in file}
 
-    def _read(self, name: str) -> list[WindowSummary]:
+    def _files(self) -> dict[str, list[WindowSummary]]:
+        """What each says, by name, without those that a month's holds."""
+        listed = [each for each in names(self._folder) if _NAME.fullmatch(each)]
+        of_months = [each for each in listed if each[6] == "_"]
+        months = dict(zip(of_months, in_parallel(self._fields, of_months), strict=True))
+        replaced = {name for fields in months.values() for name in fields["replaces"]}
+        days = [each for each in listed if each not in months and each not in replaced]
+        found = {name: fields for name, fields in months.items() if name not in replaced}
+        found |= zip(days, in_parallel(self._fields, days), strict=True)
+        return {name: _summaries(fields) for name, fields in sorted(found.items())}
+
+    def _fields(self, name: str) -> dict[str, Any]:
         path, match = self._folder / name, _NAME.fullmatch(name)
         content = read(path) or b""
-        if match is None or not digest(content).startswith(match[1]):
+        if match is None or not digest(content).startswith(match[2]):
             raise LedgerCorruptError(
                 f"{path} was changed after it was written. Delete it: ledger verify writes another."
             )
         fields = parse_json(path, content)
         if fields.get("format") != FORMAT:
             raise LedgerCorruptError(f"{path} has format {fields.get('format')!r}; this version reads {FORMAT}.")
-        return [_summary(dict(zip(fields["columns"], row, strict=True))) for row in fields["windows"]]
+        return fields
 
     def write(self, summaries: Iterable[WindowSummary]) -> None:
         """Keep windows of one day. Written twice, it is one file."""
+        listed = list(summaries)
+        self._write(listed[0].window[:8], listed, ())
+
+    def put_together(self) -> None:
+        """Keep the windows of each month that has many checkpoints in one, so that listing a year reads a dozen."""
+        by_month: dict[str, dict[str, list[WindowSummary]]] = defaultdict(dict)
+        for name, summaries in self._files().items():
+            by_month[name[:6]][name] = summaries
+        for month, files in by_month.items():
+            if len(files) >= _DAYS:
+                self._write(month, chain.from_iterable(files.values()), sorted(files))
+
+    def _write(self, time: str, summaries: Iterable[WindowSummary], replaces: Sequence[str]) -> None:
         ordered = sorted(summaries, key=lambda each: (each.window, each.revision))
         columns = list(WindowSummary.__slots__)
         rows = [list(asdict(each).values()) for each in ordered]
-        content = to_json_bytes({"format": FORMAT, "columns": columns, "windows": rows})
-        create_exclusive(self._folder / f"{ordered[0].window[:8]}_{digest(content)[:16]}.json", content)
+        fields = {"format": FORMAT, "columns": columns, "windows": rows, "replaces": replaces}
+        content = to_json_bytes(fields)
+        create_exclusive(self._folder / f"{time}_{digest(content)[:16]}.json", content)
 
 
-def _summary(fields: dict[str, Any]) -> WindowSummary:
-    return WindowSummary(**fields | {"state": WindowState(fields["state"])})
+def _summaries(fields: Mapping[str, Any]) -> list[WindowSummary]:
+    rows = (dict(zip(fields["columns"], row, strict=True)) for row in fields["windows"])
+    return [WindowSummary(**row | {"state": WindowState(row["state"])}) for row in rows]
 
 
 def whole_day(window: str, windows: Collection[str]) -> Sequence[str]:

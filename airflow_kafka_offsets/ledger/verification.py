@@ -22,6 +22,9 @@ from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.window_names import window_extent
 from airflow_kafka_offsets.offsets.windows import OffsetRange, Seam, seams
 
+_RECENT_MS = 7 * 86_400_000
+"""Crashes that are older have been found, unless ``full`` is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -67,7 +70,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     if kept:
         offsets = sum(each.offsets for each in kept)
         claims.append(Claim("checkpoints", None, True, f"{len(kept)} windows, {offsets} offsets, proved before"))
-    claims += _orphans(ledger, folders)
+    claims += _orphans(ledger, folders, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
     ranges = {each.summary: each.ranges for each in examined if each.summary is not None}
     claims.append(_tiling(ledger, kept, ranges))
     _keep(ledger, [each.summary for each in examined if each.claim.holds and each.summary is not None])
@@ -125,10 +128,10 @@ def _count(folder: WindowFolder, pinned: PinnedManifest, attempt: str) -> tuple[
     return words, [] if verdict.proved else [words]
 
 
-def _orphans(ledger: Ledger, folders: Iterable[WindowFolder]) -> Iterator[Claim]:
-    """Increments that were stored, and whose windows a crash left out."""
+def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], since: str) -> Iterator[Claim]:
+    """Increments from a month on that were stored, and whose windows a crash left out."""
     ends = {window_extent(each.id)[1] for each in folders}
-    for entry in ledger.snapshots.entries():
+    for entry in ledger.snapshots.entries(since):
         if entry.kind == AsOfKind.INCREMENT and entry.timestamp_ms not in ends:
             found = (
                 f"the increment up to {iso_instant(entry.timestamp_ms)} was never pinned: clear the run that made it"
@@ -164,3 +167,4 @@ def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:
     over = [each for each in proved if each.state is WindowState.VERIFIED and each.window[:8] < today]
     for _, summaries in groupby(sorted(over, key=lambda each: each.window), key=lambda each: each.window[:8]):
         ledger.checkpoints.write(summaries)
+    ledger.checkpoints.put_together()

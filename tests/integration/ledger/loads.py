@@ -11,7 +11,7 @@ from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 OFFSETS = 10
 """In each hour, on one partition."""
-AT_T0 = 1000
+AT_T0 = 10_000
 """The offset at T0."""
 
 

@@ -141,6 +141,20 @@ class TestCheckpoints:
         verify(local)
         assert len(names(local.folder / "checkpoints")) == 1
 
+    def test_many_checkpoints_of_a_month_are_put_into_one(self, local: Ledger) -> None:
+        """And what is verified later is read beside it."""
+        for day in range(9):
+            load(local, DAY[0] - 24 * day)
+            verify(local)
+        before = local.summaries()
+        listed = names(local.folder / "checkpoints")
+        (month,) = (each for each in listed if each.startswith("202611_"))
+        assert len(listed) == 10
+        assert [each.split("_")[0] for each in local.checkpoints._files()] == ["20261112", "202611"]
+        assert sorted(local.checkpoints.read().values(), key=lambda each: each.window) == before
+        assert len(before) == 9
+        assert month in local.checkpoints._files()
+
     def test_a_window_of_a_kept_day_that_is_resolved_anew_is_seen(self, local: Ledger) -> None:
         for hour in DAY:
             load(local, hour)
@@ -163,7 +177,7 @@ class TestFind:
     def test_a_published_record_is_found_with_its_run_and_output(self, ledger: Ledger) -> None:
         for hour in range(4):
             load(ledger, hour)
-        found = find(ledger, "t", 0, 1025)
+        found = find(ledger, "t", 0, 10025)
         assert found.window == ledger.windows()[2].id
         assert (found.found, found.attempt, found.run_id) == ("published", "a-1", "r-1")
         assert found.output == f"file:///out/{found.window}"
@@ -171,8 +185,8 @@ class TestFind:
     @pytest.mark.parametrize(
         ("partition", "offset", "found"),
         [
-            (0, 1030, "pinned, not published"),
-            (0, 1040, "the last one, 20261121T090000000Z_20261121T100000000Z, ends at 1040"),
+            (0, 10030, "pinned, not published"),
+            (0, 10040, "the last one, 20261121T090000000Z_20261121T100000000Z, ends at 10040"),
             (7, 0, "doesn't have that partition"),
         ],
     )
@@ -190,7 +204,7 @@ class TestFind:
         monkeypatch.setattr(
             local, "pinned", lambda window, revision: (read.append(window), pinned(window, revision))[1]
         )
-        assert find(local, "t", 0, 1555).window == local.windows()[55].id
+        assert find(local, "t", 0, 10555).window == local.windows()[55].id
         assert len(read) <= 10
 
     def test_overlapping_windows_are_all_looked_at(self, local: Ledger) -> None:
@@ -198,7 +212,7 @@ class TestFind:
             resolve(local, hour)
         both = [local.snapshots.read(each.number) for each in local.snapshots.entries()]
         local.pin_window(both[0], both[2])
-        assert find(local, "t", 0, 1015).window is not None
+        assert find(local, "t", 0, 10015).window is not None
 
     def test_without_windows_it_says_so(self, local: Ledger) -> None:
         assert find(local, "t", 0, 1).found == "there is no window yet"
