@@ -62,7 +62,7 @@ class TestRowsKeptApart:
         third."""
         by_offsets = window_of(flights, 0, 10, 0, 20)
         all_inside = window_of(flights, 20, 30, 20, 30)
-        all_outside = window_of(flights, 30, 40, 40, 50)
+        all_outside = window_of(flights, 60, 70, 40, 50)
         assert publish(open_window(by_offsets), table).outside is None
         assert publish(open_window(all_inside), table, strict_time=True).outside == 0
         assert publish(open_window(all_outside), table, strict_time=True).outside == 10

@@ -149,7 +149,11 @@ class TestLeaving:
         add_topic(counting, "left", partitions=1, records=5)
         commit(counting, "left", 3, *(f"{each}-1" for each in groups), "cleared-2")
         add_wait_dag(airflow_services, dag_id, COUNTED)
-        run_ids = start_waits(airflow_services, dag_id, *groups)
+        run_ids = start_waits(airflow_services, dag_id, *groups[:2])
+        # Last, so that its trigger has the highest id. SQLite gives that one again, and a triggerer that has just
+        # cancelled it never starts the other.
+        run_ids["stays"] = airflow_services.trigger(dag_id, {"group": "stays"})
+        airflow_services.wait_until(lambda: waits_taken_up(airflow_services, dag_id) == len(groups), DEADLINE_S)
         assert _tries(airflow_services, dag_id, run_ids["cleared"]) == [1]
         clearing = {"dry_run": False, "only_failed": False, "dag_run_id": run_ids["cleared"], "task_ids": ["wait"]}
         ask(airflow_services, "POST", f"/dags/{dag_id}/clearTaskInstances", clearing)
