@@ -37,12 +37,13 @@ class TestBroker:
             _ = Broker().sasl_bootstrap_servers
 
 
-class TestRestart:
-    @pytest.fixture(scope="class")
-    def own_broker(self) -> Iterator[Broker]:
-        with Broker(BrokerSettings(name="restarted")) as running:
-            yield running
+@pytest.fixture(scope="module")
+def own_broker() -> Iterator[Broker]:
+    with Broker(BrokerSettings(name="restarted")) as running:
+        yield running
 
+
+class TestRestart:
     def test_keeps_the_address_and_the_records(self, own_broker: Broker) -> None:
         address = own_broker.bootstrap_servers
         with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:

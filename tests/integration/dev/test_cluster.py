@@ -14,7 +14,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from dev.cluster import SIZE, KafkaCluster
 from dev.kafka import Broker
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class TestStart:
