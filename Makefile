@@ -38,7 +38,7 @@ check: lint ## lint and the unit tests
 	@$(BIN)/python -m pytest -q tests/unit
 
 test: lint ## lint and every test, on real services too
-	@$(BIN)/python -m pytest -q --numprocesses 2 --no-loadscope-reorder tests
+	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests
 
 docs: setup ## write the reference of the public API to .local/docs
 	@$(BIN)/python docs/reference.py .local/docs
