@@ -217,7 +217,7 @@ class Ledger:
         cover it up to its end."""
         folders = {each.id: each for each in self.windows()}
         day = [folders[each] for each in whole_day(window, folders)]
-        if day and all(each is WindowState.VERIFIED for each in in_parallel(WindowFolder.state, day)):
+        if day and all(each.state is WindowState.VERIFIED for each in in_parallel(WindowFolder.listing, day)):
             self.checkpoints.write(filter(None, in_parallel(summarise, day)))
 
     def forget(self, windows: Collection[str], why: str) -> list[int]:

@@ -167,6 +167,14 @@ def names(folder: StoragePath) -> list[str]:
     return sorted(name for name in found if name and not name.startswith(".") and name != folder.name)
 
 
+def names_below(folder: StoragePath) -> list[str]:
+    """Paths of all files in a folder and its folders, from the folder on, in order, by one request where the store has
+    no folders. Drafts are left out."""
+    folder.fs.invalidate_cache(folder.path)
+    found = (str(each).removeprefix(folder.path).lstrip("/") for each in folder.fs.find(folder.path))
+    return sorted(each for each in found if each and not any(part.startswith(".") for part in each.split("/")))
+
+
 def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """What a question about each of many files or folders gives, in order."""
     with ThreadPoolExecutor(_AT_A_TIME) as pool:

@@ -24,9 +24,10 @@ from airflow_kafka_offsets.ledger.storage import (
     read,
     to_json_bytes,
 )
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder, WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import to_datetime
-from airflow_kafka_offsets.offsets.manifest import Manifest, digest
+from airflow_kafka_offsets.offsets.manifest import digest
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.window_names import window_extent
 
 FORMAT = 1
@@ -85,22 +86,24 @@ def summarise(folder: WindowFolder) -> WindowSummary | None:
     :raises LedgerCorruptError: naming a file that isn't what it should be.
     """
     pinned = folder.pinned()
-    return None if pinned is None else summary_of(folder, pinned.sha256, pinned.manifest)
+    return None if pinned is None else summary_of(folder, pinned, folder.listing(), folder.publication())
 
 
-def summary_of(folder: WindowFolder, sha256: str, manifest: Manifest) -> WindowSummary:
-    """The summary of a window whose manifest was read."""
-    published = folder.publication()
+def summary_of(
+    folder: WindowFolder, pinned: PinnedManifest, listing: WindowListing, published: Publication | None
+) -> WindowSummary:
+    """The summary of a window whose files were read."""
+    manifest = pinned.manifest
     return WindowSummary(
         window=folder.id,
         revision=folder.revision,
-        state=folder.state(),
-        sha256=sha256,
+        state=listing.state,
+        sha256=pinned.sha256,
         start_snapshot=manifest.start_snapshot,
         end_snapshot=manifest.end_snapshot,
         offsets=manifest.span,
         lost_offsets=manifest.lost_offsets,
-        attempts=len(folder.attempts()),
+        attempts=len(listing.attempts),
         attempt=None if published is None else published.attempt,
         rows=None if published is None else published.rows,
         output=None if published is None else published.output,

@@ -15,9 +15,10 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, summary_of
 from airflow_kafka_offsets.ledger.tiling import check_tiling
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
-from airflow_kafka_offsets.offsets.audit import judge
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
+from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.window_names import window_extent
 from airflow_kafka_offsets.offsets.windows import OffsetRange, Seam, seams
@@ -84,10 +85,11 @@ def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
         if pinned is None:
             found = "there is no manifest: a crash before it was pinned, resolve the window again"
             return _Examined(Claim("window", folder.id, False, found), None)
-        summary = summary_of(folder, pinned.sha256, pinned.manifest)
-        problems, found = [*_misfits(folder, pinned, last_snapshot)], str(summary.state)
-        if summary.attempt is not None:
-            verdict, rows = _count(folder, pinned, summary.attempt)
+        listing, published = folder.listing(), folder.publication()
+        summary = summary_of(folder, pinned, listing, published)
+        problems, found = [*_misfits(folder, pinned, listing, published, last_snapshot)], str(summary.state)
+        if published is not None:
+            verdict, rows = _count(pinned, listing, published.attempt, folder.result(published.attempt))
             problems += rows
             found = verdict
     except LedgerError as error:
@@ -96,33 +98,39 @@ def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
     return _Examined(claim, summary, pinned.manifest.ranges)
 
 
-def _misfits(folder: WindowFolder, pinned: PinnedManifest, last_snapshot: int) -> Iterator[str]:
+def _misfits(
+    folder: WindowFolder,
+    pinned: PinnedManifest,
+    listing: WindowListing,
+    published: Publication | None,
+    last_snapshot: int,
+) -> Iterator[str]:
     """Files that contradict each other, and files without those that should come before them."""
-    manifest, published = pinned.manifest, folder.publication()
-    present, attempts = set(folder.names()), set(folder.attempts())
-    if "manifest.sha256" not in present:
+    manifest = pinned.manifest
+    if "manifest.sha256" not in listing.files:
         yield "manifest.sha256 is missing: resolve the window again, which writes it"
     missing = [each for each in (manifest.start_snapshot, manifest.end_snapshot) if each > last_snapshot]
     if missing:
         yield f"snapshot {missing[0]} is missing"
     if (manifest.window, manifest.revision) != (folder.id, folder.revision):
         yield f"the manifest is that of {manifest.window}, revision {manifest.revision}"
-    if "verified.json" in present and published is None:
+    if "verified.json" in listing.files and published is None:
         yield "verified.json without committed.json"
     if published is not None and published.manifest_sha256 != pinned.sha256:
         yield f"published from another manifest ({published.manifest_sha256})"
-    strays = sorted(set(folder.results()) - attempts)
+    strays = sorted(set(listing.results) - set(listing.attempts))
     if strays:
         yield f"results of {strays[0]}, which was never recorded as an attempt"
 
 
-def _count(folder: WindowFolder, pinned: PinnedManifest, attempt: str) -> tuple[str, list[str]]:
+def _count(
+    pinned: PinnedManifest, listing: WindowListing, attempt: str, result: RunResult | None
+) -> tuple[str, list[str]]:
     """The verdict on the published attempt in words, and as a problem when it isn't proved."""
-    result = folder.result(attempt)
     if result is None:
         return "", [f"the result of {attempt} is missing"]
     verdict = judge(pinned.manifest, result)
-    unfinished = len(folder.attempts()) - len(folder.results())
+    unfinished = len(listing.attempts) - len(listing.results)
     killed = f", {unfinished} attempts that left no result" if unfinished > 0 else ""
     words = f"{verdict}, {result.rows_written} rows{killed}"
     return words, [] if verdict.proved else [words]

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
-    names,
+    names_below,
     plain_uri,
     read,
     read_json,
@@ -42,6 +42,42 @@ _STATES = {
     "attempts": WindowState.SUBMITTED,
 }
 """What the furthest file in a window's folder says."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowListing:
+    """What is in a window's folder, read at one time.
+
+    :param files: the files' paths from the folder on, in order.
+    """
+
+    files: tuple[str, ...]
+
+    @property
+    def state(self) -> WindowState:
+        """How far the window has come."""
+        present = {each.partition("/")[0] for each in self.files}
+        return next((state for name, state in _STATES.items() if name in present), WindowState.RESOLVED)
+
+    @property
+    def attempts(self) -> list[str]:
+        """Names of all attempts, in order of submission."""
+        return self._named("attempts")
+
+    @property
+    def results(self) -> list[str]:
+        """Names of the attempts that got as far as counting."""
+        return self._named("results")
+
+    @property
+    def losses(self) -> list[str]:
+        """Names of the losses that were noted."""
+        return self._named("losses")
+
+    def _named(self, folder: str) -> list[str]:
+        """Names of the JSON files in one of its folders."""
+        start = f"{folder}/"
+        return [each.removeprefix(start).removesuffix(".json") for each in self.files if each.startswith(start)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +116,9 @@ class WindowFolder:
         self.id = window
         self.revision = revision
 
-    def names(self) -> list[str]:
+    def listing(self) -> WindowListing:
         """What is in its folder."""
-        return names(self._folder)
+        return WindowListing(tuple(names_below(self._folder)))
 
     def pin(self, manifest: Manifest) -> PinnedManifest:
         """Store the manifest, or return the one that is stored already.
@@ -141,14 +177,6 @@ class WindowFolder:
         if not create_exclusive(path, to_json_bytes({"format": 1, "attempt": attempt} | fields)):
             raise LedgerConflictError(f"{path} exists already: every attempt needs a name of its own.")
 
-    def attempts(self) -> list[str]:
-        """Names of all attempts, in order of submission."""
-        return [name.removesuffix(".json") for name in names(self._folder / "attempts")]
-
-    def results(self) -> list[str]:
-        """Names of the attempts that got as far as counting."""
-        return [name.removesuffix(".json") for name in names(self._folder / "results")]
-
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.
 
@@ -167,7 +195,7 @@ class WindowFolder:
 
     def losses(self) -> list[LostRange]:
         """All losses that were noted."""
-        files = (read_json(self._folder / "losses" / each) or {} for each in names(self._folder / "losses"))
+        files = (read_json(self._folder / "losses" / f"{each}.json") or {} for each in self.listing().losses)
         return [LostRange(**each) for fields in files for each in fields.get("lost", ())]
 
     def attempt(self, attempt: str) -> dict[str, Any]:
@@ -192,8 +220,3 @@ class WindowFolder:
         path = self._folder / "verified.json"
         if not create_exclusive(path, to_json_bytes({"format": 1, "attempt": attempt} | asdict(verdict))):
             raise LedgerConflictError(f"{path} records another verdict than {verdict}.")
-
-    def state(self) -> WindowState:
-        """How far the window has come."""
-        present = set(self.names())
-        return next((state for name, state in _STATES.items() if name in present), WindowState.RESOLVED)

@@ -56,7 +56,7 @@ class TestPreflight:
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
             self.load(window).execute(context)
         assert fails_with(DataLossError, failed)
-        assert ledger.window(window["window"]).state() is WindowState.LOST
+        assert ledger.window(window["window"]).listing().state is WindowState.LOST
 
     def test_a_published_window_whose_records_are_gone_by_now_stays_published(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context, publish: Publish
@@ -135,7 +135,7 @@ class TestVerify:
         window = resolve(ten, at(2), at(7))
         publish(window)
         assert self.verify(window).execute(context)["verdict"] == "read = written = log"
-        assert ledger.window(window["window"]).state() is WindowState.VERIFIED
+        assert ledger.window(window["window"]).listing().state is WindowState.VERIFIED
 
     def test_a_window_that_was_never_published_is_not_proved(
         self, ten: str, resolve: Resolve, context: Context

@@ -24,7 +24,7 @@ def resolve(ledger: Ledger, hour: int) -> PinnedManifest:
 def publish(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1") -> RunResult:
     """Attempt, result and publication."""
     folder, manifest = ledger.folder_of(pinned), pinned.manifest
-    if attempt not in folder.attempts():
+    if attempt not in folder.listing().attempts:
         folder.record_attempt(attempt, {"airflow": {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}})
     result = result_of(pinned, attempt)
     place = ledger.folder / "windows" / manifest.window[:6] / manifest.window

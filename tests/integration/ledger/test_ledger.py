@@ -191,7 +191,7 @@ class TestWindows:
         assert again == pinned
         assert pinned.uri.endswith(f"windows/202611/{manifest.window}/manifest.json")
         assert "@" not in pinned.uri  # Spark knows no Airflow connections
-        assert ledger.window(manifest.window).state() is WindowState.RESOLVED
+        assert ledger.window(manifest.window).listing().state is WindowState.RESOLVED
 
     def test_a_manifest_changed_after_it_was_hashed_is_refused(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
         file = path("loads") / "windows" / "202611" / pinned.manifest.window / "manifest.json"
@@ -207,13 +207,13 @@ class TestWindows:
     def test_its_state_is_which_files_exist(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
         folder = ledger.window(pinned.manifest.window)
         folder.record_attempt("a-1", {})
-        assert folder.state() is WindowState.SUBMITTED
-        assert folder.attempts() == ["a-1"]
+        assert folder.listing().state is WindowState.SUBMITTED
+        assert folder.listing().attempts == ["a-1"]
         with pytest.raises(LedgerConflictError, match="name of its own"):
             folder.record_attempt("a-1", {"again": True})
         folder.record_verified("a-1", Verdict((), (), 0))
         folder.record_verified("a-1", Verdict((), (), 0))
-        assert folder.state() is WindowState.VERIFIED
+        assert folder.listing().state is WindowState.VERIFIED
         with pytest.raises(LedgerConflictError, match="another verdict"):
             folder.record_verified("a-1", Verdict((), (), 1))
 

@@ -133,7 +133,7 @@ class TestBetweenPinAndLoad:
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
             load(window).execute(context)
         assert fails_with(DataLossError, failed)
-        assert ledger.window(window["window"]).state() is WindowState.LOST
+        assert ledger.window(window["window"]).listing().state is WindowState.LOST
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert (row["state"], row["revision"], row["attempts"]) == ("lost", 1, 0)
 
@@ -169,7 +169,7 @@ class TestWhileSparkReads:
             load(window).execute(context)
         assert fails_with(DataLossError, failed)
         folder = ledger.window(window["window"])
-        assert (folder.state(), folder.revision, len(folder.attempts())) == (WindowState.LOST, 1, 1)
+        assert (folder.listing().state, folder.revision, len(folder.listing().attempts)) == (WindowState.LOST, 1, 1)
         in_sparks_place(PUBLISH)
         load(window, on_truncation="clamp").execute(context)
         assert ledger.pinned(window["window"]).manifest.lost_offsets == 3
@@ -189,7 +189,7 @@ class TestWhileSparkReads:
         with pytest.raises(Exception, match="Error code is: 1") as failed:
             load(window, on_truncation="clamp").execute(context)
         assert not isinstance(failed.value, AirflowFailException)
-        assert ledger.window(window["window"]).state() is WindowState.LOST
+        assert ledger.window(window["window"]).listing().state is WindowState.LOST
 
     def test_a_load_that_fails_though_all_is_there_fails_as_spark_does(
         self, ten: str, resolve: Resolve, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace
@@ -200,7 +200,7 @@ class TestWhileSparkReads:
         with pytest.raises(Exception, match="Error code is: 1") as failed:
             load(window).execute(context)
         assert not isinstance(failed.value, AirflowFailException)
-        assert ledger.window(window["window"]).state() is WindowState.SUBMITTED
+        assert ledger.window(window["window"]).listing().state is WindowState.SUBMITTED
         in_sparks_place(PUBLISH)
         load(window).execute(context)
         assert ledger.pinned(window["window"]).sha256 == window["sha256"]
