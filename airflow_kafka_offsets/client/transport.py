@@ -44,7 +44,7 @@ NodeId = int | str
 """A broker's id; for one that is only known from ``bootstrap.servers``, kafka-python's ``bootstrap-0``."""
 
 _PAUSE_S = 0.01
-_GRACE_S = 2.0
+_GRACE_S = 5.0
 """How long the caller waits past the deadline for the I/O thread, which only a blocking name look-up can hold up."""
 _REFUSED_CREDENTIALS = (
     kafka_errors.SaslAuthenticationFailedError,

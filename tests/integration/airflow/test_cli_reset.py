@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -58,6 +59,8 @@ def member(broker: Broker, flights: str, group: str) -> Iterator[KafkaConsumer]:
             enable_auto_commit=False,
         )
     ) as consumer:
+        while not consumer.partitions_for_topic(flights):
+            time.sleep(0.1)
         while not consumer.assignment():
             consumer.poll(timeout_ms=200, max_records=1)
         yield consumer

@@ -136,6 +136,8 @@ EXCHANGES = {
     ),
 }
 """Every request that this client makes."""
+BUSY_MACHINE_S = 5.0
+"""Far above the deadline of 0.3 s, which a machine that runs other tests may keep a process from meeting."""
 EVERY_REQUEST = pytest.mark.parametrize("request_class", EXCHANGES, ids=lambda each: each.name)
 
 
@@ -256,7 +258,7 @@ class TestBrokenAnswers:
                 request_class is not OffsetDeleteRequest
             ):  # whose answer starts with an error code, and any bytes are one
                 assert codes <= {7, 13}, "REQUEST_TIMED_OUT or NETWORK_EXCEPTION"
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < BUSY_MACHINE_S
             scripted(request_class, cluster)
             assert set(call(client)) == {None}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -43,6 +44,8 @@ def member(broker: Broker, flights: str, group: str) -> Iterator[KafkaConsumer]:
             enable_auto_commit=False,
         )
     ) as consumer:
+        while not consumer.partitions_for_topic(flights):
+            time.sleep(0.1)  # a member that doesn't know the topic yet assigns nothing, and is content with that
         while not consumer.assignment():
             consumer.poll(timeout_ms=200, max_records=1)
         yield consumer
