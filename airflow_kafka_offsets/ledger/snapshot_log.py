@@ -67,12 +67,13 @@ class SnapshotLog:
         files = (name for folder in folders for name in reversed(names(self._entries / folder)))
         return next((int(match[1]) for match in map(_FILE.fullmatch, files) if match), 0)
 
-    def entries(self, since: str = "") -> list[Entry]:
+    def entries(self, since: str = "", last: int | None = None) -> list[Entry]:
         """All snapshots that count, in order of time.
 
         :param since: the first month to look at, ``202611``; all by default.
+        :param last: number of the newest entry, when it was asked for before.
         """
-        return self._index(self.last_number(), since).entries
+        return self._index(self.last_number() if last is None else last, since).entries
 
     def read(self, number: int) -> OffsetSnapshot:
         """One snapshot.

@@ -71,7 +71,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     if kept:
         offsets = sum(each.offsets for each in kept)
         claims.append(Claim("checkpoints", None, True, f"{len(kept)} windows, {offsets} offsets, proved before"))
-    claims += _orphans(ledger, folders, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
+    claims += _orphans(ledger, folders, last, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
     ranges = {each.summary: each.ranges for each in examined if each.summary is not None}
     claims.append(_tiling(ledger, kept, ranges))
     _keep(ledger, [each.summary for each in examined if each.claim.holds and each.summary is not None])
@@ -136,10 +136,10 @@ def _count(
     return words, [] if verdict.proved else [words]
 
 
-def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], since: str) -> Iterator[Claim]:
+def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], last: int, since: str) -> Iterator[Claim]:
     """Increments from a month on that were stored, and whose windows a crash left out."""
     ends = {window_extent(each.id)[1] for each in folders}
-    for entry in ledger.snapshots.entries(since):
+    for entry in ledger.snapshots.entries(since, last):
         if entry.kind == AsOfKind.INCREMENT and entry.timestamp_ms not in ends:
             found = (
                 f"the increment up to {iso_instant(entry.timestamp_ms)} was never pinned: clear the run that made it"
@@ -175,4 +175,5 @@ def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:
     over = [each for each in proved if each.state is WindowState.VERIFIED and each.window[:8] < today]
     for _, summaries in groupby(sorted(over, key=lambda each: each.window), key=lambda each: each.window[:8]):
         ledger.checkpoints.write(summaries)
-    ledger.checkpoints.put_together()
+    if over:
+        ledger.checkpoints.put_together()
