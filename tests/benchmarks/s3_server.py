@@ -6,9 +6,12 @@ import logging
 import subprocess
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 
@@ -42,6 +45,21 @@ def _answers(endpoint: str) -> bool:
         return False
 
 
+def _list_by_index(backend: Any) -> None:
+    """S3 lists a prefix from a sorted index; moto goes through all keys of the bucket for each request."""
+    scan, names = backend.list_objects, []
+
+    def list_objects(bucket: Any, prefix: str | None, *args: Any, **kwargs: Any) -> Any:
+        nonlocal names
+        if len(names) != len(bucket.keys):
+            names = sorted(bucket.keys)
+        found = names[bisect_left(names, prefix or "") : bisect_left(names, (prefix or "") + chr(sys.maxunicode))]
+        part = SimpleNamespace(keys={name: bucket.keys[name] for name in found})
+        return scan(part, prefix, *args, **kwargs)
+
+    backend.list_objects = list_objects
+
+
 def main() -> None:
     """Fill the server, then serve."""
     from moto.s3.models import s3_backends
@@ -54,6 +72,7 @@ def main() -> None:
     for path in folder.rglob("*"):
         if path.is_file():
             backend.put_object(bucket, str(path.relative_to(folder)), path.read_bytes())
+    _list_by_index(backend)
     server = ThreadedMotoServer(ip_address=HOST, port=port, verbose=False)
     server.start()
     while True:
