@@ -36,8 +36,9 @@ _AT_A_TIME = 48
 """Instants that are held in memory at a time."""
 _LOOK_UPS = 50_000
 """Instants times partitions that are looked up by one call, which has one deadline."""
-_MOST_READ = 1_000
-"""Matched boundaries of one snapshot whose records are read to tell markers from records."""
+_MOST_READ = 2_000
+"""Matched boundaries whose records are read to tell markers from records, of snapshots that are made together: two of a
+thousand partitions are, and a backfill's aren't."""
 _MOST_TRIES = 10
 _FRESH_MS = 60_000
 """A snapshot that has just been made isn't doubted yet."""
@@ -254,10 +255,12 @@ class Resolver:
             part = instants[first : first + together]
             listed |= self._client.look_up(survey, part, isolation_level=self._isolation_level)
         found = []
+        few = len(instants) * len(survey.extents) <= _MOST_READ
         for each in instants:
             boundaries = resolving.at_instant(survey.extents, listed[each], self._isolation_level)
-            as_of = AsOf(AsOfKind.INSTANT, each)
-            snapshot = self._snapshot(survey, as_of, self._tell_markers(boundaries, survey.facts))
+            if few:
+                boundaries = self._tell_markers(boundaries, survey.facts)
+            snapshot = self._snapshot(survey, AsOf(AsOfKind.INSTANT, each), boundaries)
             self._refuse_future_records(snapshot)
             found.append(snapshot)
         return found
@@ -291,7 +294,7 @@ class Resolver:
             for each in boundaries.values()
             if each.evidence is Evidence.MATCHED and facts[each.topic].timestamp_type != "LogAppendTime"
         ]
-        if not matched or len(matched) > _MOST_READ:
+        if not matched:
             return boundaries
         records = self._client.first_records(matched, isolation_level=self._isolation_level)
         markers = {

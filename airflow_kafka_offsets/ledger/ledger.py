@@ -172,9 +172,9 @@ class Ledger:
         return stored
 
     def _require_counting(self, *snapshots: OffsetSnapshot) -> None:
-        for each in snapshots:
-            if not self.snapshots.counts(each):
-                raise InstantForgottenError(f"{each.as_of} was forgotten since it was resolved. Resolve it again.")
+        forgotten = self.snapshots.forgotten(snapshots)
+        if forgotten:
+            raise InstantForgottenError(f"{forgotten[0].as_of} was forgotten since it was resolved. Resolve it again.")
 
     def window(self, window: str) -> WindowFolder:
         """The newest revision of a window; it need not exist."""

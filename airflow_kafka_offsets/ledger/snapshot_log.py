@@ -146,13 +146,13 @@ class SnapshotLog:
             if self._create(entry, {"format": 1, "number": number, "forgets_ms": timestamp_ms}):
                 return
 
-    def counts(self, snapshot: OffsetSnapshot) -> bool:
-        """Whether a stored snapshot wasn't forgotten."""
-        entry = Entry.of(snapshot)
-        if entry.instant is None:
-            return True
-        later = [each for each in self._marked_at([entry.instant]) if each.kind == FORGET and each > entry]
-        return not self._came_to_be(later)
+    def forgotten(self, snapshots: Iterable[OffsetSnapshot]) -> list[OffsetSnapshot]:
+        """Those of some stored snapshots that were forgotten since."""
+        entries = {Entry.of(each): each for each in snapshots}
+        marked = self._marked_at({each.instant for each in entries if each.instant is not None})
+        forgets = self._came_to_be(each for each in marked if each.kind == FORGET)
+        last = {each.instant: each for each in sorted(forgets)}
+        return [snapshot for entry, snapshot in entries.items() if entry < last.get(entry.instant, entry)]
 
     def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:
         """Start and end of a run's increment; None when it has none yet."""

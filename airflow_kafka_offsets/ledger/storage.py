@@ -177,5 +177,8 @@ def names_below(folder: StoragePath) -> list[str]:
 
 def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """What a question about each of many files or folders gives, in order."""
+    asked = list(items)
+    if len(asked) < 2:
+        return [ask(each) for each in asked]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return list(pool.map(ask, items))
+        return list(pool.map(ask, asked))

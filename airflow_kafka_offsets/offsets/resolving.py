@@ -56,7 +56,7 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
         answer = listed.lookup(extent.topic, extent.partition)
         assert answer is not None, "every partition with an extent was looked up"
         if answer.offset is None:
-            return _boundary(extent, _end(extent, isolation_level), Evidence.LOG_END)
+            return _at_log_end(extent, isolation_level)
         return _matched(extent, answer)
 
     listed.raise_for_errors().refuse_older_answers()
@@ -66,13 +66,13 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
 def _matched(extent: LogExtent, answer: ListedOffset) -> Boundary:
     assert answer.offset is not None and extent.log_start_offset is not None
     truncated = 0 < answer.offset <= extent.log_start_offset
-    boundary = _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED)
-    return replace(boundary, matched_timestamp_ms=answer.timestamp_ms, leader_epoch=answer.leader_epoch)
+    evidence = Evidence.LOG_START if truncated else Evidence.MATCHED
+    return _boundary(extent, answer.offset, evidence, answer.timestamp_ms, answer.leader_epoch)
 
 
 def at_latest(extents: LogExtents, isolation_level: IsolationLevel) -> Boundaries:
     """Boundaries at the visible end of the logs."""
-    return _by_partition(extents, lambda each: _boundary(each, _end(each, isolation_level), Evidence.LOG_END))
+    return _by_partition(extents, lambda each: _at_log_end(each, isolation_level))
 
 
 def at_earliest(extents: LogExtents) -> Boundaries:
@@ -80,7 +80,7 @@ def at_earliest(extents: LogExtents) -> Boundaries:
 
     def resolve(extent: LogExtent) -> Boundary:
         assert extent.log_start_offset is not None
-        return _boundary(extent, extent.log_start_offset, Evidence.LOG_START)
+        return _boundary(extent, extent.log_start_offset, Evidence.LOG_START, None, extent.leader_epoch)
 
     return _by_partition(extents, resolve)
 
@@ -101,7 +101,7 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     def resolve(extent: LogExtent) -> Boundary:
         offset = _commit(commits, extent)
         assert offset is not None
-        return _boundary(extent, offset, Evidence.COMMITTED)
+        return _boundary(extent, offset, Evidence.COMMITTED, None, extent.leader_epoch)
 
     return _by_partition(extents, resolve)
 
@@ -258,13 +258,15 @@ def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary])
     return {TopicPartition(each.topic, each.partition): resolve(each) for each in extents}
 
 
-def _end(extent: LogExtent, isolation_level: IsolationLevel) -> int:
+def _at_log_end(extent: LogExtent, isolation_level: IsolationLevel) -> Boundary:
     end = extent.end_offset(isolation_level)
     assert end is not None, "an extent without error is complete"
-    return end
+    return _boundary(extent, end, Evidence.LOG_END, None, extent.leader_epoch)
 
 
-def _boundary(extent: LogExtent, offset: int, evidence: Evidence) -> Boundary:
+def _boundary(
+    extent: LogExtent, offset: int, evidence: Evidence, matched_timestamp_ms: int | None, leader_epoch: int | None
+) -> Boundary:
     assert extent.log_start_offset is not None
     assert extent.high_watermark is not None and extent.last_stable_offset is not None
     return Boundary(
@@ -272,8 +274,8 @@ def _boundary(extent: LogExtent, offset: int, evidence: Evidence) -> Boundary:
         partition=extent.partition,
         offset=offset,
         evidence=evidence,
-        matched_timestamp_ms=None,
-        leader_epoch=extent.leader_epoch,
+        matched_timestamp_ms=matched_timestamp_ms,
+        leader_epoch=leader_epoch,
         log_start_offset=extent.log_start_offset,
         high_watermark=extent.high_watermark,
         last_stable_offset=extent.last_stable_offset,
