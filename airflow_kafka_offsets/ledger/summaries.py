@@ -124,10 +124,13 @@ class Checkpoints:
 
         :raises LedgerCorruptError: when one was changed.
         """
-        return {(each.window, each.revision): each for file in self._files().values() for each in file}
+        return by_revision(self.files())
 
-    def _files(self) -> dict[str, list[WindowSummary]]:
-        """What each says, by name, without those that a month's holds."""
+    def files(self) -> dict[str, list[WindowSummary]]:
+        """What each says, by name, without those that a month's holds.
+
+        :raises LedgerCorruptError: when one was changed.
+        """
         listed = [each for each in names(self._folder) if _NAME.fullmatch(each)]
         of_months = [each for each in listed if each[6] == "_"]
         months = dict(zip(of_months, in_parallel(self._fields, of_months), strict=True))
@@ -154,14 +157,17 @@ class Checkpoints:
         listed = list(summaries)
         self._write(listed[0].window[:8], listed, ())
 
-    def put_together(self) -> None:
-        """Keep the windows of each month that has many checkpoints in one, so that listing a year reads a dozen."""
-        by_month: dict[str, dict[str, list[WindowSummary]]] = defaultdict(dict)
-        for name, summaries in self._files().items():
+    def put_together(self, files: Mapping[str, Sequence[WindowSummary]]) -> None:
+        """Keep the windows of each month that has many checkpoints in one, so that listing a year reads a dozen.
+
+        :param files: what :meth:`files` returned.
+        """
+        by_month: dict[str, dict[str, Sequence[WindowSummary]]] = defaultdict(dict)
+        for name, summaries in files.items():
             by_month[name[:6]][name] = summaries
-        for month, files in by_month.items():
-            if len(files) >= _DAYS:
-                self._write(month, chain.from_iterable(files.values()), sorted(files))
+        for month, some in by_month.items():
+            if len(some) >= _DAYS:
+                self._write(month, chain.from_iterable(some.values()), sorted(some))
 
     def _write(self, time: str, summaries: Iterable[WindowSummary], replaces: Sequence[str]) -> None:
         ordered = sorted(summaries, key=lambda each: (each.window, each.revision))
@@ -170,6 +176,11 @@ class Checkpoints:
         fields = {"format": FORMAT, "columns": columns, "windows": rows, "replaces": replaces}
         content = to_json_bytes(fields)
         create_exclusive(self._folder / f"{time}_{digest(content)[:16]}.json", content)
+
+
+def by_revision(files: Mapping[str, Iterable[WindowSummary]]) -> dict[tuple[str, int], WindowSummary]:
+    """All windows of some checkpoints, by name and revision."""
+    return {(each.window, each.revision): each for file in files.values() for each in file}
 
 
 def _summaries(fields: Mapping[str, Any]) -> list[WindowSummary]:

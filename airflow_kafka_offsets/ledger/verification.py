@@ -13,7 +13,7 @@ from itertools import groupby
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, summary_of
+from airflow_kafka_offsets.ledger.summaries import WindowSummary, by_revision, day_of, summary_of
 from airflow_kafka_offsets.ledger.tiling import check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
 from airflow_kafka_offsets.offsets.audit import RunResult, judge
@@ -61,7 +61,8 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
 
     :param full: read what checkpoints hold as well.
     """
-    known = {} if full else ledger.checkpoints.read()
+    files = {} if full else ledger.checkpoints.files()
+    known = by_revision(files)
     folders = ledger.window_folders.current()
     kept = [known[key] for each in folders if (key := (each.id, each.revision)) in known]
     last = ledger.snapshots.last_number()
@@ -75,6 +76,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     ranges = {each.summary: each.ranges for each in examined if each.summary is not None}
     claims.append(_tiling(ledger, kept, ranges))
     _keep(ledger, [each.summary for each in examined if each.claim.holds and each.summary is not None])
+    ledger.checkpoints.put_together(files)
     return claims
 
 
@@ -175,5 +177,3 @@ def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:
     over = [each for each in proved if each.state is WindowState.VERIFIED and each.window[:8] < today]
     for _, summaries in groupby(sorted(over, key=lambda each: each.window), key=lambda each: each.window[:8]):
         ledger.checkpoints.write(summaries)
-    if over:
-        ledger.checkpoints.put_together()

@@ -66,8 +66,7 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
 def _matched(extent: LogExtent, answer: ListedOffset) -> Boundary:
     assert answer.offset is not None and extent.log_start_offset is not None
     truncated = 0 < answer.offset <= extent.log_start_offset
-    evidence = Evidence.LOG_START if truncated else Evidence.MATCHED
-    return _boundary(extent, answer.offset, evidence, answer.timestamp_ms, answer.leader_epoch)
+    return _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED, answer)
 
 
 def at_latest(extents: LogExtents, isolation_level: IsolationLevel) -> Boundaries:
@@ -80,7 +79,7 @@ def at_earliest(extents: LogExtents) -> Boundaries:
 
     def resolve(extent: LogExtent) -> Boundary:
         assert extent.log_start_offset is not None
-        return _boundary(extent, extent.log_start_offset, Evidence.LOG_START, None, extent.leader_epoch)
+        return _boundary(extent, extent.log_start_offset, Evidence.LOG_START)
 
     return _by_partition(extents, resolve)
 
@@ -101,7 +100,7 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     def resolve(extent: LogExtent) -> Boundary:
         offset = _commit(commits, extent)
         assert offset is not None
-        return _boundary(extent, offset, Evidence.COMMITTED, None, extent.leader_epoch)
+        return _boundary(extent, offset, Evidence.COMMITTED)
 
     return _by_partition(extents, resolve)
 
@@ -261,12 +260,10 @@ def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary])
 def _at_log_end(extent: LogExtent, isolation_level: IsolationLevel) -> Boundary:
     end = extent.end_offset(isolation_level)
     assert end is not None, "an extent without error is complete"
-    return _boundary(extent, end, Evidence.LOG_END, None, extent.leader_epoch)
+    return _boundary(extent, end, Evidence.LOG_END)
 
 
-def _boundary(
-    extent: LogExtent, offset: int, evidence: Evidence, matched_timestamp_ms: int | None, leader_epoch: int | None
-) -> Boundary:
+def _boundary(extent: LogExtent, offset: int, evidence: Evidence, matched: ListedOffset | None = None) -> Boundary:
     assert extent.log_start_offset is not None
     assert extent.high_watermark is not None and extent.last_stable_offset is not None
     return Boundary(
@@ -274,8 +271,8 @@ def _boundary(
         partition=extent.partition,
         offset=offset,
         evidence=evidence,
-        matched_timestamp_ms=matched_timestamp_ms,
-        leader_epoch=leader_epoch,
+        matched_timestamp_ms=None if matched is None else matched.timestamp_ms,
+        leader_epoch=extent.leader_epoch if matched is None else matched.leader_epoch,
         log_start_offset=extent.log_start_offset,
         high_watermark=extent.high_watermark,
         last_stable_offset=extent.last_stable_offset,

@@ -150,10 +150,20 @@ class TestCheckpoints:
         listed = names(local.folder / "checkpoints")
         (month,) = (each for each in listed if each.startswith("202611_"))
         assert len(listed) == 10
-        assert [each.split("_")[0] for each in local.checkpoints._files()] == ["20261112", "202611"]
+        assert [each.split("_")[0] for each in local.checkpoints.files()] == ["20261112", "202611"]
         assert sorted(local.checkpoints.read().values(), key=lambda each: each.window) == before
         assert len(before) == 9
-        assert month in local.checkpoints._files()
+        assert month in local.checkpoints.files()
+
+    def test_days_that_were_kept_when_their_last_window_was_verified_are_put_into_one_too(self, local: Ledger) -> None:
+        for day in range(8):
+            load(local, DAY[0] - 24 * day)
+        before = local.summaries()
+        for each in before:
+            local.checkpoints.write([each])
+        assert verify(local)[0].found == f"8 windows, {8 * OFFSETS} offsets, proved before"
+        assert [each.split("_")[0] for each in local.checkpoints.files()] == ["202611"]
+        assert local.summaries() == before
 
     def test_a_window_of_a_kept_day_that_is_resolved_anew_is_seen(self, local: Ledger) -> None:
         for hour in DAY:
