@@ -16,9 +16,11 @@ from confluent_kafka import KafkaException, Producer
 from tests.chaos.diary import Diary, Span
 from tests.chaos.judge import Seen
 from tests.chaos.plan import CODEC, TRANSACTIONAL, Event
-from tests.integration.fuzz.execution import Bench, Execution, make_topics
+from tests.integration.fuzz.bench import Bench
+from tests.integration.fuzz.execution import Execution
 from tests.integration.fuzz.history import ABORT, COMMIT, PLAIN, Delete, History, ModelLog
 from tests.integration.fuzz.oracle import COMMITTED, LEVELS, Oracle
+from tests.integration.fuzz.topics import make_topics
 
 PATIENCE_S = 60.0
 Key = tuple[str, int]

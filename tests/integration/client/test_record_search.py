@@ -12,10 +12,10 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import batches_are, offsets_are, silence, throttled
-from tests.integration.client.test_error_codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 
 T0 = 1_735_689_600_000
 END = 9

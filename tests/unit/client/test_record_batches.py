@@ -3,86 +3,34 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import kafka.codec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from airflow_kafka_offsets.client.record_batches import AbortedTransaction, BatchesRead, FoundRecord, read_first_record
+from airflow_kafka_offsets.client.record_batches import AbortedTransaction, BatchesRead, read_first_record
+from tests.unit.client.stored_batches import (
+    ABORT,
+    COMMIT,
+    CONTROL,
+    DELETE_HORIZON,
+    GZIP,
+    T0,
+    VALUE,
+    Record,
+    batch,
+    emptied,
+    legacy,
+    lz4,
+    marker,
+    patched,
+    stamped_by_the_broker,
+)
 
-T0 = 1_735_689_600_000
-GZIP, LZ4 = 1, 3
-VALUE = b"value" * 50
-"""Smaller when it is compressed: kafka-python sends it as it is otherwise."""
-TIMESTAMP_TYPE, CONTROL, DELETE_HORIZON = 0x08, 0x20, 0x40
-ABORT, COMMIT = 0, 1
 EMPTY = b""
-
-Record = tuple[int, int]
-"""Offset and timestamp."""
-
-
-def batch(
-    *records: Record, base: int | None = None, last: int | None = None, producer: int = -1, codec: int = 0
-) -> bytes:
-    """A batch as a broker stores it.
-
-    :param base: first offset of the batch, which is not that of the first record once the cleaner has removed it.
-    :param last: last offset of the batch, likewise.
-    :param producer: id of the transaction's producer; -1 for no transaction.
-    """
-    base = records[0][0] if base is None else base
-    is_transactional = producer >= 0
-    builder = DefaultRecordBatchBuilder(2, codec, is_transactional, producer, 0, 0, 1 << 20)
-    for offset, timestamp in records:
-        builder.append(offset - base, timestamp, None, VALUE, [])
-    built = builder.build()
-    return patched(built, base, (records[-1][0] if last is None else last) - base)
-
-
-def patched(built: bytearray, base: int, last_delta: int, attributes: int = 0, count: int | None = None) -> bytes:
-    header = list(DefaultRecordBatch.HEADER_STRUCT.unpack_from(built))
-    header[0], header[6] = base, last_delta
-    header[5] |= attributes
-    header[12] = header[12] if count is None else count
-    DefaultRecordBatch.HEADER_STRUCT.pack_into(built, 0, *header)
-    return bytes(built)
-
-
-def stamped_by_the_broker(stored: bytes) -> bytes:
-    """The batch on a LogAppendTime topic: its maximum timestamp is that of every record."""
-    header = DefaultRecordBatch.HEADER_STRUCT.unpack_from(stored)
-    return patched(bytearray(stored), header[0], header[6], TIMESTAMP_TYPE)
-
-
-def marker(offset: int, producer: int, kind: int, *, timestamp: int = T0) -> bytes:
-    """A control batch, which only brokers write."""
-    builder = DefaultRecordBatchBuilder(2, 0, True, producer, 0, -1, 1 << 20)
-    builder.append(0, timestamp, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0), [])
-    return patched(builder.build(), offset, 0, CONTROL)
-
-
-def emptied(base: int, last: int, *, attributes: int = 0, producer: int = -1) -> bytes:
-    """What the cleaner leaves of a batch whose records are all gone: its header."""
-    header = [base, 49, 0, 2, 0, attributes, last - base, -1, -1, producer, 0, 0, 0]
-    return DefaultRecordBatch.HEADER_STRUCT.pack(*header)
-
-
-def legacy(*records: Record, magic: int = 1, codec: int = 0) -> bytes:
-    """Messages of before Kafka 0.11."""
-    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
-    for number, (offset, timestamp) in enumerate(records):
-        builder.append(number if codec and magic else offset, timestamp, None, VALUE)
-    built = builder.build()
-    if codec:
-        struct.pack_into(">q", built, 0, records[-1][0])
-    return bytes(built)
 
 
 def first(
@@ -92,14 +40,6 @@ def first(
     found = read_first_record(records, [AbortedTransaction(*each) for each in aborted], position, at_or_after_ms)
     assert found.error is None
     return found.record
-
-
-def lz4(stored: bytes) -> bytes:
-    """A batch that says of its records that they are compressed with LZ4. Nobody may look."""
-    is_legacy = stored[16] < 2
-    built = bytearray(stored)
-    built[17 if is_legacy else 22] |= LZ4
-    return bytes(built)
 
 
 @pytest.fixture
@@ -298,113 +238,3 @@ class TestBrokenBytes:
     def test_never_raise(self, noise: bytes, position: int) -> None:
         found = read_first_record(batch((5, T0)) + noise, [AbortedTransaction(1, 2)], position)
         assert found.read_to >= position
-
-
-class Event(NamedTuple):
-    """What happens next in a log: a producer writes some records, ends its transaction, or the log has a gap.
-
-    :param producer: 0 writes without transactions.
-    """
-
-    what: str
-    producer: int
-    gaps: tuple[bool, ...] = ()
-
-
-EVENTS = st.lists(
-    st.builds(
-        Event,
-        st.sampled_from(["write", "write", "abort", "abort", "commit"]),
-        st.sampled_from([0, 1, 1, 1, 2]),
-        st.lists(st.booleans(), min_size=1, max_size=4).map(tuple),
-    ),
-    min_size=4,
-    max_size=25,
-)
-
-
-class History:
-    """A log, and what a reader of committed records sees of it: told record by record, in the naive way."""
-
-    def __init__(self, events: Iterable[Event], codec: int) -> None:
-        self.stored = bytearray()
-        self._aborted: list[tuple[AbortedTransaction, int]] = []
-        self.visible: list[FoundRecord] = []
-        self.all: list[FoundRecord] = []
-        self.end = 0
-        self._open: dict[int, list[Any]] = {}
-        self._codec = codec
-        for event in events:
-            self._write(event) if event.what == "write" else self._decide(event.producer, event.what == "commit")
-        for producer in list(self._open):
-            self._decide(producer, commits=True)
-        self.visible.sort()
-
-    def _write(self, event: Event) -> None:
-        first_offset, self.end = self.end, self.end + len(event.gaps)
-        kept = [first_offset + number for number, gone in enumerate(event.gaps) if not gone]
-        written = [FoundRecord(offset, T0 + offset * 7919 % 101) for offset in kept]
-        if event.producer:
-            self._open.setdefault(event.producer, [first_offset]).extend(written)
-        else:
-            self.visible += written
-        self.all += written
-        producer = event.producer or -1
-        attributes = 0x10 if event.producer else 0
-        self.stored += (
-            batch(*written, base=first_offset, last=self.end - 1, producer=producer, codec=self._codec)
-            if written
-            else emptied(first_offset, self.end - 1, attributes=attributes, producer=producer)
-        )
-
-    def _decide(self, producer: int, commits: bool) -> None:
-        if producer not in self._open:
-            return
-        first_offset, *written = self._open.pop(producer)
-        if commits:
-            self.visible += written
-        else:
-            self._aborted.append((AbortedTransaction(producer, first_offset), self.end))
-        self.stored += marker(self.end, producer, COMMIT if commits else ABORT, timestamp=T0 + 1000)
-        self.end += 1
-
-    def aborted(self, position: int) -> list[AbortedTransaction]:
-        """What a broker tells of: transactions that end at the position or later."""
-        return [each for each, last_offset in self._aborted if last_offset >= position]
-
-    def fetched(self, position: int) -> bytes:
-        """What a broker sends: from the batch on that contains the position."""
-        passed = 0
-        for each in MemoryRecords(bytes(self.stored)):
-            if each.last_offset >= position:
-                break
-            passed += each.size_in_bytes
-        return bytes(self.stored[passed:])
-
-
-class TestAgainstANaiveReader:
-    @settings(max_examples=200, deadline=None)
-    @given(EVENTS, st.sampled_from([0, GZIP]), st.data())
-    def test_each_visible_record_is_the_first_from_somewhere(
-        self, events: list[Event], codec: int, data: st.DataObject
-    ) -> None:
-        """E11, E12: whatever was aborted, interleaved and compacted, from every position, in answers of any size."""
-        log = History(events, codec)
-        committed = data.draw(st.booleans())
-        at_or_after_ms = data.draw(st.none() | st.integers(T0, T0 + 101))
-        at = start = data.draw(st.integers(0, log.end))
-        found = []
-        while at < log.end:
-            stored = log.fetched(at)
-            whole = 12 + int.from_bytes(stored[8:12], "big")  # the first batch comes whole, the last may be cut off
-            size = data.draw(st.integers(whole, len(stored)) | st.just(len(stored)))
-            read = read_first_record(stored[:size], log.aborted(at) if committed else [], at, at_or_after_ms)
-            assert read.error is None
-            assert read.record is not None or read.read_to > at
-            found += [] if read.record is None else [read.record]
-            at = read.read_to + (read.record is not None)
-        assert found == [
-            each
-            for each in (log.visible if committed else log.all)
-            if each.offset >= start and (at_or_after_ms is None or (each.timestamp_ms or 0) >= at_or_after_ms)
-        ]

@@ -2,97 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, MutableMapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
-import structlog
 from kafka.admin import ACL, ACLFilter, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
-from structlog.testing import capture_logs
 
-from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
-from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
-from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS, sasl, use_connection
-from tests.integration.airflow.waits.runner import Runner, running
+from tests.integration.airflow.waits.waits import INTERVAL_S, KINDS, Log, Triggerer, Waits, triggering, wait_for_lines
 from tests.integration.client.cases.workload import (
-    Kafka,
     admin_of,
     commit,
     connected_client,
     coordinator_id,
-    new_name,
     new_topic,
     produce,
     wait_until,
 )
 from tests.integration.conftest import USERS
 
-INTERVAL_S = 0.5
 UNHURRIED_S = 2.0
 """Between polls of waits that bear five bad ones: so long a busy machine may take to mend what a test has broken."""
 CLIENT_TIMEOUT_S = 3.0
 OUTAGE_S = 25.0
 """More bad polls than the five that other faults are borne for: each takes the client's timeout, and an interval."""
-PATIENCE_S = 90.0
-KINDS = ["caught up", "reached", "complete", "new data"]
 
-
-class Triggerer:
-    """Airflow's trigger runner, in a thread of its own: tests do one thing after the other."""
-
-    def __init__(self, runner: Runner, call: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._runner = runner
-        self._call = call
-
-    def start(self, trigger: KafkaWaitTrigger) -> int:
-        """Start a trigger; its id."""
-
-        async def start() -> int:
-            return self._runner.start(trigger)
-
-        return int(self._call(start()))
-
-    def events(self, number: int) -> list[Any]:
-        """What a trigger has fired so far."""
-        return self._runner.events(number)
-
-    def event(self, number: int) -> Any:
-        """What it fires, or has fired."""
-        return self._call(self._runner.event(number, PATIENCE_S))
-
-
-@contextmanager
-def triggering() -> Iterator[Triggerer]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="triggerer")
-    thread.start()
-
-    def call(work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_S + 10)
-
-    running_one = running()
-    try:
-        yield Triggerer(call(running_one.__aenter__()), call)
-    finally:
-        call(running_one.__aexit__(None, None, None))
-        call(loop.shutdown_default_executor())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+MakeWaits = Callable[..., Waits]
 
 
 @pytest.fixture
@@ -100,98 +41,6 @@ def triggerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Triggerer]:
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", str(CLIENT_TIMEOUT_S))
     with triggering() as one:
         yield one
-
-
-@pytest.fixture
-def said() -> Iterator[list[MutableMapping[str, Any]]]:
-    """What is logged, by the level that users have and not by that of tests."""
-    before = structlog.get_config()["wrapper_class"]
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    try:
-        with capture_logs() as lines:
-            yield lines
-    finally:
-        structlog.configure(wrapper_class=before)
-
-
-@dataclass
-class Log:
-    """A topic of ten records, a second apart from T0 on, and a group that has read four of them."""
-
-    kafka: Kafka
-    topic: str
-    group: str = field(default_factory=lambda: new_name("group"))
-
-    @classmethod
-    def on(cls, kafka: Kafka, **options: Any) -> Log:
-        log = cls(kafka, new_topic(kafka, config=FOR_EVER, **options))
-        produce(kafka, log.topic, timestamps=[T0_MS + number * 1000 for number in range(10)])
-        log.commit(4)
-        return log
-
-    def commit(self, offset: int, partition: int = 0) -> None:
-        with connected_client(self.kafka.bootstrap_servers, timeout_s=40) as client:
-            commit(client, self.group, {TopicPartition(self.topic, partition): offset})
-
-    def conditions(self, topic_id: str | None = None) -> dict[str, Condition]:
-        """One of each kind; none of them true yet."""
-        ends = Positions.of("end of ten", {TopicPartition(self.topic, 0): 10}, {self.topic: topic_id})
-        return {
-            "caught up": GroupsCaughtUp((self.group,), (self.topic,)),
-            "reached": OffsetsReached(self.group, ends),
-            "complete": WindowComplete((self.topic,), T0_MS + 10_000),
-            "new data": NewData((self.topic,), ends),
-        }
-
-    def come_true(self) -> None:
-        """Make all of them true."""
-        produce(self.kafka, self.topic, timestamps=[T0_MS + 10_000])
-        self.commit(11)
-
-
-class Waits:
-    """Waits on one connection."""
-
-    def __init__(self, triggerer: Triggerer, conn_id: str, log: Log, interval_s: float = INTERVAL_S) -> None:
-        self._triggerer = triggerer
-        self._conn_id = conn_id
-        self._log = log
-        self._interval_s = interval_s
-        self.numbers: dict[str, int] = {}
-
-    def start(self, **conditions: Condition) -> None:
-        """Start waits; one of each kind unless others are named."""
-        for name, condition in (conditions or self._log.conditions()).items():
-            self.numbers[name] = self._start(condition)
-
-    def _start(self, condition: Condition) -> int:
-        return self._triggerer.start(
-            KafkaWaitTrigger(
-                kafka_conn_id=self._conn_id, condition=condition.to_json(), poll_interval_s=self._interval_s
-            )
-        )
-
-    def are_polled(self, times: int = 2) -> None:
-        """Return after so many more good polls, in which each of them was checked: another wait shares them."""
-        for _ in range(times):
-            is_there = NewData((self._log.topic,), Positions("the beginning"))
-            assert self._triggerer.event(self._start(is_there))["status"] == "done"
-        time.sleep(self._interval_s / 4)  # within which all of them have taken in what the poll found out
-
-    def have_ended(self) -> dict[str, Any]:
-        """The events that there are."""
-        return {name: found for name, each in self.numbers.items() if (found := self._triggerer.events(each))}
-
-    def end(self) -> dict[str, str]:
-        """How each ends; the message where it fails."""
-        events = {name: self._triggerer.event(each) for name, each in self.numbers.items()}
-        return {name: each.get("message", each["status"]) for name, each in events.items()}
-
-    def all_pass(self) -> bool:
-        return set(self.end().values()) == {"done"}
-
-
-MakeWaits = Callable[..., Waits]
 
 
 @pytest.fixture
@@ -203,16 +52,6 @@ def waits(triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch) -> MakeWaits:
         return Waits(triggerer, conn_id, log, **options)
 
     return make
-
-
-def wait_for_lines(said: list[MutableMapping[str, Any]], *words: str, count: int = 1) -> None:
-    """Wait until so many log lines have all of some words."""
-
-    def are_there() -> bool:
-        lines = [str(each["event"]) for each in list(said)]
-        return sum(all(word in line for word in words) for line in lines) >= count
-
-    wait_until(are_there, f"{count} lines with {words}")
 
 
 class TestPermission:

@@ -1,29 +1,24 @@
-"""Group lag on a real broker: what each option counts, what transactions and deletions leave, and who may not look."""
+"""Group lag on a real broker: what each option counts, and who may not look."""
 
 from __future__ import annotations
 
-import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from datetime import timedelta
 
 import pytest
-import structlog
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
-from structlog.testing import capture_logs
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
 from airflow_kafka_offsets.offsets.instants import duration_text
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Context, sasl, use_connection
-from tests.integration.client.cases import workload
+from tests.integration.airflow.waits.conftest import Look, MakeGroup
 from tests.integration.client.cases.workload import (
     admin_of,
     connected_client,
@@ -34,58 +29,6 @@ from tests.integration.client.cases.workload import (
     wait_until,
 )
 from tests.integration.conftest import USERS, MakeTopic, Produce
-
-MakeGroup = Callable[[str, Mapping[int, int]], str]
-Look = Callable[..., Progress]
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[OffsetsClient]:
-    with connected_client(broker.bootstrap_servers) as connected:
-        yield connected
-
-
-@pytest.fixture
-def group(client: OffsetsClient) -> MakeGroup:
-    """Makes a group with commits on some partitions of a topic."""
-
-    def make(topic: str, offsets: Mapping[int, int]) -> str:
-        name = new_name("group")
-        workload.commit(client, name, {TopicPartition(topic, number): offset for number, offset in offsets.items()})
-        return name
-
-    return make
-
-
-@pytest.fixture
-def look(client: OffsetsClient, context: Context) -> Look:
-    """Check once what a sensor with these arguments waits for."""
-
-    def check(groups: str | list[str], **arguments: object) -> Progress:
-        return KafkaGroupLagSensor(task_id="s", groups=groups, **arguments).condition(context, client).check(client)
-
-    return check
-
-
-@pytest.fixture
-def spread(topic: MakeTopic, produce: Produce) -> str:
-    """Four partitions of five records."""
-    name = topic(partitions=4)
-    for partition in range(4):
-        produce(name, partition, [(None, None, b"x")] * 5)
-    return name
-
-
-@pytest.fixture
-def said() -> Iterator[list[MutableMapping[str, object]]]:
-    """What is logged, by the level that users have and not by that of tests."""
-    before = structlog.get_config()["wrapper_class"]
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    try:
-        with capture_logs() as lines:
-            yield lines
-    finally:
-        structlog.configure(wrapper_class=before)
 
 
 class TestLimits:
@@ -242,21 +185,6 @@ class TestUnknownGroup:
             assert look(name).result["groups"] == {name: 10}
 
 
-class TestAheadOfLog:
-    def test_fails_or_is_waited_for_and_passes_only_when_it_is_no_longer(
-        self, ten: str, spread: str, group: MakeGroup, commit: Commit, look: Look
-    ) -> None:
-        """E17: whatever limits there are, the total isn't known."""
-        name = group(ten, {0: 11})
-        with pytest.raises(ConditionFailedError, match=rf"on {ten}-0 is past the log's end"):
-            look(name)
-        found = look(name, ahead_of_log="wait", max_lag=10**9)
-        assert (found.done, found.remaining) == (False, None)
-        assert found.summary == f"{name} has committed past the log's end on {ten}-0"
-        commit(name, ten, 10)
-        assert look(name, ahead_of_log="wait").done
-
-
 class TestAbandonedTopics:
     def test_count_unless_they_are_ignored_while_the_group_has_members(
         self, broker: Broker, ten: str, spread: str, group: MakeGroup, commit: Commit, look: Look
@@ -269,97 +197,6 @@ class TestAbandonedTopics:
             assert look(name).result["groups"] == {name: 8}
             found = look(name, abandoned_topics="ignore")
             assert (found.done, found.result["groups"]) == (True, {name: 0})
-
-
-class TestTransactions:
-    """What stands in the log and no reader gets."""
-
-    def test_a_commit_before_a_tail_of_markers_has_caught_up(
-        self, broker: Broker, ten: str, group: MakeGroup, produce: Produce, look: Look
-    ) -> None:
-        """E12: at either isolation level."""
-        with transactional_producer(broker) as producer:
-            last = send(producer, ten)[-1]
-            producer.commit_transaction()
-        name = group(ten, {0: last + 1})
-        for level in ("read_committed", "read_uncommitted"):
-            found = look(name, isolation_level=level)
-            assert (found.done, found.result["groups"]) == (True, {name: 0}), level
-        assert not look(group(ten, {0: last})).done, "the record before the marker is unread"
-        produce(ten, 0, [(None, None, b"x")])
-        assert not look(name).done, "there is a record behind the marker now"
-
-    def test_aborted_records_are_nothing_to_one_level_and_unread_to_the_other(
-        self, broker: Broker, ten: str, group: MakeGroup, look: Look
-    ) -> None:
-        """E12, E13"""
-        with transactional_producer(broker) as producer:
-            send(producer, ten, timestamps=(None, None))
-            producer.abort_transaction()
-        name = group(ten, {0: 10})
-        assert look(name).done
-        assert look(name, isolation_level="read_uncommitted").result["groups"] == {name: 3}
-
-    def test_only_the_partitions_without_records_count_as_nothing(
-        self, broker: Broker, spread: str, group: MakeGroup, look: Look
-    ) -> None:
-        """E12: the largest lag is all aborted, the smaller one is real."""
-        with transactional_producer(broker) as producer:
-            send(producer, spread, timestamps=(None,) * 4)
-            producer.abort_transaction()
-        name = group(spread, {0: 5, 1: 3, 2: 5, 3: 5})
-        found = look(name)
-        assert (found.done, found.result["groups"]) == (False, {name: 2})
-        assert found.summary == f"{name} is 2 behind ({spread}-1 2)"
-        assert look(name, max_lag=2).done
-
-    def test_an_open_transaction_counts_for_those_who_read_everything(
-        self, broker: Broker, ten: str, group: MakeGroup, look: Look
-    ) -> None:
-        """E13: and for all once it is committed."""
-        name = group(ten, {0: 10})
-        with transactional_producer(broker) as producer:
-            send(producer, ten, timestamps=(None, None))
-            assert look(name).done
-            assert look(name, isolation_level="read_uncommitted").result["groups"] == {name: 2}
-            producer.commit_transaction()
-            wait_until(lambda: not look(name).done, "the records are visible")
-        wait_until(lambda: look(name).result["groups"] == {name: 3}, "two records and a marker are unread")
-
-
-class TestDeletedRecords:
-    """E9"""
-
-    def test_that_were_never_read_are_no_reason_to_pass_even_if_nothing_is_left_to_read(
-        self, admin: KafkaAdminClient, ten: str, group: MakeGroup, look: Look
-    ) -> None:
-        name = group(ten, {0: 3})
-        admin.delete_records({KafkaPartition(ten, 0): 5})
-        assert look(name).summary.startswith(
-            f"{name} is 7 behind ({ten}-0 7); 2 offsets were deleted before it read them"
-        )
-        admin.delete_records({KafkaPartition(ten, 0): 10})
-        found = look(name)
-        assert (found.done, found.result["groups"]) == (False, {name: 7})
-        assert found.summary.startswith(f"{name} is 7 behind ({ten}-0 7); 7 offsets were deleted before it read them")
-
-    def test_have_no_age_that_could_be_told(
-        self, admin: KafkaAdminClient, ten: str, group: MakeGroup, look: Look
-    ) -> None:
-        name = group(ten, {0: 3})
-        admin.delete_records({KafkaPartition(ten, 0): 10})
-        found = look(name, max_age=timedelta(hours=1))
-        assert not found.done
-        assert "7 offsets were deleted before it read them" in found.summary
-
-    def test_are_not_made_good_by_a_young_record_behind_them(
-        self, admin: KafkaAdminClient, ten: str, group: MakeGroup, produce: Produce, look: Look
-    ) -> None:
-        """They were older than it."""
-        name = group(ten, {0: 3})
-        produce(ten, 0, [(None, None, b"x")])
-        admin.delete_records({KafkaPartition(ten, 0): 10})
-        assert not look(name, max_age=timedelta(hours=1)).done
 
 
 class TestWithoutReadPermission:

@@ -84,6 +84,20 @@ class TestResolve:
         assert code == 2
         assert "2026-11-20T08:30:00.000Z is no tick of '0 * * * *' in UTC" in err
 
+    @pytest.mark.parametrize(
+        ("topics", "said"),
+        [
+            (["--topic-pattern", "t("], "no regular expression"),
+            (["--topic-pattern", "t.*", "--topics", "t"], "exactly one"),
+            ([], "exactly one"),
+        ],
+    )
+    def test_refuses_topics_that_it_cannot_tell(self, run: Run, topics: list[str], said: str) -> None:
+        between = ("--start", HOURS[0], "--end", HOURS[2], "--cron", "0 * * * *")
+        code, _, err = run("ledger", "resolve", "loads", *topics, *between)
+        assert code == 2
+        assert said in err
+
 
 class TestFind:
     @pytest.fixture

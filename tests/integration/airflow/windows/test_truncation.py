@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -153,43 +154,38 @@ class TestBetweenPinAndLoad:
 
 
 class TestWhileSparkReads:
+    @pytest.fixture
+    def vanishing(self, ten: str, resolve: Resolve, broker: Broker, in_sparks_place: InSparksPlace) -> dict[str, Any]:
+        """A window of five records, three of which are gone when Spark comes to them."""
+        in_sparks_place(DELETE_AND_FAIL.format(servers=broker.bootstrap_servers, topic=ten, offset=5))
+        return resolve(ten, at(2), at(7))
+
     def test_the_failed_load_says_what_vanished_and_the_ledger_notes_it(
         self,
+        vanishing: dict[str, Any],
         ten: str,
-        resolve: Resolve,
-        broker: Broker,
         context: Context,
         ledger: Ledger,
         in_sparks_place: InSparksPlace,
     ) -> None:
         """S13: nothing shrinks by itself; the next try may clamp."""
-        window = resolve(ten, at(2), at(7))
-        in_sparks_place(DELETE_AND_FAIL.format(servers=broker.bootstrap_servers, topic=ten, offset=5))
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
-            load(window).execute(context)
+            load(vanishing).execute(context)
         assert fails_with(DataLossError, failed)
-        folder = ledger.window(window["window"])
+        folder = ledger.window(vanishing["window"])
         assert (folder.listing().state, folder.revision, len(folder.listing().attempts)) == (WindowState.LOST, 1, 1)
         in_sparks_place(PUBLISH)
-        load(window, on_truncation="clamp").execute(context)
-        assert ledger.pinned(window["window"]).manifest.lost_offsets == 3
+        load(vanishing, on_truncation="clamp").execute(context)
+        assert ledger.pinned(vanishing["window"]).manifest.lost_offsets == 3
 
     def test_clamped_the_failed_try_leaves_the_retry_to_airflow(
-        self,
-        ten: str,
-        resolve: Resolve,
-        broker: Broker,
-        context: Context,
-        ledger: Ledger,
-        in_sparks_place: InSparksPlace,
+        self, vanishing: dict[str, Any], context: Context, ledger: Ledger
     ) -> None:
         """S13: which loads what is left."""
-        window = resolve(ten, at(2), at(7))
-        in_sparks_place(DELETE_AND_FAIL.format(servers=broker.bootstrap_servers, topic=ten, offset=5))
         with pytest.raises(Exception, match="Error code is: 1") as failed:
-            load(window, on_truncation="clamp").execute(context)
+            load(vanishing, on_truncation="clamp").execute(context)
         assert not isinstance(failed.value, AirflowFailException)
-        assert ledger.window(window["window"]).listing().state is WindowState.LOST
+        assert ledger.window(vanishing["window"]).listing().state is WindowState.LOST
 
     def test_a_load_that_fails_though_all_is_there_fails_as_spark_does(
         self, ten: str, resolve: Resolve, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace

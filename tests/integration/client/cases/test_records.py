@@ -1,0 +1,274 @@
+"""Records that are deleted, compacted away, late or not visible yet: what look-ups by time and lag make of them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from kafka import KafkaProducer
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.offsets.lag import LagStatus
+from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from dev.cluster import KafkaCluster
+from tests.integration.client.cases.workload import (
+    HOUR_MS,
+    PATIENCE_S,
+    T0,
+    commit,
+    connected_client,
+    error_names,
+    lag_of,
+    new_compacted_topic,
+    new_name,
+    new_topic,
+    produce,
+    records,
+    send,
+    transactional_producer,
+    wait_until,
+)
+
+READ_UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
+
+
+def outcome_at(client: OffsetsClient, topic: str, timestamp_ms: int, **options: IsolationLevel) -> ListOutcome:
+    (found,) = client.list_offsets([TopicPartition(topic, 0)], OffsetSpec.at(timestamp_ms), **options)
+    return found.outcome
+
+
+def offset_at(client: OffsetsClient, topic: str, spec: OffsetSpec) -> int | None:
+    (found,) = client.list_offsets([TopicPartition(topic, 0)], spec).raise_for_errors()
+    return found.offset
+
+
+class TestLookUpBehindDeletedSegments:
+    """A segment before the log start that isn't removed yet hides records from look-ups by time (Kafka 4.3.0)."""
+
+    @pytest.fixture
+    def trimmed(self, cluster: KafkaCluster, client: OffsetsClient) -> TopicPartition:
+        """T0 + 5 s in a segment of its own; in the next one a day later, T0 - 1 ms, T0, T0 + 5 s. Two are deleted."""
+        topic = new_topic(cluster, config={"retention.ms": "-1", "segment.ms": str(HOUR_MS)})
+        produce(cluster, topic, timestamps=[T0 + 5_000, T0 + 24 * HOUR_MS, T0 - 1, T0, T0 + 5_000])
+        client.delete_records({TopicPartition(topic, 0): 2}).raise_for_errors()
+        return TopicPartition(topic, 0)
+
+    @pytest.mark.parametrize("level", list(IsolationLevel))
+    def test_the_record_is_found_all_the_same(
+        self, client: OffsetsClient, trimmed: TopicPartition, level: IsolationLevel
+    ) -> None:
+        (found,) = client.list_offsets([trimmed], OffsetSpec.at(T0), isolation_level=level)
+        assert (found.outcome, found.offset, found.timestamp_ms) == (ListOutcome.FOUND, 3, T0)
+
+    def test_a_snapshot_of_that_moment_is_right_too(self, client: OffsetsClient, trimmed: TopicPartition) -> None:
+        """E1, E2."""
+        (found,) = client.look_up(client.survey([trimmed.topic]), [T0])[T0]
+        assert found.offset == 3
+
+    def test_a_survey_from_before_the_newest_record_does_not_hide_it(
+        self, cluster: KafkaCluster, client: OffsetsClient, trimmed: TopicPartition
+    ) -> None:
+        """E1, E2: a long backfill has one survey, and a busy log a newest record behind the end that it saw."""
+        survey = client.survey([trimmed.topic])
+        produce(cluster, trimmed.topic, timestamps=[T0 + 48 * HOUR_MS])
+        (found,) = client.look_up(survey, [T0])[T0]
+        assert found.offset == 3
+
+    def test_where_there_is_none_it_says_so(self, client: OffsetsClient, trimmed: TopicPartition) -> None:
+        assert outcome_at(client, trimmed.topic, T0 + 5_001) is ListOutcome.ALL_OLDER
+
+
+class TestCompaction:
+    def test_leaves_fewer_records_than_lag_says(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
+        """E11: lag counts offsets, which is an upper bound on records."""
+        topic, group = new_compacted_topic(cluster), new_name("group")
+        lag = client.group_lags([group], topics=[topic]).lookup(group)
+        assert lag is not None
+        assert lag.unknown, "a group that nobody started isn't caught up, whatever the log holds"
+        commit(client, group, {TopicPartition(topic, 0): 0})
+        lag = lag_of(client, group)
+        assert lag.total == 20
+        assert len(records(cluster, topic)) < 20
+        assert client.topic_facts([topic])[topic].compacted
+
+    def test_keeps_the_answer_of_a_time_look_up_on_a_record_that_exists(
+        self, cluster: KafkaCluster, client: OffsetsClient
+    ) -> None:
+        """E11: the record at the instant is gone; the answer is the next one that is not older."""
+        topic = new_compacted_topic(cluster)
+        kept = {each.offset: each.timestamp for each in records(cluster, topic)}
+        (found,) = client.list_offsets([TopicPartition(topic, 0)], OffsetSpec.at(T0 + 2 * HOUR_MS))
+        assert found.offset is not None
+        assert kept[found.offset] == found.timestamp_ms
+        assert found.timestamp_ms >= T0 + 2 * HOUR_MS
+
+
+class TestDeletedRecords:
+    def test_move_the_log_start_and_count_as_lost(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
+        """E9"""
+        topic, group = new_topic(cluster, replicas=[[1, 2, 3]]), new_name("group")
+        key = TopicPartition(topic, 0)
+        produce(cluster, topic, 0, 10)
+        commit(client, group, {key: 2})
+        (deleted,) = client.delete_records({key: 6}).raise_for_errors()
+        assert deleted.log_start_offset == 6
+        (extent,) = client.log_extents([key]).raise_for_errors()
+        assert (extent.log_start_offset, extent.high_watermark) == (6, 10)
+        (lag,) = lag_of(client, group).partitions
+        assert (lag.status, lag.lag, lag.lost) == (LagStatus.BELOW_LOG_START, 8, 4)
+
+    def test_past_the_end_are_refused_for_that_partition_alone(
+        self, cluster: KafkaCluster, client: OffsetsClient
+    ) -> None:
+        topic = new_topic(cluster, 2)
+        for partition in range(2):
+            produce(cluster, topic, partition, 3)
+        answered = client.delete_records(
+            {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 3, TopicPartition(topic, 7): 1}
+        )
+        assert error_names(answered) == ["OFFSET_OUT_OF_RANGE", None, "UNKNOWN_TOPIC_OR_PARTITION"]
+        assert [each.log_start_offset for each in answered] == [None, 3, None]
+
+    def test_are_refused_where_only_compaction_may_delete(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
+        topic = new_topic(cluster, config={"cleanup.policy": "compact"})
+        assert error_names(client.delete_records({TopicPartition(topic, 0): 0})) == ["POLICY_VIOLATION"]
+
+    def test_leave_an_empty_log_when_they_are_all(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
+        """E1: empty, although its offsets don't start at 0."""
+        topic = new_topic(cluster)
+        produce(cluster, topic, timestamps=[T0, T0 + 1])
+        client.delete_records({TopicPartition(topic, 0): 2}).raise_for_errors()
+        assert outcome_at(client, topic, T0) is ListOutcome.EMPTY_LOG
+        assert offset_at(client, topic, OffsetSpec.EARLIEST) == offset_at(client, topic, OffsetSpec.LATEST) == 2
+
+
+class TestNoRecordAtTheInstant:
+    """E1: what "no such record" means."""
+
+    def test_because_it_is_in_an_open_transaction(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
+        """E1: not "all older": a reader of committed records doesn't see it yet."""
+        topic = new_topic(cluster)
+        produce(cluster, topic, timestamps=[T0])
+        with transactional_producer(cluster) as producer:
+            send(producer, topic, timestamps=[T0 + 1000])
+            assert outcome_at(client, topic, T0 + 500) is ListOutcome.NOT_VISIBLE
+            assert outcome_at(client, topic, T0 + 500, isolation_level=READ_UNCOMMITTED) is ListOutcome.FOUND
+            assert outcome_at(client, topic, T0 + 1500) is ListOutcome.ALL_OLDER
+            producer.commit_transaction()
+        wait_until(lambda: outcome_at(client, topic, T0 + 500) is ListOutcome.FOUND, "the commit is visible")
+
+    def test_because_all_are_older_or_there_are_none(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
+        """E1: on three leaders at once, one of which has a match."""
+        topic = new_topic(cluster, replicas=[[1], [2], [3]])
+        produce(cluster, topic, 0, timestamps=[T0])
+        produce(cluster, topic, 1, timestamps=[T0 + 2])
+        listed = client.list_offsets(client.partitions_of([topic]), OffsetSpec.at(T0 + 1))
+        assert [each.outcome for each in listed] == [
+            ListOutcome.ALL_OLDER,
+            ListOutcome.FOUND,
+            ListOutcome.EMPTY_LOG,
+        ]
+
+
+class TestRecordsThatArriveMeanwhile:
+    def test_are_never_before_the_end_and_missed_by_the_look_up(self, cluster: KafkaCluster) -> None:
+        """E2: the end is asked first, so that it is at or before every record that the look-up could not see.
+
+        A slow network leaves 40 ms between the two, in which records of the instant arrive.
+        """
+        topic = new_topic(cluster, replicas=[[1]])
+        boundaries: list[tuple[int, int, bool]] = []
+        with connected_client(cluster.brokers[0].proxied_bootstrap_servers) as client, producing(cluster, topic):
+            client.survey([topic])
+            cluster.proxies[0].latency(20)
+            for ahead_ms in itertools.islice(itertools.cycle(range(0, 240, 20)), 36):
+                instant = int(time.time() * 1000) + ahead_ms
+                boundaries.append((instant, *boundary(client, topic, instant, READ_UNCOMMITTED)))
+        found = records(cluster, topic)
+        for instant, offset, _ in boundaries:
+            at_or_after = [each.offset for each in found if each.timestamp >= instant]
+            assert offset <= min(at_or_after, default=len(found))
+        assert {matched for _, _, matched in boundaries} == {True, False}, "both ways to a boundary were taken"
+
+
+def boundary(
+    client: OffsetsClient, topic: str, instant: int, level: IsolationLevel = IsolationLevel.READ_COMMITTED
+) -> tuple[int, bool]:
+    """Where a window starts that starts at the instant: its first record, or else the end. And which of the two."""
+    survey = client.survey([topic])
+    (listed,) = client.look_up(survey, [instant], isolation_level=level)[instant]
+    (extent,) = survey.extents
+    assert extent.high_watermark is not None
+    return (extent.high_watermark, False) if listed.offset is None else (listed.offset, True)
+
+
+@contextmanager
+def producing(cluster: KafkaCluster, topic: str) -> Iterator[None]:
+    """A record every few milliseconds, stamped with its own time."""
+    stop = threading.Event()
+
+    def produce_until_stopped() -> None:
+        with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)) as producer:
+            while not stop.wait(0.003):
+                producer.send(topic, b"value", partition=0).get(timeout=PATIENCE_S)
+
+    thread = threading.Thread(target=produce_until_stopped, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(PATIENCE_S)
+
+
+class TestTimestamps:
+    def test_out_of_order_give_windows_that_tile_and_hold_late_records(
+        self, cluster: KafkaCluster, client: OffsetsClient
+    ) -> None:
+        """E4: the first record in log order counts, so a late record is in a later window; none is in two or none."""
+        topic = new_topic(cluster)
+        produce(cluster, topic, timestamps=[T0, T0 + 10_000, T0 + 2_000, T0 + 20_000])
+        boundaries = [offset_at(client, topic, OffsetSpec.at(T0 + each)) for each in (0, 5_000, 15_000)]
+        assert boundaries == [0, 1, 3]
+
+    def test_late_records_move_a_boundary_that_is_resolved_again(
+        self, cluster: KafkaCluster, client: OffsetsClient
+    ) -> None:
+        """E3: which is why the end is pinned: asked again, the boundary would jump over the late record."""
+        topic = new_topic(cluster)
+        produce(cluster, topic, timestamps=[T0, T0 + 1])
+        assert boundary(client, topic, T0 + 5_000) == (2, False)
+        produce(cluster, topic, timestamps=[T0 + 2, T0 + 6_000])
+        assert offset_at(client, topic, OffsetSpec.at(T0 + 5_000)) == 3
+
+    def test_one_from_the_future_answers_every_look_up_before_it(
+        self, cluster: KafkaCluster, client: OffsetsClient
+    ) -> None:
+        """E5: told by its timestamp, which ``max-timestamp`` tells too."""
+        now = int(time.time() * 1000)
+        topic = new_topic(cluster, config={"message.timestamp.after.max.ms": str(10 * HOUR_MS)})
+        produce(cluster, topic, timestamps=[now - HOUR_MS, now + 5 * HOUR_MS, now])
+        key = TopicPartition(topic, 0)
+        for instant in (now - 1, now + HOUR_MS, now + 5 * HOUR_MS):
+            (found,) = client.list_offsets([key], OffsetSpec.at(instant))
+            assert (found.offset, found.timestamp_ms) == (1, now + 5 * HOUR_MS)
+        (newest,) = client.list_offsets([key], OffsetSpec.MAX_TIMESTAMP)
+        assert newest.timestamp_ms == now + 5 * HOUR_MS
+
+    def test_of_a_log_append_time_topic_are_the_brokers(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
+        """E6: whatever the producer said; in order, so that a look-up is exact."""
+        topic = new_topic(cluster, config={"message.timestamp.type": "LogAppendTime"})
+        before = int(time.time() * 1000)
+        produce(cluster, topic, timestamps=[T0 + 5_000, T0])
+        after = int(time.time() * 1000)
+        assert client.topic_facts([topic])[topic].timestamp_type == "LogAppendTime"
+        (first,) = client.list_offsets([TopicPartition(topic, 0)], OffsetSpec.at(before))
+        assert first.offset == 0
+        assert before <= (first.timestamp_ms or 0) <= after
+        assert outcome_at(client, topic, after + 1) is ListOutcome.ALL_OLDER
