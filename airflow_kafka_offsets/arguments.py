@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -24,6 +25,21 @@ def as_names(value: Any, argument: str) -> tuple[str, ...]:
             "render_template_as_native_obj=True."
         )
     return names
+
+
+def as_topics(topics: Any, topic_pattern: str | None) -> tuple[str, ...] | re.Pattern[str]:
+    """A pipeline's topics, by name or by a pattern.
+
+    :raises ConfigurationError: when both are given, or neither, or the pattern is no regular expression.
+    """
+    if (topics is None) == (topic_pattern is None):
+        raise ConfigurationError("A pipeline's topics are given by topics or by topic_pattern: exactly one of them.")
+    if topic_pattern is None:
+        return as_names(topics, "topics")
+    try:
+        return re.compile(topic_pattern)
+    except re.error as error:
+        raise ConfigurationError(f"topic_pattern {topic_pattern!r} is no regular expression: {error}.") from error
 
 
 def as_milliseconds(duration: Any, argument: str) -> int | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from airflow_kafka_offsets.arguments import as_topics
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows, with_progress
-from airflow_kafka_offsets.errors import ConfigurationError, WindowError
+from airflow_kafka_offsets.errors import WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
 from airflow_kafka_offsets.interval import ticks
@@ -24,9 +23,10 @@ from airflow_kafka_offsets.resolver import Policies, ResolvedWindow, Resolver
 def resolve_windows(args: Any) -> int:
     """A row a window, from a start to an end, as a schedule cuts it."""
     instants = ticks(args.cron, args.timezone, parse_instant(args.start), parse_instant(args.end))
+    topics = as_topics(args.topics, args.topic_pattern)
     level, policies = IsolationLevel.of(args.isolation), Policies(args.on_truncation, args.on_future_record)
     with KafkaOffsetsHook(args.conn_id).get_conn() as client:
-        resolver = Resolver(client, open_ledger(args.ledger, args.pipeline), _topics(args), level, policies)
+        resolver = Resolver(client, open_ledger(args.ledger, args.pipeline), topics, level, policies)
         snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
         rows = [_pin(resolver, *each) for each in pairwise(snapshots)]
     print_rows(rows, args.output)
@@ -50,12 +50,6 @@ def re_resolve_windows(args: Any) -> int:
         args.output,
     )
     return 0
-
-
-def _topics(args: Any) -> Sequence[str] | re.Pattern[str]:
-    if (args.topics is None) == (args.topic_pattern is None):
-        raise ConfigurationError("The pipeline's topics are given by --topics or by --topic-pattern: exactly one.")
-    return args.topics or re.compile(args.topic_pattern)
 
 
 def _pin(resolver: Resolver, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:

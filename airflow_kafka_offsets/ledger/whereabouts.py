@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.window_names import window_extent
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
@@ -54,13 +55,11 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
         pinned = pinned_range(folder)
         return -1 if pinned is None else pinned.end_offset
 
-    # Offsets rise with time where windows don't overlap, so that a year of them takes a dozen looks.
-    disjoint = all(window_extent(one.id)[1] <= window_extent(other.id)[0] for one, other in pairwise(folders))
-    likely = folders[bisect_right(folders, offset, key=end) :][:1] if disjoint else folders
+    # So that a year of windows takes a dozen looks.
+    likely = folders[bisect_right(folders, offset, key=end) :][:1] if _in_order(ledger, folders) else folders
     found = [
         _in_window(folder, pinned, offset)
-        # Not in the likely one: a group that was set back makes windows between its commits run backwards.
-        for folder in (likely if _holds(pinned_range, likely, offset) else folders if likely else [])
+        for folder in likely
         if (pinned := pinned_range(folder)) is not None and pinned.window_start <= offset < pinned.end_offset
     ]
     if not found:
@@ -69,11 +68,15 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
     return next((each for each in found if each.attempt), found[0])
 
 
-def _holds(
-    pinned_range: Callable[[WindowFolder], OffsetRange | None], folders: Sequence[WindowFolder], offset: int
-) -> bool:
-    ranges = map(pinned_range, folders)
-    return any(each is not None and each.window_start <= offset < each.end_offset for each in ranges)
+def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:
+    """Whether offsets rise with the windows' time: no two overlap, and none but the first begins or ends at a group's
+    commits or at a log start, which may run backwards."""
+    extents = [window_extent(each.id) for each in folders]
+    later = {instant for extent in extents for instant in extent} - {extents[0][0]} if extents else set()
+    backwards = (each for each in ledger.snapshots.entries() if not AsOfKind(each.kind).chained)
+    return all(one[1] <= other[0] for one, other in pairwise(extents)) and later.isdisjoint(
+        each.timestamp_ms for each in backwards
+    )
 
 
 def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Whereabouts:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_kafka_offsets.arguments import as_names, one_of
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.arguments import as_topics, one_of
+from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -80,23 +79,11 @@ class KafkaPipelineOperator(BaseOperator):
     @contextmanager
     def resolver(self) -> Iterator[Resolver]:
         """A resolver with a client, closed afterwards."""
-        topics, policies, level = self._wanted_topics(), self.policies(), IsolationLevel.of(self.isolation_level)
+        topics, level = as_topics(self.topics, self.topic_pattern), IsolationLevel.of(self.isolation_level)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            yield Resolver(client, self.ledger(), topics, level, policies)
+            yield Resolver(client, self.ledger(), topics, level, self.policies())
 
     def policies(self) -> Policies:
         """What to do about what a log may have in store."""
         one_of("on_future_record", self.on_future_record, "fail", "warn")
         return Policies(on_future_record=self.on_future_record)
-
-    def _wanted_topics(self) -> Sequence[str] | re.Pattern[str]:
-        if (self.topics is None) == (self.topic_pattern is None):
-            raise ConfigurationError(
-                "A pipeline's topics are given by topics= or by topic_pattern=: exactly one of them."
-            )
-        if self.topic_pattern is None:
-            return as_names(self.topics, "topics")
-        try:
-            return re.compile(self.topic_pattern)
-        except re.error as error:
-            raise ConfigurationError(f"topic_pattern= is no regular expression: {error}.") from error
