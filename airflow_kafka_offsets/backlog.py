@@ -28,7 +28,6 @@ from airflow_kafka_offsets.offsets.retention import (
 )
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.window_names import window_extent
 
 REST = "backlog"
 """Instead of a window's name: what is after the last window."""
@@ -130,9 +129,9 @@ def _partition(each: PendingRange | LogExtent) -> TopicPartition:
 
 def last_end(ledger: Ledger) -> Positions | None:
     """Where the last window ends; without windows, where the newest snapshot stands, from which one may start."""
-    windows = sorted(ledger.windows(), key=lambda each: window_extent(each.id)[1])
-    if windows:
-        return Positions.of_window_end(ledger.pinned(windows[-1].id).manifest)
+    last = ledger.last_pinned()
+    if last is not None:
+        return Positions.of_window_end(last.manifest)
     chained = [each for each in ledger.snapshots.entries() if each.kind in (AsOfKind.INSTANT, AsOfKind.LATEST)]
     return Positions.of_snapshot(ledger.snapshots.read(chained[-1].number)) if chained else None
 

@@ -225,10 +225,9 @@ class Resolver:
 
     def _last_end(self, since: AsOf) -> int:
         """Number of the snapshot at which the first increment starts."""
-        for each in sorted(self._ledger.windows(), key=lambda each: each.id.rpartition("_")[2], reverse=True):
-            pinned = each.pinned()
-            if pinned is not None:
-                return pinned.manifest.end_snapshot
+        last = self._ledger.last_pinned()
+        if last is not None:
+            return last.manifest.end_snapshot
         number = self.snapshot(since).number
         assert number is not None, "it is stored"
         return number

@@ -35,7 +35,7 @@ def positions_in(xcom: Any, argument: str) -> Positions:
 
 def last_published_end(ledger: Ledger) -> Positions:
     """Where a pipeline's last published window ends; no offsets at all when none is published."""
-    for window in sorted(ledger.windows(), key=lambda each: each.id.split("_")[1], reverse=True):
+    for window in ledger.latest_windows():
         published = ledger.window_folders.published(window.id)
         if published is not None:
             return Positions.of_window_end(ledger.pinned(window.id, published.revision).manifest, ledger.uri)

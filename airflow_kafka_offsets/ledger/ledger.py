@@ -188,6 +188,15 @@ class Ledger:
         """The newest revision of every window, in order of time."""
         return self.window_folders.all()
 
+    def latest_windows(self) -> list[WindowFolder]:
+        """The newest revision of every window, the one that ends last first."""
+        return sorted(self.windows(), key=lambda each: window_extent(each.id)[1], reverse=True)
+
+    def last_pinned(self) -> PinnedManifest | None:
+        """The window that ends last; None when none is pinned. A folder that a crash left without a manifest is passed
+        over."""
+        return next(filter(None, (each.pinned() for each in self.latest_windows())), None)
+
     def pinned(self, window: str, revision: int | None = None) -> PinnedManifest:
         """A window's stored manifest.
 

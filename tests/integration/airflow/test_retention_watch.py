@@ -31,6 +31,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_in
 from airflow_kafka_offsets.offsets.resolving import at_earliest
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from dev.kafka import Broker, BrokerSettings
@@ -285,6 +286,17 @@ class TestBacklog:
             (backlog,) = watch()
             producer.abort_transaction()
         assert (backlog["offsets"], backlog["loses_at"]) == (1, iso_instant(at_ms + 24 * HOUR_MS))
+
+    def test_a_window_that_a_crash_left_without_a_manifest_belongs_to_it(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, ledger: Ledger
+    ) -> None:
+        name, at_ms = topic(DAY), now_ms() - 10
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        write(name, [at_ms + 1] * 2)
+        left = ledger.window_folders.revision(window_id(at_ms, at_ms + 5), 1)
+        left.record_loss([], at_ms)
+        (backlog,) = watch()
+        assert (backlog["window"], backlog["offsets"]) == ("backlog", 2)
 
     def test_partitions_that_were_added_belong_to_it_from_their_start(
         self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, admin: KafkaAdminClient, deleting: Broker
