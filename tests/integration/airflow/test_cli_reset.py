@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOf
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, recreate
+from tests.integration.client.cases.workload import group_member
 from tests.integration.conftest import MakeTopic, Produce
 
 T0_MS = 1_795_154_400_000
@@ -50,19 +49,7 @@ def group(client: OffsetsClient, flights: str) -> str:
 @pytest.fixture
 def member(broker: Broker, flights: str, group: str) -> Iterator[KafkaConsumer]:
     """A consumer that is an active member of the group."""
-    with closing(
-        KafkaConsumer(
-            flights,
-            group_id=group,
-            client_id="the-loader",
-            bootstrap_servers=broker.bootstrap_servers,
-            enable_auto_commit=False,
-        )
-    ) as consumer:
-        while not consumer.partitions_for_topic(flights):
-            time.sleep(0.1)
-        while not consumer.assignment():
-            consumer.poll(timeout_ms=200, max_records=1)
+    with group_member(broker, group, [flights], client_id="the-loader") as consumer:
         yield consumer
 
 

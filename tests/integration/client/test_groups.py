@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -15,6 +13,7 @@ from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOf
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.kafka import Broker
+from tests.integration.client.cases.workload import group_member
 from tests.integration.conftest import MakeTopic, Produce
 
 
@@ -35,19 +34,7 @@ def group(flights: str) -> str:
 @pytest.fixture
 def member(broker: Broker, flights: str, group: str) -> Iterator[KafkaConsumer]:
     """A consumer that is an active member of the group."""
-    with closing(
-        KafkaConsumer(
-            flights,
-            group_id=group,
-            bootstrap_servers=broker.bootstrap_servers,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-    ) as consumer:
-        while not consumer.partitions_for_topic(flights):
-            time.sleep(0.1)  # a member that doesn't know the topic yet assigns nothing, and is content with that
-        while not consumer.assignment():
-            consumer.poll(timeout_ms=200, max_records=1)
+    with group_member(broker, group, [flights], auto_offset_reset="earliest") as consumer:
         yield consumer
 
 

@@ -102,6 +102,7 @@ def _topic(cluster: KafkaCluster, replicas: Sequence[int] = (1, 2, 3), config: M
     options = {"assignments": {0: list(replicas)}, "configs": dict(config or {})}
     with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
         admin.create_topics({name: options}, wait_for_metadata=True)
+    _wait_until(lambda: cluster.leader(name, 0) is not None)  # whichever broker is asked, and knows it later
     return name
 
 

@@ -172,13 +172,16 @@ def send(producer: Any, topic: str, partition: int = 0, *, timestamps: Sequence[
 
 
 @contextmanager
-def group_member(kafka: Kafka, group: str, topics: Sequence[str]) -> Iterator[Any]:
+def group_member(kafka: Kafka, group: str, topics: Sequence[str], **options: Any) -> Iterator[Any]:
     """A classic consumer that is an active member of a group, has read nothing, and commits nothing by itself."""
     consumer = KafkaConsumer(
-        *topics, group_id=group, bootstrap_servers=kafka.bootstrap_servers, enable_auto_commit=False
+        *topics, group_id=group, bootstrap_servers=kafka.bootstrap_servers, enable_auto_commit=False, **options
     )
     with closing(consumer):
         deadline = time.monotonic() + PATIENCE_S
+        # A member that doesn't know a topic yet assigns nothing of it to anybody, and is content with that.
+        while not all(map(consumer.partitions_for_topic, topics)) and time.monotonic() < deadline:
+            time.sleep(0.1)
         while not consumer.assignment() and time.monotonic() < deadline:
             consumer.poll(timeout_ms=100, max_records=1)
         assert consumer.assignment()
