@@ -138,12 +138,13 @@ class KafkaCluster:
             each.wait_until_ready(cluster_size=SIZE)
 
     def _describe(self, topic: str, partition: int) -> Any:
-        """A partition's metadata, from the first broker that answers: not from one that is dead or hangs."""
+        """A partition's metadata, from the first broker that answers and knows it: one may be dead, hang, or not have
+        heard of a new topic yet."""
         for each in self.brokers:
-            with contextlib.suppress(OSError, EOFError):
+            with contextlib.suppress(OSError, EOFError, LookupError):
                 (found,) = raw_client.metadata(each.bootstrap_servers, [topic]).topics
                 return _partition(found, partition)
-        raise LookupError("no broker of the cluster answers")
+        raise LookupError(f"no broker of the cluster answers and knows {topic}:{partition}")
 
 
 def _partition(topic: Any, number: int) -> Any:
