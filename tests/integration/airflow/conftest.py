@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev.kafka import Broker
+from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce
 
 Context = dict[str, Any]
@@ -46,6 +47,12 @@ def ledger_root(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     root = tmp_path / "ledger"
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", root.as_uri())
     return root
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[OffsetsClient]:
+    with connected_client(broker.bootstrap_servers) as connected:
+        yield connected
 
 
 @pytest.fixture

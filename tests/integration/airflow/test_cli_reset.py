@@ -10,7 +10,6 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.kafka import Broker
@@ -20,12 +19,6 @@ from tests.integration.conftest import MakeTopic, Produce
 
 T0_MS = 1_795_154_400_000
 """2026-11-20T06:00:00Z."""
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[OffsetsClient]:
-    with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as connected:
-        yield connected
 
 
 @pytest.fixture

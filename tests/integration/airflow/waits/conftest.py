@@ -14,20 +14,13 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
-from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context
 from tests.integration.client.cases import workload
-from tests.integration.client.cases.workload import connected_client, new_name
+from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import MakeTopic, Produce
 
 MakeGroup = Callable[[str, Mapping[int, int]], str]
 Look = Callable[..., Progress]
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[OffsetsClient]:
-    with connected_client(broker.bootstrap_servers) as connected:
-        yield connected
 
 
 @pytest.fixture

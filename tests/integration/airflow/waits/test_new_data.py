@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,18 +21,12 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, fails_with, recreate
-from tests.integration.client.cases.workload import connected_client, send, transactional_producer, wait_until
+from tests.integration.client.cases.workload import send, transactional_producer, wait_until
 from tests.integration.conftest import MakeTopic, Produce, Record
 
 Snapshot = Callable[..., dict[str, Any]]
 Look = Callable[..., Progress]
 ONE: list[Record] = [(T0_MS + 20_000, None, b"x")]
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[OffsetsClient]:
-    with connected_client(broker.bootstrap_servers) as connected:
-        yield connected
 
 
 @pytest.fixture

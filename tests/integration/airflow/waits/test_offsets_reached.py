@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,17 +20,11 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Commit, Context, Resolve, at, fails_with, recreate
-from tests.integration.client.cases.workload import connected_client, new_name, send, transactional_producer
+from tests.integration.client.cases.workload import new_name, send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce
 
 Snapshot = Callable[[str], dict[str, Any]]
 Look = Callable[..., Progress]
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[OffsetsClient]:
-    with connected_client(broker.bootstrap_servers) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,17 +16,11 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0, T0_MS, Context, at
-from tests.integration.client.cases.workload import connected_client, send, transactional_producer, wait_until
+from tests.integration.client.cases.workload import send, transactional_producer, wait_until
 from tests.integration.conftest import MakeTopic, Produce
 
 Look = Callable[..., Progress]
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[OffsetsClient]:
-    with connected_client(broker.bootstrap_servers) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -13,14 +13,11 @@ from typing import Any, Protocol
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Context
-from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import Record
 
 XCom = dict[str, Any]
@@ -58,12 +55,6 @@ def evidence(window: XCom) -> list[tuple[str, str]]:
 def stamped(*seconds: float) -> list[Record]:
     """Records so many seconds after T0."""
     return [(T0_MS + int(each * 1000), None, b"x") for each in seconds]
-
-
-@pytest.fixture
-def client(broker: Broker) -> Iterator[OffsetsClient]:
-    with connected_client(broker.bootstrap_servers) as connected:
-        yield connected
 
 
 @pytest.fixture
