@@ -29,6 +29,7 @@ class Tally:
     :param min_timestamp_ms: smallest record timestamp, Unix milliseconds; None without rows.
     :param max_timestamp_ms: largest record timestamp; None without rows.
     :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records).
+    :param content_bytes: bytes of their keys and values; None in results of earlier versions.
     """
 
     count: int = 0
@@ -37,11 +38,12 @@ class Tally:
     min_timestamp_ms: int | None = None
     max_timestamp_ms: int | None = None
     outside_window: int = 0
+    content_bytes: int | None = 0
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Read what :func:`dataclasses.asdict` wrote."""
-        return cls(**{name: fields[name] for name in cls.__slots__})
+        return cls(**{"content_bytes": None} | {name: fields[name] for name in cls.__slots__ if name in fields})
 
     def same_rows(self, other: Tally) -> bool:
         """Whether both are sums over the same set of rows."""
@@ -82,6 +84,8 @@ class RunResult:
     :param written: what the output holds, per partition.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
+    :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
+        before it could say so. None in results of earlier versions, where it is the attempt itself.
     """
 
     attempt: str
@@ -92,6 +96,7 @@ class RunResult:
     written: tuple[PartitionTally, ...]
     seconds: float
     allow_gaps: bool = False
+    written_by: str | None = None
 
     @property
     def rows_written(self) -> int:
@@ -109,6 +114,7 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
+            fields = {"written_by": None} | dict(fields)
             plain = {name: fields[name] for name in cls.__slots__ if name not in ("read", "written")}
             written = tuple(PartitionTally(**each) for each in fields["written"])
             return cls(**plain, read=Tally.from_json(fields["read"]), written=written)

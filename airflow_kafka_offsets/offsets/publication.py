@@ -26,6 +26,9 @@ class Publication:
         window's offsets alone say which rows are its own.
     :param start_snapshot: number of the snapshot at the window's start; None in files of earlier versions.
     :param end_snapshot: number of the one at its end.
+    :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a sink of the user's
+        own calls itself. It was ``parquet`` alone before this field was.
+    :param moved_to: plain folder that the output is moved to once it is published; None when it stays.
     """
 
     attempt: str
@@ -35,6 +38,8 @@ class Publication:
     outside: int | None = None
     start_snapshot: int | None = None
     end_snapshot: int | None = None
+    sink: str = "parquet"
+    moved_to: str | None = None
 
     def to_bytes(self) -> bytes:
         """JSON for the file."""

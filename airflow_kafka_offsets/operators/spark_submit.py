@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
@@ -28,7 +27,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION, driver_bundle
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
@@ -137,7 +136,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def _begin(self, folder: WindowFolder, context: Context) -> str:
         started_ms = now_ms()
-        attempt = f"{compact_instant(started_ms)}-{uuid4().hex[:8]}"
+        attempt = driver.new_attempt(started_ms)
         ti = context["ti"]
         run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id, "try_number": ti.try_number}
         folder.record_attempt(attempt, {"started_at": iso_instant(started_ms), "airflow": run})

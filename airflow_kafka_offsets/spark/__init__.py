@@ -1,9 +1,51 @@
 """What the Spark driver runs: the pinned read, the audit, the publish, and a ready-made load application.
 
-Imports pyspark, the standard library and ``airflow_kafka_offsets.{errors,offsets}`` only, since it ships as a small
-zip. Nothing is re-exported here, so that Airflow can import the names of the confs without importing pyspark::
+Imports pyspark, the standard library and ``airflow_kafka_offsets.{errors,local_file,offsets}`` only, since it ships as
+a small zip::
 
-    from airflow_kafka_offsets.spark.pinned import pinned_window
-    from airflow_kafka_offsets.spark.publish import publish
-    from airflow_kafka_offsets.spark.published import read_published
+    from airflow_kafka_offsets.spark import FileSink, pinned_window, read_published
+
+The names come on first use, so that Airflow can import the names of the confs without importing pyspark.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.file_sink import FileSink
+    from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+    from airflow_kafka_offsets.spark.publish import PublishedRun
+    from airflow_kafka_offsets.spark.published import read_published
+    from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written, count_only
+
+_MODULES = {
+    "Attempt": "sink",
+    "FileSink": "file_sink",
+    "PinnedWindow": "pinned",
+    "PublishedRun": "publish",
+    "Sink": "sink",
+    "Written": "sink",
+    "count_only": "sink",
+    "pinned_window": "pinned",
+    "read_published": "published",
+}
+
+__all__ = [
+    "Attempt",
+    "FileSink",
+    "PinnedWindow",
+    "PublishedRun",
+    "Sink",
+    "Written",
+    "count_only",
+    "pinned_window",
+    "read_published",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

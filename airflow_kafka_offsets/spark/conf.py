@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
+from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.instants import compact_instant, now_ms
 
 PREFIX = "spark.kafkaOffsets."
 MANIFEST = PREFIX + "manifest"
@@ -20,7 +22,8 @@ MANIFEST = PREFIX + "manifest"
 SHA256 = PREFIX + "sha256"
 """Hex digest that the manifest's bytes must have."""
 ATTEMPT = PREFIX + "attempt"
-"""Name of this try, used by no other: letters, digits and ``. _ + -``, since it becomes a folder's name."""
+"""Name of this try, used by no other: letters, digits and ``. _ + -``, since it becomes a folder's name. The driver
+makes one up when it isn't set."""
 ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` when offsets without a record are expected, as transactions leave them. Default ``false``."""
 KAFKA = PREFIX + "kafka."
@@ -60,10 +63,18 @@ class RunConf:
         return cls(
             manifest_uri=_required(confs, MANIFEST),
             sha256=_required(confs, SHA256),
-            attempt=attempt_name(_required(confs, ATTEMPT)),
+            attempt=attempt_name(confs.get(ATTEMPT) or new_attempt(now_ms())),
             kafka=plain | _secrets(environ.get(SECRETS_VARIABLE)),
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
         )
+
+
+def new_attempt(started_ms: int) -> str:
+    """A name that no other try has, in order of time.
+
+    :param started_ms: when it begins, Unix milliseconds.
+    """
+    return f"{compact_instant(started_ms)}-{uuid4().hex[:8]}"
 
 
 def attempt_name(name: str) -> str:

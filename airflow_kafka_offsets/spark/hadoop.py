@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import PySparkException
@@ -19,6 +20,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import ConfigurationError, ExclusiveCreateError, LedgerError
 from airflow_kafka_offsets.local_file import create_local
 
+_ATOMIC_RENAME = ("file", "hdfs")
+"""Stores that rename a folder in one step."""
 _CONDITIONAL_PUT = frozenset({"s3a", "gs"})
 """Stores that put an object only where there is none. ``gs`` does so whenever ``overwrite`` is false; see below for
 S3."""
@@ -31,6 +34,24 @@ def hadoop_uri(uri: str) -> str:
     """The URI as Hadoop spells it: ``s3a://`` for ``s3://``, and no slash at the end."""
     scheme, separator, rest = uri.partition("://")
     return ("s3a" + separator + rest if scheme == "s3" else uri).rstrip("/")
+
+
+def read_file(spark: SparkSession, uri: str) -> bytes | None:
+    """A file's content; None when there is no such file. Works under Spark Connect too, where the server reads it."""
+    if not is_connect(spark):
+        return HadoopFiles(spark).read(uri)
+    try:
+        found = spark.read.format("binaryFile").load(hadoop_uri(uri)).select("content").collect()
+    except PySparkException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise LedgerError(f"Reading {uri} failed: {_words(error)}.") from error
+    return bytes(found[0]["content"]) if found else None
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of Spark Connect, which has no driver at hand: no JVM, no Hadoop."""
+    return not isinstance(spark, SparkSession)
 
 
 class HadoopFiles:
@@ -92,6 +113,32 @@ class HadoopFiles:
                 f"The output folder {uri} can't be written. Check the path and who may write there."
             )
 
+    def rename(self, source: str, target: str) -> bool:
+        """Rename a folder to a name that isn't taken.
+
+        :returns: False when there is no such folder, or the name is taken.
+        """
+        with _explained("Renaming", source):
+            fs, path = self._locate(source)
+            _, place = self._locate(target)
+            if not fs.exists(path) or fs.exists(place):
+                return False
+            fs.mkdirs(place.getParent())
+            return bool(fs.rename(path, place))
+
+    def require_atomic_rename(self, uri: str) -> None:
+        """Refuse a store whose rename copies file by file.
+
+        :raises ConfigurationError: naming those that do it in one step.
+        """
+        with _explained("Looking for", uri):
+            scheme = _scheme(self._locate(uri)[0])
+        if scheme not in _ATOMIC_RENAME:
+            raise ConfigurationError(
+                f"{uri} is on a store ({scheme}) that doesn't rename a folder in one step, so readers would see part "
+                f"of a window. Use {' or '.join(_ATOMIC_RENAME)}, or let readers go through read_published()."
+            )
+
     def delete(self, uri: str) -> None:
         """Delete a file, or a folder with all that is in it; nothing happens when there is none."""
         with _explained("Deleting", uri):
@@ -112,7 +159,7 @@ class HadoopFiles:
                     f"fs.s3a.create.conditional.enabled, and this Spark runs Hadoop {self._hadoop_version()}. "
                     "Use Spark 4.1 or later with the hadoop-aws of its Hadoop version, or keep the ledger elsewhere."
                 )
-            known = {"file"} | _CONDITIONAL_PUT
+            known = {"hdfs", "file"} | _CONDITIONAL_PUT
             if scheme not in known:
                 raise ExclusiveCreateError(
                     f"{uri} is on a store ({scheme}) that isn't known to create a file exclusively, so two "
@@ -145,6 +192,13 @@ class HadoopFiles:
         scheme = _scheme(fs)
         if scheme == "file":
             create_local(Path(path.toUri().getPath()), content)
+        elif scheme == "hdfs":
+            # A file is there from its first byte on; a rename shows it whole, and never takes a name that is taken.
+            aside = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{uuid4().hex}")
+            self._fill(fs.create(aside, False), content)
+            if not fs.rename(aside, path):
+                fs.delete(aside, False)
+                raise FileExistsError(str(path))
         else:
             builder = fs.createFile(path).overwrite(False).recursive()
             if scheme == "s3a":

@@ -1,4 +1,4 @@
-"""The ready-made load: a window of Kafka records into a Parquet table. Run it with spark-submit.
+"""The ready-made load: a window of Kafka records into a table. Run it with spark-submit.
 
 The table's columns are Kafka's own: ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
 ``timestampType``. Key and value stay binary by default, exactly what Kafka holds, whatever it was encoded with.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pyspark.errors import AnalysisException, ParseException
@@ -19,17 +19,25 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.pinned import pinned_window
-from airflow_kafka_offsets.spark.publish import PublishedRun, publish
+from airflow_kafka_offsets.spark.publish import PublishedRun
+from airflow_kafka_offsets.spark.sink import Sink
 
+SINKS: Mapping[str, Callable[[str], Sink]] = {each: partial(FileSink, file_format=each) for each in FILE_FORMATS}
+"""Sinks by the name that the command line gives them; each is made from ``--output``."""
 _CORRUPT = "_corrupt_record"
 """Field that keeps the text of a value that isn't JSON of the schema: no record is lost for being malformed."""
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="load.py", description="Load a pinned window of Kafka records into Parquet.")
-    parser.add_argument("--output", required=True, help="folder of the table")
+    parser = argparse.ArgumentParser(prog="load.py", description="Load a pinned window of Kafka records into a table.")
+    parser.add_argument("--output", required=True, help="the table: its folder or its name")
+    parser.add_argument("--sink", choices=tuple(SINKS), default="parquet", help="what the table is; default: parquet")
+    parser.add_argument(
+        "--hive-path", help="move each published window to a plain folder window=... below this one; files alone"
+    )
     parser.add_argument("--key-as", choices=("binary", "string"), default="binary", help="type of the column key")
     value = parser.add_mutually_exclusive_group()
     value.add_argument("--value-as", choices=("binary", "string"), default="binary", help="type of the column value")
@@ -46,6 +54,18 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--strict-time", action="store_true", help="keep rows apart whose timestamp lies outside the window"
     )
     return parser.parse_args(argv)
+
+
+def sink(asked: argparse.Namespace) -> Sink:
+    """Where the rows go.
+
+    :raises ConfigurationError: when the sink has no folder to move.
+    """
+    if asked.hive_path is None:
+        return SINKS[asked.sink](asked.output)
+    if asked.sink not in FILE_FORMATS:
+        raise ConfigurationError(f"--hive-path moves {', '.join(FILE_FORMATS)} files: {asked.sink} is a table already.")
+    return FileSink(asked.output, asked.sink, hive_path=asked.hive_path)
 
 
 def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | None) -> DataFrame:
@@ -73,8 +93,10 @@ def load(spark: SparkSession, asked: argparse.Namespace) -> PublishedRun:
         "includeHeaders": "true" if asked.headers else None,
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
-    transform = partial(shape, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
-    return publish(pinned_window(spark), asked.output, transform, strict_time=asked.strict_time, **options)
+    window = pinned_window(spark)
+    rows = window.read(strict_time=asked.strict_time, **options)
+    shaped = shape(rows, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
+    return window.publish(shaped, sink(asked))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.offsets.audit import Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import KAFKA, RunConf
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, KAFKA, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.spark.hadoop import hadoop_uri, read_file
+from airflow_kafka_offsets.spark.publish import PublishedRun, publish
+from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
+from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
 
 FAST = {
     # Spark asks the leader for the log's start and end after every poll: two round trips for each 500 records by
@@ -47,24 +51,34 @@ _COLUMNS = (
 _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
-@dataclass(frozen=True, slots=True)
 class PinnedWindow:
-    """A window that a Spark session may read.
+    """A window that a Spark session may read, and publish once.
 
     :param spark: the session.
     :param folder: the window's folder in the ledger, where the manifest is.
     :param manifest: the exact ranges.
     :param attempt: the run's name, used by no other.
-    :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
+    :param kafka: options of the Kafka reader, secrets included.
     :param allow_gaps: whether offsets without a record are expected.
     """
 
-    spark: SparkSession
-    folder: str
-    manifest: Manifest
-    attempt: str
-    kafka: Mapping[str, str] = field(repr=False)
-    allow_gaps: bool = False
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: str,
+        manifest: Manifest,
+        attempt: str,
+        kafka: Mapping[str, str],
+        allow_gaps: bool = False,
+    ) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.manifest = manifest
+        self.attempt = attempt
+        self.allow_gaps = allow_gaps
+        self.strict_time = False
+        self._kafka = kafka
+        self._read: ObservedRows | None = None
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf) -> Self:
@@ -72,37 +86,87 @@ class PinnedWindow:
 
         :raises LedgerCorruptError: when it is missing, or isn't the one that was pinned. Nothing is read from Kafka.
         """
-        content = HadoopFiles(spark).read(conf.manifest_uri)
+        content = read_file(spark, conf.manifest_uri)
         if content is None:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
         manifest = Manifest.from_bytes(content, conf.sha256)
         folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
         return cls(spark, folder, manifest, conf.attempt, conf.kafka, conf.allow_gaps)
 
-    def read(self, **options: str) -> DataFrame:
+    def read(self, *, strict_time: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
-        timestamp, timestampType, and headers where ``includeHeaders`` is true.
+        timestamp, timestampType, and headers where ``includeHeaders`` is true. They are counted as they pass
+        (:attr:`audit`).
 
-        Each action on the frame reads Kafka anew (S25). A window without offsets gives a frame without rows, and Kafka
-        isn't asked (S6).
+        Each action on the frame reads Kafka anew (S25), and the first one is the one that is counted. A window without
+        offsets gives a frame without rows, and Kafka isn't asked (S6).
 
+        :param strict_time: add the boolean column ``outside_window``: whether the record's timestamp lies outside the
+            window's two instants. What is published keeps such rows apart.
         :param options: more options of Spark's Kafka source, for example ``minPartitions``; they beat all others.
-        :raises ConfigurationError: for an option that would change which records are read.
+        :raises ConfigurationError: for an option that would change which records are read, and for strict time of a
+            window that isn't between two instants.
         """
-        chosen = reader_options(self.manifest, self.kafka, options)
+        if strict_time and not self.manifest.timed:
+            raise ConfigurationError(
+                f"Window {self.manifest.window} isn't between two instants, so that no row lies outside its time: "
+                "strict_time has no meaning there."
+            )
+        observed = observe(self._frame(options), self.manifest)
+        self.strict_time, self._read = strict_time, observed
+        if strict_time:
+            return observed.rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
+        return observed.rows
+
+    def _frame(self, options: Mapping[str, str]) -> DataFrame:
+        chosen = reader_options(self.manifest, self._kafka, options)
         if not self.manifest.non_empty():
             headers = chosen.get("includeHeaders", "false").lower() == "true"
             return self.spark.createDataFrame([], _COLUMNS + (_HEADERS if headers else ""))
         return self.spark.read.format("kafka").options(**chosen).load()
 
+    @property
+    def audit(self) -> Tally:
+        """What was read, summed up by the action on the frame that :meth:`read` returned last.
 
-def pinned_window(spark: SparkSession) -> PinnedWindow:
-    """The window that this Spark job was submitted for, from its confs (see :mod:`airflow_kafka_offsets.spark.conf`).
+        :raises ConfigurationError: when nothing was read yet.
+        :raises UnprovenError: when no action has read the rows.
+        """
+        if self._read is None:
+            raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
+        return self._read.tally() if self.manifest.span else Tally()
 
+    def publish(self, rows: DataFrame, sink: Sink) -> PublishedRun:
+        """Write the rows, prove them, and make them visible, once; see
+        :func:`~airflow_kafka_offsets.spark.publish.publish`."""
+        return publish(self, rows, sink)
+
+
+def pinned_window(
+    spark: SparkSession,
+    manifest_uri: str | None = None,
+    sha256: str | None = None,
+    *,
+    allow_gaps: bool | None = None,
+) -> PinnedWindow:
+    """The window that a Spark job is to read.
+
+    Without more arguments it is the one that this job was submitted for, from its confs (see
+    :mod:`airflow_kafka_offsets.spark.conf`). Elsewhere, as in a notebook or under Spark Connect, name the manifest and
+    its hash, which ``KafkaResolveWindowOperator`` returns; brokers then come from confs or from ``read()``'s options.
+
+    :param spark: the session, also one of Spark Connect: it can read and audit, but not publish.
+    :param manifest_uri: URI of the window's ``manifest.json``.
+    :param sha256: hex digest that its bytes must have.
+    :param allow_gaps: offsets without a record are expected, as transactions leave them; None goes by the conf.
     :raises ConfigurationError: when a conf is missing or malformed.
     :raises LedgerCorruptError: when the manifest isn't the one that was pinned.
     """
-    return PinnedWindow.open(spark, RunConf.read(spark.conf.getAll, os.environ))
+    given = {MANIFEST: manifest_uri, SHA256: sha256}
+    confs = dict(spark.conf.getAll) | {name: value for name, value in given.items() if value is not None}
+    if allow_gaps is not None:
+        confs[ALLOW_GAPS] = str(allow_gaps).lower()
+    return PinnedWindow.open(spark, RunConf.read(confs, os.environ))
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -1,23 +1,21 @@
 """Publishing: a window's rows become visible once, whole and proved.
 
-Every attempt writes to a folder of its own, ``<output>/window=<window>/attempt=<attempt>/``. What was read is compared
-with what was written and with the manifest, and only then is ``committed.json`` created in the ledger, exclusively:
-that is the moment of publishing, and there is one per window. So a retry, a rerun, or two attempts side by side never
-double a row, and an attempt that dies at any point loses none.
+A sink replaces the window's rows in one step. What was read is compared with what was written and with the manifest,
+and only then is ``committed.json`` created in the ledger, exclusively: that is the moment of publishing, and there is
+one per window. So a retry, a rerun, or two attempts side by side never double a row, and an attempt that dies at any
+point loses none.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -26,22 +24,22 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
     UnprovenError,
 )
-from airflow_kafka_offsets.offsets.audit import RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.published import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, read_publication
-from airflow_kafka_offsets.spark.tally import observe, outside_window, scan
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.published import read_publication
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
+from airflow_kafka_offsets.spark.tally import AUDITED, scan
 
-Transform = Callable[[DataFrame], DataFrame]
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.pinned import PinnedWindow
 
 _SPARK_ERRORS = (Py4JJavaError, PySparkException)
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
-_REQUIRED = {"topic": "string", "partition": "int", "offset": "bigint"}
-"""What the output's audit counts by."""
-_SIDES = {OUTSIDE_COLUMN: "boolean"}
-"""What the output is partitioned by with strict time."""
+_APPLICATIONS = "applications"
+"""Folder of a window in the ledger: which Spark application each attempt is, written before it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class PublishedRun:
     :param attempt: this attempt.
     :param published_attempt: the attempt whose rows are visible.
     :param rows: how many they are.
-    :param output: folder with them; None for an empty window.
+    :param output: folder or table with them; None for an empty window that needs none.
     :param outside: those of the rows that are kept apart; None when the window was loaded without strict time.
     """
 
@@ -68,134 +66,113 @@ class PublishedRun:
         return asdict(self)
 
 
-def publish(
-    window: PinnedWindow,
-    output: str,
-    transform: Transform | None = None,
-    *,
-    strict_time: bool = False,
-    **options: str,
-) -> PublishedRun:
-    """Read a window, write it as Parquet, prove it, and make it visible.
+def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
+    """Write a window's rows, prove them, and make them visible.
 
-    A window that is published already is read again all the same: the run proves that it still gives the same rows,
-    leaves the published ones, and removes its own. Compacted topics aren't read again: what they held then may be gone
-    (S14). A window without offsets is published without rows and without a folder (S6).
+    Of a window that is published already the output is counted again, and nothing is read from Kafka. A window without
+    offsets is published without rows (S6); where the sink has old ones, they go.
 
-    :param window: what to read.
-    :param output: folder of the whole table.
-    :param transform: what to do with Kafka's rows before they are written. It must keep each row once, with its topic,
-        partition and offset: filter and aggregate what is published, or the proof fails. None writes the rows as read.
-    :param strict_time: keep rows apart whose timestamp lies outside the window's two instants. The rows then have the
-        column ``outside_window`` already when the transform gets them, and it must keep that too.
-    :param options: options of Spark's Kafka source, as in :meth:`PinnedWindow.read`.
-    :raises ConfigurationError: the output can't be written, a column is missing or taken, or the attempt's name was
-        used.
+    :param window: what was read.
+    :param rows: what :meth:`PinnedWindow.read` returned, or what was made of it. Each row must still be there once,
+        with its topic, partition and offset, and ``outside_window`` with strict time: filter and aggregate what is
+        published, or the proof fails.
+    :param sink: where the rows go.
+    :raises ConfigurationError: the sink can't be written, a column is missing or taken, the attempt's name was used, or
+        the session is one of Spark Connect.
     :raises DataLossError: Kafka no longer has all records of the window.
-    :raises UnprovenError: what was read or written isn't the window. Nothing is published; the files stay for
+    :raises UnprovenError: what was read or written isn't the window. Nothing is published; the rows stay for
         inspection.
     :raises LedgerConflictError: the window is published elsewhere, or its published rows are gone.
     :raises ExclusiveCreateError: the ledger's store can't arbitrate between two attempts. Nothing is read.
     """
-    if strict_time and not window.manifest.timed:
+    if is_connect(window.spark):
         raise ConfigurationError(
-            f"Window {window.manifest.window} isn't between two instants, so that no row lies outside its time: "
-            "strict_time has no meaning there."
+            "A session of Spark Connect can read and audit a window, and not publish it: committed.json is created by "
+            "the driver, which the client doesn't reach. Submit the job with KafkaSparkSubmitOperator."
         )
+    _check_columns(rows, AUDITED | ({OUTSIDE_COLUMN: "boolean"} if window.strict_time else {}))
     files = HadoopFiles(window.spark)
-    table = hadoop_uri(output)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
-    earlier = read_publication(files, window.folder)
-    if earlier is not None:
-        _check_earlier(files, window, table, earlier)
-        if any(topic.compacted for topic in window.manifest.topics.values()):
-            return _run(window, earlier)
-    result = _load(files, window, table, transform, strict_time, options)
-    files.write(_result_uri(window, window.attempt), json.dumps(result.to_json()).encode())
-    _refuse_unproved(window, result, strict_time)
-    return _commit(files, window, result, strict_time)
-
-
-def _check_earlier(files: HadoopFiles, window: PinnedWindow, table: str, earlier: Publication) -> None:
-    name = window.manifest.window
-    if earlier.manifest_sha256 != window.manifest.sha256:
-        raise LedgerConflictError(f"Window {name} is published from another manifest ({earlier.manifest_sha256}).")
-    if earlier.output is None:
-        return
-    if not earlier.output.startswith(f"{table}/{WINDOW_COLUMN}="):
-        raise LedgerConflictError(
-            f"Window {name} is published at {earlier.output}, and this run was to write to {table}. A window has one "
-            "output: use another pipeline name for another table."
-        )
-    if not files.exists(earlier.output):
-        raise LedgerConflictError(
-            f"Window {name} is published at {earlier.output}, but that folder is gone. Restore it; or, to load the "
-            f"window again, airflow kafka-offsets ledger forget {window.manifest.pipeline} {name} --force."
-        )
-
-
-def _load(
-    files: HadoopFiles,
-    window: PinnedWindow,
-    table: str,
-    transform: Transform | None,
-    strict_time: bool,
-    options: dict[str, str],
-) -> RunResult:
-    """Read and write the window, and count both."""
-    started = time.monotonic()
-    output = _attempt_folder(files, window, table) if window.manifest.span else None
-    read = _write(window, output, transform, strict_time, options) if output else Tally()
-    return RunResult(
-        attempt=window.attempt,
-        manifest_sha256=window.manifest.sha256,
-        application_id=window.spark.sparkContext.applicationId,
-        output=output,
-        read=read,
-        written=scan(_written(window, output, _REQUIRED)) if output else (),
-        seconds=round(time.monotonic() - started, 3),
-        allow_gaps=window.allow_gaps,
+    attempt = _begin(files, window)
+    standing = read_publication(files, window.folder)
+    if standing is None:
+        result = _load(window, rows, sink, attempt)
+        files.write(_result_uri(window, attempt.name), json.dumps(result.to_json()).encode())
+        _refuse_unproved(files, window, result, sink, attempt)
+        standing = _commit(files, window, result, sink, attempt)
+    else:
+        _recount(files, window, standing, sink, attempt)
+    sink.published(window.spark, standing, _published_attempt(attempt, standing))
+    return PublishedRun(
+        attempt.window, attempt.name, standing.attempt, standing.rows, standing.output, standing.outside
     )
 
 
-def _attempt_folder(files: HadoopFiles, window: PinnedWindow, table: str) -> str:
-    parent = f"{table}/{WINDOW_COLUMN}={window.manifest.window}"
-    files.make_folder(parent)
-    folder = f"{parent}/{ATTEMPT_COLUMN}={window.attempt}"
-    if files.exists(folder):
-        raise ConfigurationError(
-            f"{folder} exists: the attempt's name was used before. Every try needs its own; where the cluster restarts "
-            "drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+def _begin(files: HadoopFiles, window: PinnedWindow) -> Attempt:
+    """Note in the ledger which Spark application this attempt is."""
+    manifest = window.manifest
+    folder = f"{window.folder}/{_APPLICATIONS}"
+    attempt = Attempt(
+        name=window.attempt,
+        pipeline=manifest.pipeline,
+        window=manifest.window,
+        revision=manifest.revision,
+        manifest_sha256=manifest.sha256,
+        started_ms=now_ms(),
+        offsets=manifest.span,
+        strict_time=window.strict_time,
+        earlier=frozenset(each.removesuffix(".json") for each in files.names(folder)) - {window.attempt},
+    )
+    context = window.spark.sparkContext
+    note = {"application_id": context.applicationId, "ui": context.uiWebUrl, "started_ms": attempt.started_ms}
+    files.write(f"{folder}/{attempt.name}.json", json.dumps(note).encode())
+    return attempt
+
+
+def _published_attempt(attempt: Attempt, standing: Publication) -> Attempt:
+    return replace(attempt, name=standing.attempt, strict_time=standing.outside is not None)
+
+
+def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt) -> None:
+    """Refuse a published window whose rows the sink doesn't hold as they were counted."""
+    name = attempt.window
+    if standing.manifest_sha256 != attempt.manifest_sha256:
+        raise LedgerConflictError(f"Window {name} is published from another manifest ({standing.manifest_sha256}).")
+    recorded = _result(files, window, standing.attempt).written
+    found = scan(sink.read(window.spark, _published_attempt(attempt, standing)))
+    if standing.sink != sink.kind or found != recorded:
+        raise LedgerConflictError(
+            f"Window {name} is published with {standing.rows} rows in {standing.output} ({standing.sink}), and the "
+            f"output of this run ({sink.kind}) holds {_count(found)} of them. A window has one output: use another "
+            "pipeline name for another one. Where the rows were lost, restore them; or, to load the window again, "
+            f"airflow kafka-offsets ledger forget {attempt.pipeline} {name} --force."
         )
-    return folder
 
 
-def _write(
-    window: PinnedWindow, output: str, transform: Transform | None, strict_time: bool, options: dict[str, str]
-) -> Tally:
-    """One action on the rows from Kafka (S25)."""
-    rows = window.read(**options)
-    if strict_time:
-        rows = rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(window.manifest)))
-    observed = observe(rows, window.manifest)
-    rows = transform(observed.rows) if transform else observed.rows
-    _check_columns(rows, _REQUIRED | (_SIDES if strict_time else {}))
+def _load(window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
+    """Write, and count what was read and what was written."""
+    started = time.monotonic()
     try:
-        rows.write.parquet(output, mode="error", partitionBy=list(_SIDES) if strict_time else None)
+        written = sink.write(rows, attempt)
     except _SPARK_ERRORS as error:
         loss = _data_loss(error)
         if loss is None:
             raise
         raise DataLossError(
-            f"Kafka no longer has every record of window {window.manifest.window}: retention, DeleteRecords or a "
+            f"Kafka no longer has every record of window {attempt.window}: retention, DeleteRecords or a "
             f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
         ) from error
-    return observed.tally()
-
-
-def _written(window: PinnedWindow, output: str, columns: dict[str, str]) -> DataFrame:
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
-    return window.spark.read.schema(schema).parquet(output)
+    return RunResult(
+        attempt=attempt.name,
+        manifest_sha256=attempt.manifest_sha256,
+        application_id=str(window.spark.sparkContext.applicationId),
+        output=written.output,
+        read=window.audit,
+        written=scan(sink.read(window.spark, replace(attempt, name=written.attempt))),
+        seconds=round(time.monotonic() - started, 3),
+        allow_gaps=window.allow_gaps,
+        written_by=written.attempt,
+    )
 
 
 def _data_loss(error: Exception) -> str | None:
@@ -214,74 +191,76 @@ def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
     taken = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN} - kept.keys()
     found = sorted(taken & {name.lower() for name in kinds})
     if found:
-        raise ConfigurationError(
-            f"The rows to write have a column {found[0]}: that name is taken by the output's folders."
-        )
+        raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is taken by the output's own.")
 
 
-def _refuse_unproved(window: PinnedWindow, result: RunResult, strict_time: bool) -> None:
+def _refuse_unproved(files: HadoopFiles, window: PinnedWindow, result: RunResult, sink: Sink, attempt: Attempt) -> None:
     verdict = judge(window.manifest, result)
+    writer = result.written_by or attempt.name
     problem = None if verdict.proved else str(verdict)
-    if verdict.proved and strict_time and result.output is not None:
-        problem = _misplaced(_written(window, result.output, _SIDES), result.read)
+    if verdict.proved and attempt.strict_time:
+        problem = _misplaced(sink.read(window.spark, replace(attempt, name=writer)), result.read)
     if problem:
+        # What an earlier attempt committed isn't trusted a second time: the next one writes anew.
+        files.delete(f"{window.folder}/{_APPLICATIONS}/{writer}.json")
         raise UnprovenError(
-            f"Window {window.manifest.window} is not published: {problem}. The rows of attempt {window.attempt} stay "
-            f"at {result.output}, its counts at {_result_uri(window, window.attempt)}."
+            f"Window {attempt.window} is not published: {problem}. The rows of attempt {attempt.name} stay "
+            f"at {result.output}, its counts at {_result_uri(window, attempt.name)}."
         )
 
 
 def _misplaced(written: DataFrame, read: Tally) -> str | None:
-    """What is wrong with the two sides of the output, if anything: a transform may have changed the column."""
+    """What is wrong with the two sides of the output, if anything: the rows' column may have been changed."""
     found = {each[OUTSIDE_COLUMN]: each["count"] for each in written.groupBy(OUTSIDE_COLUMN).count().collect()}
     if found.get(True, 0) == read.outside_window and found.get(False, 0) == read.count - read.outside_window:
         return None
     return f"{read.outside_window} of {read.count} rows lie outside its time, and {OUTSIDE_COLUMN} says {found}"
 
 
-def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult, strict_time: bool) -> PublishedRun:
+def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult, sink: Sink, attempt: Attempt) -> Publication:
     """Publish this attempt, unless another one came first."""
-    outside = result.read.outside_window if strict_time else None
     manifest = window.manifest
     ours = Publication(
-        attempt=result.attempt,
+        attempt=attempt.name,
         output=result.output,
-        manifest_sha256=result.manifest_sha256,
+        manifest_sha256=attempt.manifest_sha256,
         rows=result.rows_written,
-        outside=outside,
+        outside=result.read.outside_window if attempt.strict_time else None,
         start_snapshot=manifest.start_snapshot,
         end_snapshot=manifest.end_snapshot,
+        sink=sink.kind,
+        moved_to=sink.moves_to(attempt),
     )
     if files.create_exclusive(f"{window.folder}/{COMMITTED}", ours.to_bytes()):
-        return _run(window, ours)
+        return ours
     standing = read_publication(files, window.folder)
     if standing is None:
-        raise LedgerCorruptError(f"{window.folder}/{COMMITTED} vanished while attempt {window.attempt} was publishing.")
-    _refuse_different(files, window, result, standing)
-    if result.output is not None:
-        files.delete(result.output)
-    return _run(window, standing)
+        raise LedgerCorruptError(f"{window.folder}/{COMMITTED} vanished while attempt {attempt.name} was publishing.")
+    _refuse_different(_result(files, window, standing.attempt), result)
+    sink.outrun(window.spark, attempt)
+    return standing
 
 
-def _refuse_different(files: HadoopFiles, window: PinnedWindow, result: RunResult, standing: Publication) -> None:
+def _refuse_different(published: RunResult, ours: RunResult) -> None:
     """Two attempts of one window must have counted the same."""
-    uri = _result_uri(window, standing.attempt)
-    content = files.read(uri)
-    if content is None:
-        raise LedgerCorruptError(f"Attempt {standing.attempt} is published, but its counts are missing: {uri}.")
-    other = RunResult.from_json(json.loads(content))
-    if (other.manifest_sha256, other.read, other.written) != (result.manifest_sha256, result.read, result.written):
+    if any(getattr(published, name) != getattr(ours, name) for name in ("manifest_sha256", "read", "written")):
         raise UnprovenError(
-            f"Attempts {standing.attempt} (published, {other.rows_written} rows) and {result.attempt} "
-            f"({result.rows_written} rows) of window {window.manifest.window} differ, though both read the same "
-            f"offsets. The rows stay at {standing.output} and {result.output}."
+            f"Attempts {published.attempt} (published, {published.rows_written} rows) and {ours.attempt} "
+            f"({ours.rows_written} rows) of a window differ, though both read the same offsets. The rows stay at "
+            f"{published.output} and {ours.output}."
         )
 
 
-def _run(window: PinnedWindow, standing: Publication) -> PublishedRun:
-    return PublishedRun(
-        window.manifest.window, window.attempt, standing.attempt, standing.rows, standing.output, standing.outside
-    )
+def _count(tallies: tuple[PartitionTally, ...]) -> int:
+    return sum(each.count for each in tallies)
+
+
+def _result(files: HadoopFiles, window: PinnedWindow, attempt: str) -> RunResult:
+    uri = _result_uri(window, attempt)
+    content = files.read(uri)
+    if content is None:
+        raise LedgerCorruptError(f"Attempt {attempt} is published, but its counts are missing: {uri}.")
+    return RunResult.from_json(json.loads(content))
 
 
 def _result_uri(window: PinnedWindow, attempt: str) -> str:

@@ -6,13 +6,15 @@ another revision. Readers who go through :func:`read_published` see the publishe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial, reduce
 from itertools import chain, groupby, pairwise
+from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant
@@ -26,15 +28,16 @@ from airflow_kafka_offsets.offsets.window_names import (
     window_extent,
 )
 from airflow_kafka_offsets.offsets.windows import OffsetRange, seams
+from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
 
-WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
-"""Columns that come from the names of the output's folders: ``window=…/attempt=…``, and below it, with strict time,
-``outside_window=true`` or ``false``."""
 _FAR_FUTURE_MS = 253_402_300_799_000
 """The end of the year 9999: names of instants go no further."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
+_TABLES = frozenset({"delta", "iceberg"})
+"""Sinks that Spark reads as a table, with the column ``window``."""
 
 
 def read_publication(files: HadoopFiles, folder: str) -> Publication | None:
@@ -61,37 +64,84 @@ def read_published(
     :param start: only windows from this instant on, aware; None for no bound.
     :param end: only windows up to this instant, aware, exclusive; None for no bound.
     :param outside: instead, the rows that windows loaded with strict time keep apart: their timestamp lies outside.
-    :param options: options of Spark's Parquet source. ``mergeSchema="true"`` where columns were added over time;
+    :param options: options of Spark's source of files. ``mergeSchema="true"`` where columns were added over time;
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
     :raises LedgerConflictError: when published windows overlap, since their common rows would come twice.
     :raises LedgerError: when no published window holds such a row: without files there are no columns either.
     """
-    published = published_windows(HadoopFiles(spark), pipeline_uri, start=start, end=end)
-    folders = sorted(filter(None, (_folder(each, outside) for each in published.values())), key=_table)
-    if not folders:
+    files = HadoopFiles(spark)
+    published = published_windows(files, pipeline_uri, start=start, end=end)
+    with_rows = {window: each for window, each in published.items() if _rows(each, outside)}
+    if not with_rows:
         asked = "rows outside its time" if outside else "rows"
         empty = f": {len(published)} are published, all without {asked}" if published else ""
         raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the time asked for{empty}.")
-    frames = [
-        spark.read.options(basePath=root, **options).parquet(*same) for (root, _), same in groupby(folders, key=_table)
-    ]
+    in_files = [each for each in with_rows.values() if each.sink in FILE_FORMATS]
+    in_tables = {window: each for window, each in with_rows.items() if each.sink not in FILE_FORMATS}
+    frames = [*_files(spark, files, in_files, outside, options), *_tables(spark, in_tables, outside)]
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
     return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
 
 
-def _folder(published: Publication, outside: bool) -> str | None:
-    """Where a window's rows of one side are; None when there are none. A side without rows has no folder."""
-    if published.outside is None or published.output is None:
-        return None if outside else published.output
-    rows = published.outside if outside else published.rows - published.outside
-    return f"{published.output}/{OUTSIDE_COLUMN}={str(outside).lower()}" if rows else None
+def _rows(published: Publication, outside: bool) -> int:
+    """How many rows a window has of one side."""
+    if published.outside is None:
+        return 0 if outside else published.rows
+    return published.outside if outside else published.rows - published.outside
 
 
-def _table(folder: str) -> tuple[str, bool]:
-    """The table's folder, and whether this one is of strict time: what Spark reads together must be equally deep."""
-    root, _, rest = folder.rpartition(f"/{WINDOW_COLUMN}=")
-    return root, "/" + OUTSIDE_COLUMN in rest
+def _files(
+    spark: SparkSession,
+    files: HadoopFiles,
+    published: Iterable[Publication],
+    outside: bool,
+    options: Mapping[str, str],
+) -> Iterator[DataFrame]:
+    """What lies in folders. What Spark reads together must be of one format, in one table, and equally deep."""
+
+    def place(each: Publication) -> tuple[str, str, bool, str]:
+        folder = _folder(files, each)
+        strict = each.outside is not None
+        side = f"/{OUTSIDE_COLUMN}={str(outside).lower()}" if strict else ""
+        return each.sink, folder.rpartition(f"/{WINDOW_COLUMN}=")[0], strict, folder + side
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        places = sorted(pool.map(place, published))
+    for (kind, root, _), same in groupby(places, key=itemgetter(0, 1, 2)):
+        yield spark.read.options(basePath=root, **options).format(kind).load([folder for *_, folder in same])
+
+
+def read_table(spark: SparkSession, kind: str, output: str) -> DataFrame:
+    """A table that a sink wrote to, by its path or its name.
+
+    :raises LedgerError: when the sink is the user's own.
+    """
+    if kind not in _TABLES:
+        raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them as that one does.")
+    return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
+
+
+def _folder(files: HadoopFiles, published: Publication) -> str:
+    """Where a window's rows are: a crash may have left them where they were written."""
+    assert published.output is not None, "it has rows"
+    if published.moved_to is not None and not files.exists(published.output):
+        return published.moved_to
+    return published.output
+
+
+def _tables(spark: SparkSession, published: Mapping[str, Publication], outside: bool) -> Iterator[DataFrame]:
+    """What lies in tables, by the column ``window``."""
+    tables = {(each.sink, each.output, each.outside is not None) for each in published.values()}
+    for kind, output, strict in sorted(tables, key=str):
+        assert output is not None, "it has rows"
+        theirs = [
+            name
+            for name, each in published.items()
+            if (each.sink, each.output, each.outside is not None) == (kind, output, strict)
+        ]
+        rows = read_table(spark, kind, output).where(F.col(WINDOW_COLUMN).isin(theirs))
+        yield rows.where(F.col(OUTSIDE_COLUMN) == outside) if strict else rows
 
 
 def published_windows(

@@ -25,6 +25,8 @@ _SUMS = {
     "offset_high": f"sum(shiftright(`offset`, {_LOW_BITS}))",
     "checksum": "bit_xor(xxhash64(`topic`, `partition`, `offset`))",
 }
+AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
+"""The columns that rows are told apart by: the output must keep them."""
 _METRICS_TIMEOUT_S = 60.0
 """Spark hands the metrics over on another thread, moments after the action."""
 
@@ -78,6 +80,7 @@ def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
         "min_timestamp_ms": "min(unix_millis(`timestamp`))",
         "max_timestamp_ms": "max(unix_millis(`timestamp`))",
         "outside_window": f"count_if({outside_window(manifest)})",
+        "content_bytes": "sum(coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0))",
     }
     return ObservedRows(rows.observe(observation, *_columns(metrics)), observation)
 
@@ -106,6 +109,7 @@ def _tally(sums: dict[str, Any]) -> Tally:
         min_timestamp_ms=sums["min_timestamp_ms"],
         max_timestamp_ms=sums["max_timestamp_ms"],
         outside_window=sums["outside_window"],
+        content_bytes=sums["content_bytes"] or 0,
     )
 
 

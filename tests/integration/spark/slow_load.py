@@ -8,8 +8,7 @@ import time
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.spark.pinned import pinned_window
-from airflow_kafka_offsets.spark.publish import publish
+from airflow_kafka_offsets.spark import FileSink, pinned_window
 
 
 def slowly(rows: DataFrame) -> DataFrame:
@@ -22,4 +21,5 @@ def slowly(rows: DataFrame) -> DataFrame:
 
 
 if __name__ == "__main__":
-    publish(pinned_window(SparkSession.builder.getOrCreate()), sys.argv[1], slowly)
+    window = pinned_window(SparkSession.builder.getOrCreate())
+    window.publish(slowly(window.read()), FileSink(sys.argv[1]))

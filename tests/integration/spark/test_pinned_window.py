@@ -82,7 +82,7 @@ class TestEmptyWindow:
     def test_gives_no_rows_with_the_columns_of_spark(
         self, open_window: OpenWindow, manifest: Manifest, empty_manifest: Manifest
     ) -> None:
-        empty = replace(open_window(empty_manifest), kafka=NOWHERE).read()
+        empty = open_window(empty_manifest).read(**NOWHERE)
 
         assert empty.count() == 0
         assert empty.schema == open_window(manifest).read().schema
@@ -90,7 +90,7 @@ class TestEmptyWindow:
     def test_gives_headers_when_asked_for(
         self, open_window: OpenWindow, manifest: Manifest, empty_manifest: Manifest
     ) -> None:
-        empty = replace(open_window(empty_manifest), kafka=NOWHERE).read(includeHeaders="true")
+        empty = open_window(empty_manifest).read(includeHeaders="true", **NOWHERE)
 
         assert empty.dtypes == open_window(manifest).read(includeHeaders="true").dtypes
 

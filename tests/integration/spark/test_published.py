@@ -16,9 +16,8 @@ from airflow_kafka_offsets.offsets.instants import instant_ms, to_datetime
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
-from airflow_kafka_offsets.spark.publish import publish
 from airflow_kafka_offsets.spark.published import published_windows, read_published
-from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.conftest import OpenWindow, load
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 SIX, SEVEN = to_datetime(SIX_MS), to_datetime(SEVEN_MS)
@@ -48,8 +47,8 @@ class TestRows:
     def test_every_published_window_is_read_with_its_name(
         self, spark: SparkSession, open_window: OpenWindow, first: Manifest, second: Manifest, table: str, pipeline: str
     ) -> None:
-        publish(open_window(first), table)
-        publish(open_window(second), table)
+        load(open_window(first), table)
+        load(open_window(second), table)
 
         counted = read_published(spark, pipeline).groupBy("window").count().collect()
         assert {row["window"]: row["count"] for row in counted} == {first.window: 60, second.window: 40}
@@ -59,16 +58,16 @@ class TestRows:
         self, spark: SparkSession, open_window: OpenWindow, first: Manifest, table: str, pipeline: str
     ) -> None:
         with pytest.raises(UnprovenError):
-            publish(open_window(first, "try-1"), table, lambda rows: rows.where("offset <> 7"))
-        publish(open_window(first, "try-2"), table)
+            load(open_window(first, "try-1"), table, lambda rows: rows.where("offset <> 7"))
+        load(open_window(first, "try-2"), table)
 
         assert read_published(spark, pipeline).count() == 60
 
     def test_columns_that_were_added_later_are_merged_on_request(
         self, spark: SparkSession, open_window: OpenWindow, first: Manifest, second: Manifest, table: str, pipeline: str
     ) -> None:
-        publish(open_window(first), table)
-        publish(open_window(second), table, lambda rows: rows.withColumn("added", F.lit(1)))
+        load(open_window(first), table)
+        load(open_window(second), table, lambda rows: rows.withColumn("added", F.lit(1)))
 
         rows = read_published(spark, pipeline, mergeSchema="true")
         assert rows.where("added IS NULL").count() == 60
@@ -82,8 +81,8 @@ class TestRows:
         tmp_path: Path,
         pipeline: str,
     ) -> None:
-        publish(open_window(first), f"file://{tmp_path}/one")
-        publish(open_window(second), f"file://{tmp_path}/two")
+        load(open_window(first), f"file://{tmp_path}/one")
+        load(open_window(second), f"file://{tmp_path}/two")
 
         assert read_published(spark, pipeline).count() == 100
 
@@ -93,12 +92,12 @@ class TestRevisions:
         self, spark: SparkSession, open_window: OpenWindow, flights: str, first: Manifest, table: str, pipeline: str
     ) -> None:
         """S23: both have the window's name, and their rows lie side by side in the table."""
-        publish(open_window(first), table)
+        load(open_window(first), table)
         second = open_window(replace(manifest_of([(flights, 0, 0, 70)]), end_snapshot=9), "try-2")
         assert second.manifest.revision == 2
 
         assert read_published(spark, pipeline).count() == 60
-        publish(second, table)
+        load(second, table)
         assert read_published(spark, pipeline).count() == 70
 
     def test_a_forgotten_revision_is_not_read(
@@ -110,7 +109,7 @@ class TestRevisions:
         pipeline: str,
     ) -> None:
         window = open_window(empty)
-        publish(window, "file:///nowhere")
+        load(window, "file:///nowhere")
         files = HadoopFiles(spark)
         assert list(published_windows(files, pipeline)) == [empty.window]
 
@@ -119,7 +118,7 @@ class TestRevisions:
 
         again = open_window(empty, "try-2")
         assert again.manifest.revision == 2
-        publish(again, "file:///nowhere")
+        load(again, "file:///nowhere")
         assert published_windows(files, pipeline)[empty.window].attempt == "try-2"
 
 
@@ -137,7 +136,7 @@ class TestMonths:
         manifests = [
             replace(empty, window=window_id(start, end), start_ms=start, end_ms=end) for start, end in self.EXTENTS
         ]
-        return [publish(open_window(each), "file:///nowhere").window for each in manifests]
+        return [load(open_window(each), "file:///nowhere").window for each in manifests]
 
     @pytest.mark.parametrize(
         ("start_ms", "end_ms", "chosen"),
@@ -177,8 +176,8 @@ class TestOverlaps:
     def test_overlapping_windows_are_refused_since_rows_would_come_twice(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, first: Manifest, table: str, pipeline: str
     ) -> None:
-        publish(open_window(first), table)
-        publish(open_window(manifest_of([(flights, 0, 0, 100)], end_ms=SEVEN_MS)), table)
+        load(open_window(first), table)
+        load(open_window(manifest_of([(flights, 0, 0, 100)], end_ms=SEVEN_MS)), table)
 
         with pytest.raises(LedgerConflictError, match="overlap at 2026-11-21T05:00"):
             read_published(spark, pipeline)
@@ -193,7 +192,7 @@ class TestNothing:
         self, spark: SparkSession, open_window: OpenWindow, empty: Manifest, table: str, pipeline: str
     ) -> None:
         """S6: without a file there are no columns to give."""
-        publish(open_window(empty), table)
+        load(open_window(empty), table)
 
         with pytest.raises(LedgerError, match="1 are published, all without rows"):
             read_published(spark, pipeline)

@@ -9,10 +9,9 @@ import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark.publish import publish
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker
-from tests.integration.spark.conftest import MakeFlights, OpenWindow
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, load
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
@@ -33,7 +32,7 @@ def test_a_tombstone_is_a_row_and_headers_keep_their_doubles(
     spark: SparkSession, open_window: OpenWindow, odd: str, table: str, ledger: Path
 ) -> None:
     """S27, S28: a null value is published and counted; a header's key may come twice."""
-    run = publish(open_window(manifest_of([(odd, 0, 0, 2)])), table, includeHeaders="true")
+    run = load(open_window(manifest_of([(odd, 0, 0, 2)])), table, includeHeaders="true")
     assert run.rows == 2
     first, tombstone = read_published(spark, f"file://{ledger}").orderBy("offset").collect()
     assert [(each["key"], bytes(each["value"])) for each in first["headers"]] == TWICE

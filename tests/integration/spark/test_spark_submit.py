@@ -20,9 +20,8 @@ import airflow_kafka_offsets
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.operators.driver_bundle import write_bundle
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.publish import publish
 from airflow_kafka_offsets.spark.published import read_published
-from tests.integration.spark.conftest import OpenWindow, window_folder
+from tests.integration.spark.conftest import OpenWindow, load, window_folder
 from tests.integration.spark.test_pinned_window import offsets
 
 PACKAGE = Path(airflow_kafka_offsets.__file__).parent
@@ -164,7 +163,7 @@ class TestKilled:
         process.communicate()
         assert not (window_folder(ledger, manifest) / "committed.json").exists()
 
-        assert publish(open_window(manifest, "try-2"), table).published_attempt == "try-2"
+        assert load(open_window(manifest, "try-2"), table).published_attempt == "try-2"
 
         assert folder.exists(), "what the killed attempt left is there, and nobody reads it"
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED

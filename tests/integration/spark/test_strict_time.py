@@ -12,9 +12,8 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, UnprovenError
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
-from airflow_kafka_offsets.spark.publish import publish
 from airflow_kafka_offsets.spark.published import published_windows, read_published
-from tests.integration.spark.conftest import OpenWindow, window_folder
+from tests.integration.spark.conftest import OpenWindow, load, window_folder
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
@@ -43,7 +42,7 @@ class TestRowsKeptApart:
     def test_early_and_late_rows_by_kafkas_timestamp_whatever_a_transform_makes_of_it(
         self, spark: SparkSession, open_window: OpenWindow, disordered: Manifest, table: str, pipeline: str
     ) -> None:
-        run = publish(
+        run = load(
             open_window(disordered), table, lambda rows: rows.withColumn("timestamp", F.lit(0)), strict_time=True
         )
 
@@ -63,9 +62,9 @@ class TestRowsKeptApart:
         by_offsets = window_of(flights, 0, 10, 0, 20)
         all_inside = window_of(flights, 20, 30, 20, 30)
         all_outside = window_of(flights, 60, 70, 40, 50)
-        assert publish(open_window(by_offsets), table).outside is None
-        assert publish(open_window(all_inside), table, strict_time=True).outside == 0
-        assert publish(open_window(all_outside), table, strict_time=True).outside == 10
+        assert load(open_window(by_offsets), table).outside is None
+        assert load(open_window(all_inside), table, strict_time=True).outside == 0
+        assert load(open_window(all_outside), table, strict_time=True).outside == 10
 
         assert offsets(read_published(spark, pipeline)) == {2: list(range(30))}
         apart = read_published(spark, pipeline, outside=True)
@@ -75,8 +74,8 @@ class TestRowsKeptApart:
     def test_a_window_that_is_published_stays_as_it_was_loaded(
         self, spark: SparkSession, open_window: OpenWindow, disordered: Manifest, table: str, pipeline: str
     ) -> None:
-        publish(open_window(disordered), table)
-        again = publish(open_window(disordered, "try-2"), table, strict_time=True)
+        load(open_window(disordered), table)
+        again = load(open_window(disordered, "try-2"), table, strict_time=True)
 
         assert (again.published_attempt, again.rows, again.outside) == ("try-1", 250, None)
         with pytest.raises(LedgerError, match="1 are published, all without rows outside its time"):
@@ -88,7 +87,7 @@ class TestNoRows:
         self, open_window: OpenWindow, empty_manifest: Manifest, table: str
     ) -> None:
         """S6."""
-        run = publish(open_window(empty_manifest), table, strict_time=True)
+        run = load(open_window(empty_manifest), table, strict_time=True)
 
         assert (run.rows, run.outside, run.output) == (0, 0, None)
 
@@ -96,7 +95,7 @@ class TestNoRows:
         self, spark: SparkSession, open_window: OpenWindow, transactional: str, table: str, pipeline: str
     ) -> None:
         markers = manifest_of([(transactional, 0, 10, 17)])
-        assert publish(open_window(markers, allow_gaps=True), table, strict_time=True).outside == 0
+        assert load(open_window(markers, allow_gaps=True), table, strict_time=True).outside == 0
 
         for outside in (False, True):
             with pytest.raises(LedgerError, match="1 are published, all without rows"):
@@ -108,7 +107,7 @@ class TestTransforms:
         self, open_window: OpenWindow, disordered: Manifest, table: str
     ) -> None:
         with pytest.raises(ConfigurationError, match="must keep the columns outside_window boolean"):
-            publish(
+            load(
                 open_window(disordered),
                 table,
                 lambda rows: rows.select("topic", "partition", "offset"),
@@ -133,6 +132,6 @@ class TestTransforms:
         tamper: Callable[[DataFrame], DataFrame],
     ) -> None:
         with pytest.raises(UnprovenError, match="200 of 250 rows lie outside its time, and outside_window says"):
-            publish(open_window(disordered), table, tamper, strict_time=True)
+            load(open_window(disordered), table, tamper, strict_time=True)
 
         assert not (window_folder(ledger, disordered) / "committed.json").exists()

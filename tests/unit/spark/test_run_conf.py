@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -31,7 +32,14 @@ class TestReading:
     def test_kafka_confs_become_options_of_the_reader(self) -> None:
         assert RunConf.read(CONFS, {}).kafka == {"kafka.bootstrap.servers": "broker:9092"}
 
-    @pytest.mark.parametrize("name", ["manifest", "sha256", "attempt"])
+    def test_the_driver_names_the_attempt_when_nobody_did(self) -> None:
+        unnamed = {key: value for key, value in CONFS.items() if not key.endswith("attempt")}
+
+        names = {RunConf.read(unnamed, {}).attempt for _ in range(3)}
+        assert len(names) == 3
+        assert all(re.fullmatch(r"\d{8}T\d{9}Z-[0-9a-f]{8}", name) for name in names)
+
+    @pytest.mark.parametrize("name", ["manifest", "sha256"])
     def test_a_missing_conf_is_named(self, name: str) -> None:
         confs = {key: value for key, value in CONFS.items() if not key.endswith(name)}
 

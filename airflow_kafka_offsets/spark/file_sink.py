@@ -1,0 +1,110 @@
+"""Files as a sink: each attempt has a folder of its own, ``<path>/window=<window>/attempt=<attempt>/``.
+
+Nothing is replaced: readers go by ``committed.json`` (:func:`~airflow_kafka_offsets.spark.published.read_published`).
+For those who can't, the published folder can be moved to a plain Hive-style path, by one rename.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
+
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.tally import AUDITED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_kafka_offsets.offsets.publication import Publication
+
+FileFormat = Literal["parquet", "orc", "json"]
+_REVISION = "_revision"
+"""File beside the rows that are moved: which revision of the window they are. Readers skip such names."""
+FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
+
+
+class FileSink(Sink):
+    """Parquet, ORC or JSON files.
+
+    :param path: folder of the whole table, on any store that Spark writes to.
+    :param file_format: of the files.
+    :param hive_path: move each published window to ``<hive_path>/window=<window>/`` too, for readers that know nothing
+        of the ledger; on ``file`` and ``hdfs`` alone, whose rename is atomic. The first load of a window appears there
+        whole; a new revision takes the old one's place by two renames, between which there is neither.
+    """
+
+    def __init__(self, path: str, file_format: FileFormat = "parquet", *, hive_path: str | None = None) -> None:
+        if file_format not in FILE_FORMATS:
+            raise ConfigurationError(f"Files are written as {', '.join(FILE_FORMATS)}, not as {file_format!r}.")
+        self.kind = file_format
+        self._path = hadoop_uri(path)
+        self.hive_path = None if hive_path is None else hadoop_uri(hive_path)
+
+    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+        """Write the attempt's folder; a window without offsets has none (S6).
+
+        :raises ConfigurationError: the folder can't be made, or the attempt's name was used before.
+        """
+        files = HadoopFiles(rows.sparkSession)
+        if self.hive_path:
+            files.require_atomic_rename(self.hive_path)
+        if not attempt.offsets:
+            return Written(None, attempt.name)
+        folder = self._folder(attempt)
+        files.make_folder(folder.rpartition("/")[0])
+        if files.exists(folder):
+            raise ConfigurationError(
+                f"{folder} exists: the attempt's name was used before. Every try needs its own; where the cluster "
+                "restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+            )
+        sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
+        rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
+        if self.hive_path:
+            files.write(f"{folder}/{_REVISION}", str(attempt.revision).encode())
+        return Written(folder, attempt.name)
+
+    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        """The attempt's rows, wherever they were moved."""
+        columns = AUDITED | ({OUTSIDE_COLUMN: "boolean"} if attempt.strict_time else {})
+        schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+        folder = self._folder(attempt)
+        files = HadoopFiles(spark)
+        if self.hive_path and not files.exists(folder):
+            folder = self._plain(attempt.window)
+        if not attempt.offsets or not files.exists(folder):
+            return spark.createDataFrame([], schema)
+        return spark.read.schema(schema).format(self.kind).load(folder)
+
+    def published(self, spark: SparkSession, publication: Publication, attempt: Attempt) -> None:
+        """Move the rows to the plain path, or clear it when the window has none; a rerun finishes what a crash left."""
+        if self.hive_path is None or publication.moved_to is None:
+            return
+        files = HadoopFiles(spark)
+        source, target = publication.output, publication.moved_to
+        standing = files.read(f"{target}/{_REVISION}")
+        if (standing and int(standing) > attempt.revision) or (source and not files.exists(source)):
+            return
+        old = f"{self.hive_path}/.{uuid4().hex}"
+        replaced = files.rename(target, old)
+        if source is not None and not files.rename(source, target) and not files.exists(target):
+            if replaced and files.rename(old, target):
+                # Another run of this window moved the rows since we looked, and it was these that we put aside.
+                return
+            raise LedgerCorruptError(f"The published rows at {source} vanished while they were moved to {target}.")
+        files.delete(old)
+
+    def outrun(self, spark: SparkSession, attempt: Attempt) -> None:
+        """Delete the attempt's folder."""
+        HadoopFiles(spark).delete(self._folder(attempt))
+
+    def moves_to(self, attempt: Attempt) -> str | None:
+        """The window's plain folder; None when it stays."""
+        return self._plain(attempt.window) if self.hive_path else None
+
+    def _plain(self, window: str) -> str:
+        return f"{self.hive_path}/{WINDOW_COLUMN}={window}"
+
+    def _folder(self, attempt: Attempt) -> str:
+        return f"{self._path}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"

@@ -1,0 +1,106 @@
+"""The sink: where a window's rows go, and the two promises that publishing needs of such a place.
+
+A sink replaces a window's rows as a whole, in one step that happens or doesn't, and reads back what it holds of a
+window. Everything else (counting, the verdict, ``committed.json``) is done for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_kafka_offsets.offsets.publication import Publication
+
+WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
+"""Columns that aren't the user's: which window a row is of, and with strict time whether its timestamp lies outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at publishing a window.
+
+    :param name: the attempt's name, used by no other.
+    :param pipeline: the window's pipeline.
+    :param window: the window's name.
+    :param revision: which revision of the window.
+    :param manifest_sha256: hash of the manifest that says which records it holds.
+    :param started_ms: when the driver began, Unix milliseconds.
+    :param offsets: offsets in the window; 0 means that it has no rows and old ones are to go.
+    :param strict_time: the rows have the boolean column ``outside_window``, and the output keeps it.
+    :param earlier: names of the attempts at this same revision that began before. What one of them has committed need
+        not be written again.
+    """
+
+    name: str
+    pipeline: str
+    window: str
+    revision: int
+    manifest_sha256: str
+    started_ms: int
+    offsets: int
+    strict_time: bool = False
+    earlier: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a sink holds after :meth:`Sink.write`.
+
+    :param output: where the window's rows are, for people and for readers: a folder, a table's name. None when there
+        are none and no place either.
+    :param attempt: the attempt whose rows stand there: this one, or one of its ``earlier``.
+    """
+
+    output: str | None
+    attempt: str
+
+
+class Sink(ABC):
+    """Where a window's rows go. For a place of your own, write :meth:`write` and :meth:`read`.
+
+    :cvar kind: what the ledger calls it.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+        """Make these the only rows of the window, in one transaction: afterwards all are there, or the old ones still.
+
+        Exactly one action must run on ``rows``: they come from Kafka each time, and are counted as they pass. When the
+        sink holds what one of ``attempt.earlier`` committed, it may keep that, but must still run an action
+        (:func:`count_only`).
+
+        :param rows: what to write. Without rows the window's old ones must go all the same.
+        :param attempt: names the window; its name, manifest hash and revision belong into the transaction's own record.
+        """
+
+    @abstractmethod
+    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        """What the output holds of the window: at least ``topic``, ``partition``, ``offset``, and ``outside_window``
+        where the attempt has strict time. Called after :meth:`write`, and again by a rerun of a published window, then
+        with the published attempt."""
+
+    def published(  # noqa: B027  # optional
+        self, spark: SparkSession, publication: Publication, attempt: Attempt
+    ) -> None:
+        """Called when the window is published, and again by every rerun.
+
+        :param attempt: the published one.
+        """
+
+    def moves_to(self, attempt: Attempt) -> str | None:  # optional
+        """Where :meth:`published` will move the output; None when it stays."""
+        return None
+
+    def outrun(self, spark: SparkSession, attempt: Attempt) -> None:  # noqa: B027  # optional
+        """Called when another attempt was published first: remove what is this one's alone."""
+
+
+def count_only(rows: DataFrame) -> None:
+    """Run an action on rows that need not be written again, so that they are counted."""
+    rows.write.format("noop").mode("overwrite").save()
