@@ -14,8 +14,7 @@ from tests.chaos.diary import Diary
 from tests.chaos.plan import Task
 from tests.chaos.worker import Said, Settings, work
 
-SIZE = 3
-SILENCE_S = 120.0
+SILENCE_S = 300.0
 """For how long a worker may say nothing."""
 MOST_TRIES = 50
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -38,13 +37,15 @@ class _Seat:
 
 
 class Crew:
-    """So many workers: a context manager.
+    """Workers: a context manager.
 
     :param settings: for each worker, but for its seed and patience.
     :param diary: told what happens.
+    :param size: how many.
     """
 
-    def __init__(self, settings: Settings, diary: Diary) -> None:
+    def __init__(self, settings: Settings, diary: Diary, size: int) -> None:
+        self._size = size
         self.seen: Counter[str] = Counter()
         self._settings = settings
         self._diary = diary
@@ -55,7 +56,7 @@ class Crew:
         self._seats: list[_Seat] = []
 
     def __enter__(self) -> Self:
-        self._seats = [self._new_seat() for _ in range(SIZE)]
+        self._seats = [self._new_seat() for _ in range(self._size)]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -10,7 +10,8 @@ import random
 import signal
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import NoReturn
+from threading import Timer
+from typing import Any, NoReturn
 
 from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.storage import StoragePath
@@ -48,6 +49,49 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object]) -> No
             die()
 
     storage._create = create_or_die
+
+
+def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
+    """The same for the files that a Spark driver creates in the ledger, and for its writing of rows.
+
+    Half of the times Spark's JVM is killed too, before it can clean up.
+    """
+    from pyspark import SparkContext
+
+    from airflow_kafka_offsets.spark.file_sink import FileSink
+    from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+
+    def mortal(step: Callable[..., Any], words: Callable[..., str]) -> Callable[..., Any]:
+        def step_or_die(*arguments: Any) -> Any:
+            number = int(rng.random() / CHANCE)
+
+            def die(fate: str) -> None:
+                last_words(f"{fate} {words(*arguments)}")
+                if rng.random() < 0.5 and SparkContext._gateway is not None:
+                    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            if number == 0:
+                die("before")
+            if number == 1:
+                # Later than the other thread's last line means halfway through, or right after a short one.
+                Timer(rng.uniform(0, 1.5), die, ("halfway through",)).start()
+            outcome = step(*arguments)
+            if number == 2:
+                die("right after")
+            return outcome
+
+        return step_or_die
+
+    FileSink.write = mortal(FileSink.write, lambda *_: "Spark's rows")  # type: ignore[method-assign]
+    for name in ("write", "create_exclusive"):
+        wrapped = mortal(getattr(HadoopFiles, name), lambda _, uri, *__: f"Spark's {_kind_of_uri(uri)}")
+        setattr(HadoopFiles, name, wrapped)
+
+
+def _kind_of_uri(uri: str) -> str:
+    folder, name = uri.split("/")[-2:]
+    return folder if folder in ("applications", "results") else name
 
 
 def kind_of(path: StoragePath) -> str:

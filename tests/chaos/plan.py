@@ -9,7 +9,7 @@ order around it, some much later, as a backfill does. So an instant may be resol
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -43,6 +43,8 @@ FUTURE = ("orders", 1)
 """Where one record comes half a year ahead of the clock, which ends what windows hold of the partition."""
 FUTURE_MS = 180 * 86_400_000
 LOCAL, S3 = "local", "s3"
+SPARK = ("spark-1", "spark-2")
+"""Stores on the local disk, whose windows Spark loads."""
 ALWAYS = (0.0, 1.0)
 
 
@@ -50,7 +52,7 @@ ALWAYS = (0.0, 1.0)
 class Pipeline:
     """One ledger over all topics.
 
-    :param store: where its ledger lies, which names it too: ``local`` or ``s3``.
+    :param store: where its ledger lies, which names it too: ``local``, ``s3``, or one of those of Spark.
     :param isolation_level: which records count.
     :param instants_ms: where its windows begin and end.
     """
@@ -106,16 +108,20 @@ class Plan:
     steps: tuple[Event | Task, ...]
 
 
-def draw(seed: int, windows: int) -> Plan:
-    """The plan of a seed, with so many windows, half of them for each of two pipelines."""
-    return _Draw(seed, windows // 2).plan()
+def draw(seed: int, windows: int, stores: Sequence[str] = (LOCAL, S3)) -> Plan:
+    """The plan of a seed, with so many windows, half of them for each of two pipelines.
+
+    :param stores: of the two.
+    """
+    return _Draw(seed, windows // 2, stores).plan()
 
 
 class _Draw:
     """One plan being drawn: steps with their places on a line from 0 to 1, which is the clock too."""
 
-    def __init__(self, seed: int, windows: int) -> None:
+    def __init__(self, seed: int, windows: int, stores: Sequence[str]) -> None:
         self.seed = seed
+        self.stores = stores
         self.rng = random.Random(seed)
         self.windows = windows
         self.span_ms = windows * WINDOW_MS
@@ -129,7 +135,7 @@ class _Draw:
     def plan(self) -> Plan:
         pipelines = tuple(
             Pipeline(store, level, self._instants())
-            for store, level in zip((LOCAL, S3), self.rng.sample(LEVELS, 2), strict=True)
+            for store, level in zip(self.stores, self.rng.sample(LEVELS, 2), strict=True)
         )
         self._records()
         self._troubles()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
 
+from airflow_kafka_offsets.offsets.publication import Publication
+from dev.spark_cluster import SparkCluster
+from tests.chaos import range_load, spark_load
 from tests.chaos.crew import Crew
 from tests.chaos.diary import Diary
+from tests.chaos.executors import ExecutorKiller
 from tests.chaos.judge import Piece, Problem, Seen, judge
-from tests.chaos.plan import LOCAL, S3, Event, Pipeline, Plan
+from tests.chaos.plan import S3, SPARK, Event, Pipeline, Plan
+from tests.chaos.ranges import Offsets
 from tests.chaos.s3 import CREDENTIALS, FaultyS3
+from tests.chaos.spark_load import Cluster, connector_jars
 from tests.chaos.topics import Key, Topics
 from tests.chaos.worker import Place, Settings
 
@@ -58,27 +63,43 @@ class Report:
         return "\n".join([f"{pipeline.store}, {pipeline.isolation_level}: {problem}", *story])
 
 
-def run(plan: Plan, bootstrap_servers: str, folder: Path) -> Report:
+def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | None = None) -> Report:
     """Do a plan.
 
-    :param folder: where the local ledger and all output go.
+    :param folder: where local ledgers and all output go.
+    :param spark: the cluster that loads; its executors are killed now and then. None for librdkafka.
     :raises ChaosError: a worker found something that must not be.
     """
     diary = Diary()
-    with FaultyS3(plan.seed) as s3, closing(Topics(bootstrap_servers, plan.topics, diary)) as topics:
-        _create_bucket(s3)
+    with ExitStack() as stack:
+        s3 = stack.enter_context(FaultyS3(plan.seed)) if S3 in {each.store for each in plan.pipelines} else None
+        topics = stack.enter_context(closing(Topics(bootstrap_servers, plan.topics, diary)))
+        killer = stack.enter_context(ExecutorKiller(spark, plan.seed)) if spark else None
+        if s3:
+            _create_bucket(s3)
         places = {each.store: _place(each, folder, s3) for each in plan.pipelines}
-        topic_names, output = tuple(plan.topics), folder / "output"
-        settings = Settings(bootstrap_servers, topic_names, places, output, str(plan.seed), patient=True)
-        with Crew(settings, diary) as crew:
-            s3.stormy.set()
+        cluster = Cluster(spark.master_url, connector_jars()) if spark else None
+        settings = Settings(
+            bootstrap_servers,
+            tuple(plan.topics),
+            places,
+            folder / "output",
+            str(plan.seed),
+            patient=True,
+            spark=cluster,
+        )
+        with Crew(settings, diary, size=2 if spark else 3) as crew:
+            if s3:
+                s3.stormy.set()
             for step in plan.steps:
                 topics.do(step) if isinstance(step, Event) else crew.give(step)
             crew.finish()
-        s3.stormy.clear()
+        if s3:
+            s3.stormy.clear()
         topics.finish()
         outcomes = tuple(_outcome(each, places[each.store], topics) for each in plan.pipelines)
-        return Report(outcomes, diary, crew.seen + topics.seen + Counter(s3.counts))
+        faults = Counter(s3.counts if s3 else {}) + Counter({"executor killed": killer.killed} if killer else {})
+        return Report(outcomes, diary, crew.seen + topics.seen + faults)
 
 
 def _create_bucket(s3: FaultyS3) -> None:
@@ -87,10 +108,10 @@ def _create_bucket(s3: FaultyS3) -> None:
     client.create_bucket(Bucket=BUCKET)
 
 
-def _place(pipeline: Pipeline, folder: Path, s3: FaultyS3) -> Place:
-    if pipeline.store == LOCAL:
-        return Place((folder / "ledgers").as_uri(), {}, pipeline.isolation_level)
-    assert pipeline.store == S3
+def _place(pipeline: Pipeline, folder: Path, s3: FaultyS3 | None) -> Place:
+    if pipeline.store != S3:
+        return Place((folder / "ledgers" / pipeline.store).as_uri(), {}, pipeline.isolation_level)
+    assert s3 is not None, "it was started for this pipeline"
     return Place(f"s3://{BUCKET}/ledgers", s3.options(), pipeline.isolation_level)
 
 
@@ -108,9 +129,9 @@ def _pieces(pipeline: Pipeline, place: Place) -> Iterator[Piece]:
         folder = ledger.window_folders.published(window)
         assert folder is not None, f"{window} isn't published"
         pinned, publication = folder.pinned(), folder.publication()
-        assert pinned is not None and publication is not None and publication.output is not None  # noqa: PT018
+        assert pinned is not None and publication is not None  # noqa: PT018
         assert publication.manifest_sha256 == pinned.sha256, f"{folder.id} is published from another manifest"
-        manifest, output = pinned.manifest, json.loads(Path(publication.output).read_text())
+        manifest, output = pinned.manifest, dict(_published_offsets(pipeline.store, publication))
         found.append((manifest.start_ms, manifest.end_ms))
         for each in manifest.ranges:
             yield Piece(
@@ -122,7 +143,12 @@ def _pieces(pipeline: Pipeline, place: Place) -> Iterator[Piece]:
                 end_offset=each.end_offset,
                 lost_offsets=each.lost_offsets,
                 end_evidence=str(each.end_evidence),
-                published=tuple(output.pop(f"{each.topic}:{each.partition}", ())),
+                published=tuple(output.pop((each.topic, each.partition), ())),
             )
         assert not output, f"{folder.id} has rows of {output.keys()}, which its manifest doesn't know"
     assert found == pipeline.windows, "the ledger's windows aren't the plan's"
+
+
+def _published_offsets(store: str, publication: Publication) -> Offsets:
+    by = spark_load if store in SPARK else range_load
+    return by.published_offsets(publication)

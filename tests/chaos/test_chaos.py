@@ -1,8 +1,11 @@
 """Chaos: windows resolved and loaded by processes that die, on stores that fail, of topics that change meanwhile.
 
 At the end every record that was in the log is in exactly one published window, and every offset that is in none is
-reported as lost. ``CHAOS_WINDOWS=1000`` asks for so many windows in all; a failure names its seed, and
-``CHAOS_SEED=17`` draws the same plan again.
+reported as lost. Two runs: windows on two stores, loaded by librdkafka; and windows loaded by Spark on a cluster, whose
+drivers and executors are killed too.
+
+``CHAOS_WINDOWS=1000`` asks for so many windows in each; a failure names its seed, and ``CHAOS_SEED=17`` draws the same
+plan again.
 """
 
 from __future__ import annotations
@@ -14,57 +17,90 @@ from dataclasses import replace
 import pytest
 
 from dev.cluster import KafkaCluster
+from dev.spark_cluster import SparkCluster
 from tests.chaos import plan as plans
 from tests.chaos.death import KINDS
 from tests.chaos.judge import judge
-from tests.chaos.plan import LOCAL, S3
+from tests.chaos.plan import LOCAL, S3, SPARK
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.integration.client.cases.workload import coordinator_id, wait_until
 
-WINDOWS = int(os.environ.get("CHAOS_WINDOWS", "60"))
+WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "60"), ("spark", "16"))}
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 
-WANTED = [
-    *(f"died {fate} {file}" for fate in KINDS for file in ("attempts", "committed.json", "manifest.json", "snapshots")),
-    *FAULTS,
-    *(
-        f"{store} done: {words}"
-        for store in (LOCAL, S3)
-        for words in ("pinned", "published", "published, clamped", "second", "stands, and reads the same again")
-    ),
-    "AddPartition",
-    "Delete",
-    "MoveLeader",
-]
+_DEATHS = [f"died {fate} {file}" for fate in KINDS for file in ("attempts", "manifest.json", "snapshots")]
+_EVENTS = ["AddPartition", "Delete", "MoveLeader"]
+_LOADS = ("pinned", "published", "published, clamped")
+WANTED = {
+    "librdkafka": [
+        *_DEATHS,
+        *_EVENTS,
+        *(f"died {fate} committed.json" for fate in KINDS),
+        *FAULTS,
+        *(
+            f"{store} done: {words}"
+            for store in (LOCAL, S3)
+            for words in (*_LOADS, "second", "stands, and reads the same again")
+        ),
+    ],
+    "spark": [
+        *_DEATHS,
+        *_EVENTS,
+        *(
+            f"died {fate} Spark's {file}"
+            for fate in KINDS
+            for file in ("rows", "applications", "results", "committed.json")
+        ),
+        "executor killed",
+        *(
+            f"{store} done: {words}"
+            for store in SPARK
+            for words in (*_LOADS, "second", "stands, and counts the same again")
+        ),
+    ],
+}
 """What a long run has to have seen to mean anything."""
 
 
+@pytest.fixture(scope="module", params=list(WINDOWS))
+def loaded_by(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(name="chaos", properties={"replica.fetch.wait.max.ms": "100"}, heap_mb=256) as running:
+def cluster(loaded_by: str) -> Iterator[KafkaCluster]:
+    with KafkaCluster(
+        name=f"chaos-{loaded_by}", properties={"replica.fetch.wait.max.ms": "100"}, heap_mb=256
+    ) as running:
         wait_until(lambda: coordinator_id(running, "any"), "groups have coordinators")
         yield running
 
 
 @pytest.fixture(scope="module")
-def report(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(loaded_by: str, cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    folder, windows = tmp_path_factory.mktemp("chaos"), WINDOWS[loaded_by]
     try:
-        return run(plans.draw(SEED, WINDOWS), cluster.bootstrap_servers, tmp_path_factory.mktemp("chaos"))
+        if loaded_by == "librdkafka":
+            return run(plans.draw(SEED, windows), cluster.bootstrap_servers, folder)
+        with SparkCluster("chaos") as spark:
+            return run(plans.draw(SEED, windows, SPARK), cluster.bootstrap_servers, folder, spark)
     except Exception as error:
-        error.add_note(f"CHAOS_SEED={SEED} CHAOS_WINDOWS={WINDOWS}")
+        error.add_note(f"CHAOS_SEED={SEED} CHAOS_WINDOWS={windows}")
         raise
 
 
 class TestChaos:
-    @pytest.mark.timeout(3600)
-    def test_every_record_is_in_exactly_one_window_and_every_loss_is_reported(self, report: Report) -> None:
+    @pytest.mark.timeout(14_400)
+    def test_every_record_is_in_exactly_one_window_and_every_loss_is_reported(
+        self, loaded_by: str, report: Report
+    ) -> None:
         print(*(f"{name}: {count}" for name, count in sorted(report.tally.items())), sep="\n")
         failures = report.failures()
-        assert not failures, "\n\n".join([f"CHAOS_SEED={SEED} CHAOS_WINDOWS={WINDOWS}", *failures])
-        if WINDOWS >= 1000:
-            assert [each for each in WANTED if not report.tally[each]] == []
+        assert not failures, "\n\n".join([f"CHAOS_SEED={SEED} CHAOS_WINDOWS={WINDOWS[loaded_by]}", *failures])
+        if WINDOWS[loaded_by] >= 1000:
+            assert [each for each in WANTED[loaded_by] if not report.tally[each]] == []
 
     def test_most_records_are_published(self, report: Report) -> None:
         """Windows that are all empty would tile as well."""

@@ -1,22 +1,21 @@
 """Workers: processes that resolve and load windows with this package's own code, and may die at any time.
 
-A worker does with a window what the operators and the Spark driver do: resolve and pin it, look whether it can still
-be read, read exactly the manifest's ranges, write them to a place of the attempt's own, and create ``committed.json``
-exclusively. Records are read by librdkafka. Everything that a worker knows is in the ledger: one that takes over after
+A worker does with a window what the operators do: resolve and pin it, look whether it can still be read, note the
+attempt, and have a loader read exactly the manifest's ranges, write them, and create ``committed.json`` exclusively.
+Everything that a worker knows is in the ledger: one that takes over after
 a death, or does the same window at the same time, begins at the beginning; at the load, where another task has pinned
 the window, as Airflow retries a load without the task before it.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import traceback
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -27,16 +26,18 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import create_exclusive
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
-from airflow_kafka_offsets.preflight import check_readable, readable
+from airflow_kafka_offsets.preflight import readable
 from airflow_kafka_offsets.resolver import Policies, Resolver
-from tests.chaos.death import become_mortal
+from tests.chaos.death import become_mortal, make_driver_mortal
 from tests.chaos.plan import Task
-from tests.chaos.ranges import Offsets, RangeReader
+from tests.chaos.range_load import RangeLoader
+
+if TYPE_CHECKING:
+    from tests.chaos.spark_load import Cluster
 
 TIMEOUT_S = 20.0
 POLICIES = Policies(on_truncation="clamp", on_future_record="warn")
@@ -75,6 +76,7 @@ class Settings:
     :param output: folder of what is published.
     :param seed: of its death.
     :param patient: whether the store's client retries by itself; otherwise every fault reaches this package.
+    :param spark: the cluster that loads; None for librdkafka.
     """
 
     bootstrap_servers: str
@@ -83,6 +85,7 @@ class Settings:
     output: Path
     seed: str
     patient: bool
+    spark: Cluster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ class Said:
 def work(connection: Any, settings: Settings) -> None:
     """Do tasks until nobody is there to give more."""
     become_mortal(random.Random(settings.seed), lambda words: connection.send(Said("dies", words)))
+    if settings.spark is not None:
+        make_driver_mortal(random.Random(settings.seed), lambda words: connection.send(Said("dies", words)))
     with suppress(EOFError), closing(Worker(settings)) as worker:
         while True:
             connection.send(worker.do(connection.recv()))
@@ -108,7 +113,33 @@ def may_pass(error: Exception) -> bool:
     """Whether a task that fails so is worth another try."""
     if isinstance(error, KafkaOffsetsError):
         return error.retriable
-    return isinstance(error, (OSError, KafkaException, BotoCoreError, ClientError))
+    spark = type(error).__name__ in ("Py4JJavaError", "Py4JNetworkError")
+    return spark or isinstance(error, (OSError, KafkaException, BotoCoreError, ClientError))
+
+
+class Loader(Protocol):
+    """Reads windows and publishes them."""
+
+    def load(self, store: str, pinned: PinnedManifest, attempt: str) -> bool:
+        """Publish a window; whether this attempt was the first."""
+
+    def again(self, store: str, pinned: PinnedManifest, publication: Publication) -> str:
+        """Load a window that is published once more, and say how it ended."""
+
+    def close(self) -> None: ...
+
+
+def _loader(settings: Settings, client: OffsetsClient) -> Loader:
+    """By Spark where there is a cluster. What it is made of is imported there alone: it takes a second."""
+    if settings.spark is not None:
+        from tests.chaos.spark_load import SparkLoader
+
+        return SparkLoader(settings.spark, settings.bootstrap_servers, settings.output)
+
+    def path(store: str, uri: str) -> UPath:
+        return settings.places[store].path(uri, patient=settings.patient)
+
+    return RangeLoader(client, settings.bootstrap_servers, path, settings.output)
 
 
 class Worker:
@@ -125,10 +156,10 @@ class Worker:
             )
             for store, each in settings.places.items()
         }
-        self._reader = RangeReader(settings.bootstrap_servers)
+        self._loader = _loader(settings, self._client)
 
     def close(self) -> None:
-        self._reader.close()
+        self._loader.close()
         self._client.close()
 
     def do(self, task: Task) -> Said:
@@ -152,37 +183,20 @@ class Worker:
         pinned = ledger.pinned(window_id(task.start_ms, task.end_ms), 1) if task.resolved else self._pinned(task)
         standing = ledger.window_folders.published(pinned.manifest.window)
         if standing is not None:
-            return self._prove(standing)
+            return self._prove(task.store, standing)
         pinned = readable(self._client, ledger, pinned, POLICIES.on_truncation)
         attempt = uuid4().hex[:8]
         ledger.folder_of(pinned).record_attempt(attempt, {})
-        offsets = self._reader.read(pinned.manifest)
-        output = self._write(task.store, pinned.manifest.window, attempt, offsets)
-        rows, snapshots = sum(map(len, offsets.values())), pinned.manifest.snapshots
-        ours = Publication(attempt, str(output), pinned.sha256, rows, None, *snapshots)
-        manifest = self._settings.places[task.store].path(pinned.uri, patient=self._settings.patient)
-        first = create_exclusive(manifest.parent / COMMITTED, ours.to_bytes())
+        try:
+            first = self._loader.load(task.store, pinned, attempt)
+        except DataLossError:
+            readable(self._client, ledger, pinned)  # the ledger notes what is lost, as after a Spark run that failed
+            raise
         clamped = ", clamped" if pinned.manifest.revision > 1 else ""
         return f"{'published' if first else 'second'}{clamped} ({attempt}, revision {pinned.manifest.revision})"
 
-    def _prove(self, standing: WindowFolder) -> str:
-        """Read a published window once more, if it is still there."""
+    def _prove(self, store: str, standing: WindowFolder) -> str:
+        """Load a published window once more."""
         pinned, publication = standing.pinned(), standing.publication()
-        assert pinned is not None and publication is not None and publication.output is not None  # noqa: PT018
-        try:
-            check_readable(self._client, pinned.manifest)
-        except DataLossError:
-            return "stands, and can't be read again"
-        again = self._reader.read(pinned.manifest)
-        assert _to_json(again) == json.loads(Path(publication.output).read_text()), "another run, other records"
-        return "stands, and reads the same again"
-
-    def _write(self, store: str, window: str, attempt: str, offsets: Offsets) -> Path:
-        output = self._settings.output / store / window / f"{attempt}.json"
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(_to_json(offsets)))
-        return output
-
-
-def _to_json(offsets: Offsets) -> dict[str, list[int]]:
-    return {f"{topic}:{partition}": each for (topic, partition), each in offsets.items()}
+        assert pinned is not None and publication is not None  # noqa: PT018
+        return self._loader.again(store, pinned, publication)

@@ -1,0 +1,198 @@
+"""A Spark standalone cluster on this machine: a master and two workers of one core each, from PySpark's own jars.
+
+Each is a Java process that ends with this one. Ports are free ones of 127.0.0.1; the workers' folders, with each
+executor's and each driver's own log, lie under ``.local/spark`` until the end.
+
+    with SparkCluster() as cluster:
+        SparkSession.builder.master(cluster.master_url)
+        cluster.kill_executor()  # SIGKILL, as a crash or the kernel's out-of-memory killer does; Spark replaces it
+        cluster.workers[0].kill()  # a node goes, with whatever runs on it
+
+Executors and drivers are found by their command lines, which name their worker.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import shutil
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import psutil  # type: ignore[import-untyped]  # Airflow brings it, without types
+import pyspark
+
+from dev import LOCAL
+from dev.java import java_home
+from dev.java_server import JavaServer
+from dev.ports import HOST, free_ports
+
+SPARK_HOME = Path(pyspark.__file__).parent
+SIZE = 2
+CORES = 1
+"""Of each worker. A driver in cluster deploy mode takes one of them."""
+WORKER_MEMORY = "3g"
+"""What a worker lends out: room for a driver and an executor of Spark's default of 1 GiB each. It isn't reserved."""
+DAEMON_MEMORY = "256m"
+
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_DRIVER = "org.apache.spark.deploy.worker.DriverWrapper"
+_DEADLINE_S = 30.0
+
+
+class SparkCluster:
+    """A master, which also takes submissions by REST, and :data:`SIZE` workers: a context manager.
+
+    On Linux the processes are bound to the thread that called :meth:`start`.
+
+    :param name: starts the names of folder and log files.
+    """
+
+    def __init__(self, name: str = "spark") -> None:
+        self._port, self._web_port, self._rest_port, *self._worker_ports = free_ports(3 + SIZE)
+        self.folder = LOCAL / "spark" / f"{name}-{self._port}"
+        self.master = JavaServer("Spark's master", self._log_file("master"))
+        self.workers = [JavaServer(f"Spark's worker {n}", self._log_file(f"worker-{n}")) for n in range(SIZE)]
+
+    @property
+    def master_url(self) -> str:
+        """What ``--master`` takes."""
+        return f"spark://{HOST}:{self._port}"
+
+    @property
+    def rest_url(self) -> str:
+        """Where drivers are submitted, asked after and killed by REST (``/v1/submissions/…``)."""
+        return f"http://{HOST}:{self._rest_port}"
+
+    @property
+    def web_url(self) -> str:
+        """The master's own page; with ``/json/`` behind it, what it knows of workers, applications and drivers."""
+        return f"http://{HOST}:{self._web_port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start all processes and wait until the master has its workers.
+
+        :raises RuntimeError: one ended or did not answer in time; the message holds the last lines of its log.
+        """
+        atexit.register(self.close)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.master.launch(self._master_command())
+            self.master.wait_until(lambda: self.state() is not None)
+            for number, worker in enumerate(self.workers):
+                worker.launch(self._worker_command(number))
+            self.wait_until_whole()
+        except BaseException:
+            self.close()
+            raise
+
+    def heal(self) -> None:
+        """Start workers that were killed, on their old ports, and wait until the master has them."""
+        for number, worker in enumerate(self.workers):
+            if not worker.is_running:
+                worker.launch(self._worker_command(number))
+        self.wait_until_whole()
+
+    def wait_until_whole(self) -> None:
+        """Wait until the master has all workers.
+
+        :raises RuntimeError: a worker ended or wasn't heard of in time; the message holds the last lines of its log.
+        """
+        for port, worker in zip(self._worker_ports, self.workers, strict=True):
+            worker.wait_until(lambda port=port: port in self._live_workers())  # type: ignore[misc]
+
+    def close(self) -> None:
+        """End all processes, those of executors and drivers too, and remove their folders. The log files stay."""
+        for each in (*self.executors(), *self.drivers()):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        for server in (*self.workers, self.master):
+            server.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        atexit.unregister(self.close)
+
+    def state(self) -> Any:
+        """What the master says of itself: ``workers``, ``activeapps``, ``activedrivers`` and so on; None when it is
+        silent."""
+        try:
+            with urllib.request.urlopen(f"{self.web_url}/json/", timeout=5) as answer:
+                return json.load(answer)
+        except OSError:
+            return None
+
+    def executors(self) -> list[psutil.Process]:
+        """Processes of the executors that run now, the oldest first."""
+        return self._processes_of(_EXECUTOR)
+
+    def drivers(self) -> list[psutil.Process]:
+        """Processes of the drivers that run on workers (cluster deploy mode), the oldest first."""
+        return self._processes_of(_DRIVER)
+
+    def kill_executor(self) -> int:
+        """End the oldest executor's process at once (SIGKILL); what its Python workers do then is up to them.
+
+        :returns: its process id.
+        :raises LookupError: none has come up within 30 s.
+        """
+        deadline = time.monotonic() + _DEADLINE_S
+        while not (found := self.executors()):
+            if time.monotonic() > deadline:
+                raise LookupError(f"No executor runs on {self.master_url}.")
+            time.sleep(0.05)
+        found[0].kill()
+        found[0].wait(_DEADLINE_S)
+        return int(found[0].pid)
+
+    def _live_workers(self) -> set[int]:
+        state = self.state() or {"workers": ()}
+        return {each["port"] for each in state["workers"] if each["state"] == "ALIVE"}
+
+    def _processes_of(self, java_class: str) -> list[psutil.Process]:
+        ours = {f"spark://Worker@{HOST}:{port}" for port in self._worker_ports}
+        found = [each for each, command in _commands() if java_class in command and ours.intersection(command)]
+        return sorted(found, key=lambda each: float(each.create_time()))
+
+    def _master_command(self) -> list[str]:
+        ports = ["--host", HOST, "--port", str(self._port), "--webui-port", str(self._web_port)]
+        rest = {"rest.enabled": "true", "rest.host": HOST, "rest.port": str(self._rest_port)}
+        options = " ".join(f"-Dspark.master.{name}={value}" for name, value in rest.items())
+        return self._spark_class("org.apache.spark.deploy.master.Master", *ports, SPARK_MASTER_OPTS=options)
+
+    def _worker_command(self, number: int) -> list[str]:
+        address = ["--host", HOST, "--port", str(self._worker_ports[number]), "--webui-port", "0"]
+        lends = ["--cores", str(CORES), "--memory", WORKER_MEMORY, "--work-dir", str(self.folder / f"worker-{number}")]
+        return self._spark_class("org.apache.spark.deploy.worker.Worker", *address, *lends, self.master_url)
+
+    def _spark_class(self, java_class: str, *arguments: str, **variables: str) -> list[str]:
+        variables |= {
+            "SPARK_HOME": str(SPARK_HOME),
+            "JAVA_HOME": str(java_home()),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        program = str(SPARK_HOME / "bin" / "spark-class")
+        return ["env", *(f"{name}={value}" for name, value in variables.items()), program, java_class, *arguments]
+
+    def _log_file(self, name: str) -> Path:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        return self.folder.with_name(f"{self.folder.name}-{name}.log")
+
+
+def _commands() -> Iterator[tuple[psutil.Process, list[str]]]:
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            yield each, each.cmdline()

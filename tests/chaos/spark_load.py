@@ -1,0 +1,110 @@
+"""Loads by Spark: what the driver of a submitted job does, in the worker's own process, on a shared cluster.
+
+The driver is this process: what kills the worker kills it too. Executors are killed by :mod:`tests.chaos.executors`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pyarrow.dataset
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.file_sink import FileSink
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.publish import PublishedRun
+from dev import jars
+from tests.chaos.ranges import Offsets
+
+EXECUTOR_MB = 512
+"""The smallest heap that Spark takes is 450 MiB."""
+
+
+def connector_jars() -> str:
+    """The Kafka connector's jars, as ``spark.jars`` takes them."""
+    folder = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
+    return ",".join(map(str, sorted(folder.glob("*.jar"))))
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Spark cluster, as a driver reaches it.
+
+    :param master: its URL.
+    :param jars: the Kafka connector's, as ``spark.jars`` takes them.
+    """
+
+    master: str
+    jars: str
+
+    def session(self) -> SparkSession:
+        """A session of an application with one executor of one core."""
+        confs = {
+            "spark.jars": self.jars,
+            "spark.cores.max": "1",
+            "spark.executor.memory": f"{EXECUTOR_MB}m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "512m",
+            "spark.log.level": "OFF",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "1",
+            # However often executors are killed, the application isn't the one to give up.
+            "spark.deploy.maxExecutorRetries": "-1",
+        }
+        builder = SparkSession.builder.master(self.master).appName("chaos")
+        return builder.config(map=confs).getOrCreate()
+
+
+class SparkLoader:
+    """Loads windows with one session, made when it is first needed.
+
+    :param output: folder of what is published.
+    """
+
+    def __init__(self, cluster: Cluster, bootstrap_servers: str, output: Path) -> None:
+        self._cluster = cluster
+        self._kafka = {"kafka.bootstrap.servers": bootstrap_servers}
+        self._output = output
+        self._session: SparkSession | None = None
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+
+    def load(self, store: str, pinned: PinnedManifest, attempt: str) -> bool:
+        """Publish a window; whether this attempt was the first."""
+        return self._publish(store, pinned, attempt).published_attempt == attempt
+
+    def again(self, store: str, pinned: PinnedManifest, _publication: Publication) -> str:
+        """Run a published window once more."""
+        attempt = uuid4().hex[:8]
+        assert self._publish(store, pinned, attempt).published_attempt != attempt, "published twice"
+        return "stands, and counts the same again"
+
+    def _publish(self, store: str, pinned: PinnedManifest, attempt: str) -> PublishedRun:
+        self._session = self._session or self._cluster.session()
+        # Transactions leave gaps.
+        conf = RunConf(pinned.uri, pinned.sha256, attempt, self._kafka, allow_gaps=True)
+        window = PinnedWindow.open(self._session, conf)
+        return window.publish(window.read(), FileSink((self._output / store).as_uri()))
+
+
+def published_offsets(publication: Publication) -> Offsets:
+    """What is published, read without Spark. A window without offsets has no folder."""
+    if publication.output is None:
+        return {}
+    folder = pyarrow.dataset.dataset(
+        urlsplit(publication.output).path, format="parquet", exclude_invalid_files=False, ignore_prefixes=["_", "."]
+    )
+    found: dict[tuple[str, int], list[int]] = {}
+    table = folder.to_table(columns=["topic", "partition", "offset"])
+    for topic, partition, offset in zip(*(each.to_pylist() for each in table.columns), strict=True):
+        found.setdefault((topic, partition), []).append(offset)
+    return found
