@@ -22,6 +22,7 @@ from airflow_kafka_offsets.client.groups import fetch_groups
 from airflow_kafka_offsets.client.instants import look_up
 from airflow_kafka_offsets.client.leader_epochs import fetch_epoch_ends
 from airflow_kafka_offsets.client.leaders import Leaders
+from airflow_kafka_offsets.client.log_contents import LogCount
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.log_sizes import fetch_log_sizes
 from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
@@ -45,6 +46,7 @@ from airflow_kafka_offsets.offsets.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.lag import GroupLags
 from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
+from airflow_kafka_offsets.offsets.log_contents import LogContents, LogRange
 from airflow_kafka_offsets.offsets.log_sizes import LogSizes
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.producers import Producers
@@ -327,6 +329,19 @@ class OffsetsClient:
             return dict(zip(asked, await session.transport.gather(works), strict=True))
 
         return self._ask(work)
+
+    def log_contents(
+        self, ranges: Iterable[LogRange], *, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> LogContents:
+        """What ranges of logs hold: records, aborted ones, markers, and nothing (Fetch, key 1). Needs the ACL Read.
+
+        An element for every range, in error where it couldn't be counted to its end. All bytes of the ranges are read,
+        whatever time that takes: the deadline is that of each of several rounds, which go on while they get further.
+        """
+        count = LogCount(ranges, IsolationLevel.of(isolation_level))
+        while not count.is_over:
+            self._ask(lambda session, deadline: count.go_on(session.transport, session.leaders, deadline))
+        return count.contents()
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> LogExtents:
         """Delete all records before some offsets, for good (DeleteRecords, key 21, KIP-107). Needs the ACL Delete.

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.client.response_errors import (
 from airflow_kafka_offsets.errors import ResponseError
 
 _CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-_HEADERS_OF_BATCHES = 2
+HEADERS_OF_BATCHES = 2
 """The magic number from which on a batch has a header of its own (Kafka 0.11). Before, a batch is a message, and its
 offset that of the last record within."""
 
@@ -75,23 +75,23 @@ def read_first_record(
     :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
     :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds.
     """
-    read_to, transactions = position, _Transactions(aborted)
+    read_to, transactions = position, Transactions(aborted)
     try:
         for batch in MemoryRecords(records or b""):
-            last_offset = _last_offset(batch)
+            last_offset = last_offset_of(batch)
             if transactions.show(batch) and last_offset >= position:
                 record = _first_of(batch, position, at_or_after_ms)
                 if record is not None:
                     return BatchesRead(record, record.offset)
             read_to = max(read_to, last_offset + 1)
     except UnsupportedCodecError:
-        return BatchesRead(None, read_to, _needs_codec(batch))
+        return BatchesRead(None, read_to, needs_codec(batch))
     except Exception as error:  # each codec has its own for bytes that aren't its own, and some are plain Exceptions
         return BatchesRead(None, read_to, named_error(CORRUPT_MESSAGE, f"at offset {read_to} or later: {error}"))
     return BatchesRead(None, read_to)
 
 
-class _Transactions:
+class Transactions:
     """Which transactions are aborted where the reading is, batch by batch (KIP-98)."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -100,7 +100,7 @@ class _Transactions:
 
     def show(self, batch: Any) -> bool:
         """Whether a reader gets the records of the next batch."""
-        if batch.magic < _HEADERS_OF_BATCHES:
+        if batch.magic < HEADERS_OF_BATCHES:
             return True
         while self._to_come and self._to_come[0].first_offset <= batch.last_offset:
             self._aborted.add(self._to_come.popleft().producer_id)
@@ -116,13 +116,14 @@ def _is_abort_marker(batch: Any) -> bool:
     return batch.records_count > 0 and bool(next(iter(batch)).abort)
 
 
-def _last_offset(batch: Any) -> int:
-    return int(batch.base_offset if batch.magic < _HEADERS_OF_BATCHES else batch.last_offset)
+def last_offset_of(batch: Any) -> int:
+    """The offset of a batch's last record; the cleaner may have removed the record."""
+    return int(batch.base_offset if batch.magic < HEADERS_OF_BATCHES else batch.last_offset)
 
 
 def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
     """The first record of a visible batch that reaches the position."""
-    if batch.magic < _HEADERS_OF_BATCHES:
+    if batch.magic < HEADERS_OF_BATCHES:
         return _decoded(batch, position, at_or_after_ms)
     # A batch that the cleaner emptied keeps its header.
     if not batch.records_count or (at_or_after_ms is not None and batch.max_timestamp < at_or_after_ms):
@@ -153,10 +154,11 @@ def _or_none(timestamp: int | None) -> int | None:
     return None if timestamp is None or timestamp < 0 else timestamp
 
 
-def _needs_codec(batch: Any) -> ResponseError:
+def needs_codec(batch: Any) -> ResponseError:
+    """The error of a batch whose records can't be decoded here."""
     codec = _CODECS.get(batch.compression_type, f"codec {batch.compression_type}")
     return named_error(
         UNSUPPORTED_COMPRESSION_TYPE,
-        f"the records up to offset {_last_offset(batch)} are compressed with {codec}, whose library is not installed: "
+        f"the records up to offset {last_offset_of(batch)} are compressed with {codec}, whose library isn't installed: "
         "pip install 'airflow-kafka-offsets[codecs]'",
     )

@@ -91,7 +91,7 @@ def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
         summary = summary_of(folder, pinned, listing, published)
         problems, found = [*_misfits(folder, pinned, listing, published, last_snapshot)], str(summary.state)
         if published is not None:
-            verdict, rows = _count(pinned, listing, published.attempt, folder.result(published.attempt))
+            verdict, rows = _count(pinned, listing, published, folder.result(published.attempt))
             problems += rows
             found = verdict
     except LedgerError as error:
@@ -126,14 +126,15 @@ def _misfits(
 
 
 def _count(
-    pinned: PinnedManifest, listing: WindowListing, attempt: str, result: RunResult | None
+    pinned: PinnedManifest, listing: WindowListing, published: Publication, result: RunResult | None
 ) -> tuple[str, list[str]]:
     """The verdict on the published attempt in words, and as a problem when it isn't proved."""
     if result is None:
-        return "", [f"the result of {attempt} is missing"]
-    verdict = judge(pinned.manifest, result)
-    unfinished = len(listing.attempts) - len(listing.results)
-    killed = f", {unfinished} attempts that left no result" if unfinished > 0 else ""
+        return "", [f"the result of {published.attempt} is missing"]
+    verdict = judge(pinned.manifest, result, published)
+    # Names are in order of time. Attempts after the published one found it there, and read nothing.
+    unfinished = [each for each in listing.attempts if each < published.attempt and each not in listing.results]
+    killed = f", {len(unfinished)} attempts that left no result" if unfinished else ""
     words = f"{verdict}, {result.rows_written} rows{killed}"
     return words, [] if verdict.proved else [words]
 

@@ -40,6 +40,7 @@ _STATES = {
     COMMITTED: WindowState.COMMITTED,
     "losses": WindowState.LOST,
     "attempts": WindowState.SUBMITTED,
+    "applications": WindowState.SUBMITTED,
 }
 """What the furthest file in a window's folder says."""
 
@@ -61,8 +62,8 @@ class WindowListing:
 
     @property
     def attempts(self) -> list[str]:
-        """Names of all attempts, in order of submission."""
-        return self._named("attempts")
+        """Names of all attempts, in order of submission. A driver that nobody gave a name notes only its application."""
+        return sorted({*self._named("attempts"), *self._named("applications")})
 
     @property
     def results(self) -> list[str]:
@@ -92,6 +93,18 @@ class PinnedManifest:
     uri: str
     sha256: str
     manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class SparkApplication:
+    """Which Spark application an attempt is, as its driver notes before it reads.
+
+    :param id: Spark's own id of it.
+    :param ui: address of its UI while it runs; None when it has none.
+    """
+
+    id: str
+    ui: str | None
 
 
 @contextmanager
@@ -177,6 +190,18 @@ class WindowFolder:
         if not create_exclusive(path, to_json_bytes({"format": 1, "attempt": attempt} | fields)):
             raise LedgerConflictError(f"{path} exists already: every attempt needs a name of its own.")
 
+    def application(self, attempt: str) -> SparkApplication | None:
+        """The Spark application that an attempt is; None before its driver has begun.
+
+        :raises LedgerCorruptError: when the file isn't what it should be, or is being written at this moment.
+        """
+        path = self._folder / "applications" / f"{attempt}.json"
+        fields = read_json(path)
+        try:
+            return None if fields is None else SparkApplication(fields["application_id"], fields["ui"])
+        except KeyError as error:
+            raise LedgerCorruptError(f"{path} doesn't name {error}.") from error
+
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.
 
@@ -213,10 +238,19 @@ class WindowFolder:
             return None if content is None else Publication.from_bytes(content)
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
-        """Note the verdict on the published attempt.
+        """Note the verdict on the published attempt. What explains its gaps stays as it was noted first: a log that was
+        looked at later may have been compacted since.
 
         :raises LedgerConflictError: when another verdict is recorded.
         """
         path = self._folder / "verified.json"
-        if not create_exclusive(path, to_json_bytes({"format": 1, "attempt": attempt} | asdict(verdict))):
+        fields = {"format": 1, "attempt": attempt} | asdict(verdict)
+        if verdict.explained is None:
+            del fields["explained"]
+        if not create_exclusive(path, to_json_bytes(fields)) and _unexplained(fields) != _unexplained(read_json(path)):
             raise LedgerConflictError(f"{path} records another verdict than {verdict}.")
+
+
+def _unexplained(verdict: dict[str, Any] | None) -> bytes:
+    """A recorded verdict without what explains its gaps."""
+    return to_json_bytes({name: each for name, each in (verdict or {}).items() if name != "explained"})

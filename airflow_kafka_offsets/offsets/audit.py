@@ -15,7 +15,9 @@ from operator import xor
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, shorten
+from airflow_kafka_offsets.offsets.log_contents import GapCauses
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 
@@ -130,11 +132,13 @@ class Verdict:
     :param written_problems: where the rows written aren't the rows read.
     :param gaps: offsets in range without a record: transaction markers, aborted or compacted records. None are possible
         on a plain topic.
+    :param explained: what the log says of them; None where nobody asked it.
     """
 
     read_problems: tuple[str, ...]
     written_problems: tuple[str, ...]
     gaps: int
+    explained: GapCauses | None = None
 
     @property
     def proved(self) -> bool:
@@ -144,14 +148,20 @@ class Verdict:
     def __str__(self) -> str:
         if not self.proved:
             return shorten(self.read_problems + self.written_problems)
-        return "read = written = log" + (f", {self.gaps} offsets without a record" if self.gaps else "")
+        gaps = f", {self.gaps} offsets without a record" if self.gaps else ""
+        return "read = written = log" + gaps + (f" ({self.explained})" if self.gaps and self.explained else "")
 
 
-def judge(manifest: Manifest, result: RunResult) -> Verdict:
-    """Compare a run with its manifest. Offsets without a record pass where the run or the topic allows them."""
+def judge(manifest: Manifest, result: RunResult, publication: Publication | None = None) -> Verdict:
+    """Compare a run with its manifest. Offsets without a record pass where the run or the topic allows them.
+
+    :param publication: what ``committed.json`` says of the run; None before there is one.
+    """
     ranges = {(each.topic, each.partition): each for each in manifest.ranges}
     written = {(each.topic, each.partition): each for each in result.written}
-    strays = [f"{topic}-{partition} isn't in the window" for topic, partition in written.keys() - ranges.keys()]
+    strays = [f"{topic}-{partition} isn't in the window" for topic, partition in sorted(written.keys() - ranges.keys())]
+    if len(written) < len(result.written):
+        strays.append("a partition's rows are counted twice")
     judged = [_judge_partition(each, written.get(key)) for key, each in ranges.items()]
     problems = strays + [problem for problem in judged if problem]
     if manifest.sha256 != result.manifest_sha256:
@@ -159,7 +169,8 @@ def judge(manifest: Manifest, result: RunResult) -> Verdict:
     if not result.allow_gaps:
         problems.extend(_unexplained_gaps(manifest, result))
     gaps = max(0, manifest.span - result.read.count)
-    return Verdict(tuple(problems), tuple(_compare(result.read, result.written)), gaps)
+    written_problems = [*_compare(result.read, result.written), *_misstated(publication, result)]
+    return Verdict(tuple(problems), tuple(written_problems), gaps)
 
 
 def _unexplained_gaps(manifest: Manifest, result: RunResult) -> Iterable[str]:
@@ -183,15 +194,17 @@ def _judge_partition(pinned: OffsetRange, tally: PartitionTally | None) -> str |
             f"{name} holds offsets {tally.min_offset} to {tally.max_offset}, "
             f"outside [{pinned.start_offset}, {pinned.end_offset})"
         )
-    if tally.count > pinned.span:
-        return f"{name} holds {tally.count} rows for {pinned.span} offsets"
-    if tally.count == pinned.span and tally.offset_sum != _sum_of(pinned):
+    between = tally.max_offset - tally.min_offset + 1
+    if tally.count > between:
+        return f"{name} holds {tally.count} rows for {between} offsets"
+    if tally.count == between and tally.offset_sum != _sum_of(tally.min_offset, tally.max_offset):
         return f"{name} holds the right number of rows, but not each offset once"
     return None
 
 
-def _sum_of(pinned: OffsetRange) -> int:
-    return (pinned.start_offset + pinned.end_offset - 1) * pinned.span // 2
+def _sum_of(first: int, last: int) -> int:
+    """Of all offsets from one to another, both of them included."""
+    return (first + last) * (last - first + 1) // 2
 
 
 def _compare(read: Tally, written: Iterable[PartitionTally]) -> Iterable[str]:
@@ -205,3 +218,16 @@ def _compare(read: Tally, written: Iterable[PartitionTally]) -> Iterable[str]:
         yield f"read {read.count} rows, wrote {total.count}"
     elif not total.same_rows(read):
         yield f"read and wrote {read.count} rows each, but not the same ones"
+
+
+def _misstated(publication: Publication | None, result: RunResult) -> Iterable[str]:
+    """What ``committed.json`` says otherwise than the run's own counts, which it was made from."""
+    if publication is None:
+        return
+    counted = {"attempt": result.attempt, "output": result.output, "rows": result.rows_written}
+    counted["manifest_sha256"] = result.manifest_sha256
+    if publication.outside is not None:
+        counted["outside"] = result.read.outside_window
+    for name, value in counted.items():
+        if getattr(publication, name) != value:
+            yield f"committed.json says {name} {getattr(publication, name)}, and the run's result {value}"

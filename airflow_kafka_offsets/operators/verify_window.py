@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
+from airflow.sdk.exceptions import TaskDeferralTimeout
 
+from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.errors import LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.offsets.audit import RunResult, judge
+from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
+from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.preflight import check_topics
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
 from airflow_kafka_offsets.offsets.windows import seams
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,30 +40,87 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     Three claims: what was read fits the manifest, what was written is what was read, and the window meets the windows
     before and after it without gap or overlap. The verdict is recorded in the ledger.
 
-    Offsets without a record pass where the load was told to ``allow_gaps``, and on compacted topics.
+    Offsets without a record pass where the load was told to ``allow_gaps``, and on compacted topics. They can be
+    explained: the log is read again where rows are missing, all bytes of it, and as many records must have been written
+    as it holds there; the others must be markers, aborted or compacted records.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
+        must run before retention comes to the window.
+    :param kafka_conn_id: connection id for that, of type ``kafka`` or ``kafka_offsets``. (templated)
+    :param deferrable: wait on the triggerer for a window that isn't published yet, because its load runs elsewhere;
+        default ``[operators] default_deferrable``. Without it such a window fails the task.
+    :param poke_interval: time between two looks into the ledger, a timedelta or seconds.
+    :param timeout: how long to wait at most, a timedelta or seconds; the task fails then, and isn't tried again.
 
-    XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "gaps", "outside_window", "verdict",
-    "tiling"}``.
+    XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "gaps", "explained", "outside_window",
+    "verdict", "tiling"}``; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` where
+    nobody asked for it.
     """
 
-    template_fields: Sequence[str] = ("window",)
+    template_fields: Sequence[str] = ("window", "kafka_conn_id")
     ui_color = "#e8f4e0"
 
-    def __init__(self, *, window: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        window: Any,
+        explain_gaps: bool = False,
+        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        poke_interval: timedelta | float = 60,
+        timeout: timedelta | float = timedelta(days=7),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.window = window
+        self.explain_gaps = explain_gaps
+        self.kafka_conn_id = kafka_conn_id
+        self.deferrable = deferrable
+        self.poke_interval = poke_interval
+        self.timeout = timeout
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        """Judge, record, and fail unless proved."""
+        """Judge, record, and fail unless proved; or wait first."""
         ref = WindowRef.from_json(self.window)
+        if self.deferrable and ref.loaded(ref.ledger())[1] is None:
+            self._wait(ref)
+        return self._verify(ref, context)
+
+    def _wait(self, ref: WindowRef) -> NoReturn:
+        poll_interval_ms = as_milliseconds(self.poke_interval, "poke_interval") or 0
+        timeout_ms = as_milliseconds(self.timeout, "timeout") or 0
+        self.defer(
+            trigger=KafkaWindowPublishedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000),
+            method_name="execute_complete",
+            timeout=timedelta(milliseconds=timeout_ms),
+        )
+
+    @failing_fast()
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Judge what was waited for."""
+        if event.get("status") != "done":
+            raise AirflowFailException(event.get("message") or f"The trigger sent {event!r}: clear the task.")
+        return self._verify(WindowRef.from_json(self.window), context)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Say what was waited for when the wait has taken too long."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except TaskDeferralTimeout as error:
+            window = WindowRef.from_json(self.window).window
+            raise AirflowFailException(
+                f"Window {window} was not published within {self.timeout}: look for what became of its load, then "
+                "clear this task."
+            ) from error
+
+    def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:
         ledger = ref.ledger()
         folder, pinned = ref.published(ledger)
         manifest = pinned.manifest
-        result = _published_result(folder)
-        verdict = judge(manifest, result)
+        publication, result = _published_result(folder)
+        verdict = self._explained(manifest, result, judge(manifest, result, publication))
         tiling = _tiling_around(ledger, manifest)
         self.seen = SeenWindow(pinned, output=result.output, verdict=verdict, tiling=tiling)
         if not verdict.proved or not tiling.tiles:
@@ -78,6 +145,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             "read": result.read.count,
             "written": result.rows_written,
             "gaps": verdict.gaps,
+            "explained": None if verdict.explained is None else asdict(verdict.explained),
             "outside_window": outside,
             "verdict": str(verdict),
             "tiling": _describe(tiling),
@@ -85,19 +153,37 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
 
+    def _explained(self, manifest: Manifest, result: RunResult, verdict: Verdict) -> Verdict:
+        """The verdict with what the logs say of its gaps, if that was asked for and nothing else is wrong."""
+        if not self.explain_gaps or not verdict.proved:
+            return verdict
+        ranges = ranges_with_gaps(manifest, result)
+        if not ranges:
+            return replace(verdict, explained=GapCauses())
+        span = sum(each.end_offset - each.start_offset for each in ranges)
+        self.log.info("Explaining %s gaps: reading %s offsets of %s partitions", verdict.gaps, span, len(ranges))
+        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
+            topics = client.topic_facts(sorted(manifest.topics))
+            check_topics(manifest, client.cluster_id(), topics)
+            contents = client.log_contents(ranges, isolation_level=manifest.isolation_level)
+        LogContents(each for each in contents if not each.is_gone).raise_for_errors()
+        facts = (*manifest.topics.values(), *topics.values())
+        causes, problems = explain(result, contents, {each.topic for each in facts if each.compacted})
+        return replace(verdict, explained=causes, read_problems=problems)
+
 
 def _describe(tiling: Tiling) -> str:
     """A window alone proves nothing of how it meets others."""
     return "tiles" if tiling.windows > 1 else "no neighbour yet"
 
 
-def _published_result(folder: WindowFolder) -> RunResult:
+def _published_result(folder: WindowFolder) -> tuple[Publication, RunResult]:
     published = folder.publication()
     assert published is not None, "it was chosen for that"
     result = folder.result(published.attempt)
     if result is None:
         raise LedgerCorruptError(f"Window {folder.id} is published by {published.attempt}, whose result is missing.")
-    return result
+    return published, result
 
 
 def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:

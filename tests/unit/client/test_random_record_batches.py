@@ -44,6 +44,7 @@ class History:
         self._aborted: list[tuple[AbortedTransaction, int]] = []
         self.visible: list[FoundRecord] = []
         self.all: list[FoundRecord] = []
+        self.markers: list[int] = []
         self.end = 0
         self._open: dict[int, list[Any]] = {}
         self._codec = codec
@@ -78,6 +79,7 @@ class History:
             self.visible += written
         else:
             self._aborted.append((AbortedTransaction(producer, first_offset), self.end))
+        self.markers.append(self.end)
         self.stored += marker(self.end, producer, COMMIT if commits else ABORT, timestamp=T0 + 1000)
         self.end += 1
 

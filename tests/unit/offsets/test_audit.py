@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.windows import window_between
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -79,6 +80,43 @@ class TestVerdict:
         run = result(manifest(), WHOLE, WHOLE)
         stray = replace(run.written[0], topic="other")
         assert not judge(manifest(), replace(run, written=(*run.written, stray))).proved
+
+    @pytest.mark.parametrize(
+        "offsets",
+        [
+            pytest.param([12, 12], id="one record twice"),
+            pytest.param([12, 13, 13], id="one of two records twice"),
+            pytest.param([12, 12, 14], id="one twice and another one not at all"),
+        ],
+    )
+    def test_rows_that_were_read_twice_do_not_pass_as_gaps(self, offsets: list[int]) -> None:
+        """S24: what was written is what was read, and there are fewer rows than offsets."""
+        assert not judge(manifest(), result(manifest(), offsets, offsets, allow_gaps=True)).proved
+
+    def test_a_partition_that_is_counted_in_two_parts_does_not_pass(self) -> None:
+        """One part would hide the other."""
+        run = result(manifest(), WHOLE, WHOLE)
+        (rows,) = run.written
+        parts = (
+            replace(rows, count=9, max_offset=18, offset_sum=sum(WHOLE[:-1])),
+            replace(rows, count=1, min_offset=19, offset_sum=19, checksum=0),
+        )
+        verdict = judge(manifest(), replace(run, written=parts))
+        assert "counted twice" in str(verdict)
+
+    def test_whose_rows_the_output_holds_makes_no_difference(self) -> None:
+        """S22: the attempt found what an earlier one had committed to a table before it died."""
+        run = replace(result(manifest(), WHOLE, WHOLE), written_by="a-0")
+        assert judge(manifest(), run).proved
+
+    def test_a_publication_must_say_what_the_run_counted(self) -> None:
+        run = result(manifest(), WHOLE, WHOLE)
+        run = replace(run, read=replace(run.read, outside_window=2))
+        said = Publication("a-1", "file:/out", run.manifest_sha256, 10, outside=2)
+        assert judge(manifest(), run, said).proved
+        assert judge(manifest(), run, replace(said, outside=None)).proved, "without strict time"
+        for other in ({"rows": 9}, {"output": "file:/other"}, {"outside": 3}, {"manifest_sha256": "0"}):
+            assert not judge(manifest(), run, replace(said, **other)).proved
 
     def test_a_run_of_another_manifest_does_not_pass(self) -> None:
         run = replace(result(manifest(), WHOLE, WHOLE), manifest_sha256="0" * 64)

@@ -8,22 +8,27 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from airflow.sdk import ObjectStoragePath
 from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev import ROOT
 from dev.airflow_services import AirflowServices
 from dev.deferred_waits import TASK_ID, insert_waits, waits_taken_up
 from dev.kafka import Broker
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger import loads
 
 DEADLINE_S = 240.0
 WAIT_TRIGGER = "airflow_kafka_offsets.triggers.wait.KafkaWaitTrigger"
@@ -43,6 +48,15 @@ with DAG("{dag_id}", schedule=None):
         poke_interval=1,
         deferrable=True,
     )
+"""
+
+VERIFY_DAG = """
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+
+with DAG("{dag_id}", schedule=None):
+    KafkaVerifyWindowOperator(task_id="wait", window={window!r}, deferrable=True, poke_interval=1)
 """
 
 # The suite's limit of five minutes for a test is for machines that do nothing else.
@@ -138,6 +152,22 @@ class TestKilledTriggerer:
             commit(broker, five, 5, f"{each}-1")
             result = wait_for_success(airflow_services, dag_id, run_ids[each])
             assert result == {"groups": {f"{each}-1": 0}, "max_lag": 0}
+
+    def test_a_verify_that_waits_for_its_load_outlives_it_and_judges_what_was_published_meanwhile(
+        self, airflow_services: AirflowServices, tmp_path: Path
+    ) -> None:
+        dag_id, ledger = "verifies_later", Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
+        ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+        pinned = loads.resolve(ledger, 0)
+        text = VERIFY_DAG.format(dag_id=dag_id, window=WindowRef.of(tmp_path.as_uri(), pinned).to_json())
+        (airflow_services.dags_folder / f"{dag_id}.py").write_text(text, encoding="utf-8")
+        airflow_services.unpause(dag_id)
+        run_id = airflow_services.trigger(dag_id)
+        airflow_services.wait_until(lambda: waits_taken_up(airflow_services, dag_id) == 1, DEADLINE_S)
+        airflow_services.kill_triggerer()
+        loads.publish(ledger, pinned)
+        airflow_services.start_triggerer()
+        assert wait_for_success(airflow_services, dag_id, run_id)["verdict"] == "read = written = log"
 
 
 class TestLeaving:

@@ -1,0 +1,68 @@
+"""Fires once when a window has been published, wherever its load runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.triggers.shared import refusing_arguments
+
+_SHORTEST_S = 1.0
+"""Each look is some requests to the ledger's store."""
+
+
+class KafkaWindowPublishedTrigger(BaseTrigger):
+    """
+    Looks into the ledger until the window is published: the revision that is referred to, or one that replaced it.
+
+    The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "..."}`` when waiting can't help, as for a
+    window that was forgotten. A store that can't be read is logged, and asked again.
+
+    :param window: the window's reference: what ``KafkaResolveWindowOperator`` returned.
+    :param poll_interval_s: seconds between looks.
+    """
+
+    def __init__(self, *, window: dict[str, Any], poll_interval_s: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
+        with refusing_arguments():
+            self._ref = WindowRef.from_json(window)
+        self._poll_interval_s = max(poll_interval_s, _SHORTEST_S)
+        self._said = ""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__name__}",
+            {"window": self._ref.to_json(), "poll_interval_s": self._poll_interval_s},
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event, at the end of the wait."""
+        while True:
+            try:
+                # In a thread: stores block, and so does looking up the connection in the ledger's root.
+                if await asyncio.to_thread(_is_published, self._ref):
+                    yield TriggerEvent({"status": "done"})
+                    return
+                self._say(f"Window {self._ref.window} isn't published yet.")
+            except KafkaOffsetsError as error:
+                yield TriggerEvent({"status": "failed", "message": str(error)})
+                return
+            except Exception as error:  # each store has its own
+                self._say(f"The ledger at {self._ref.ledger_root} can't be read ({type(error).__name__}: {error}).")
+            await asyncio.sleep(self._poll_interval_s)
+
+    def _say(self, line: str) -> None:
+        """Log what is new."""
+        if line != self._said:
+            self.log.info("%s Looking again every %g s.", line, self._poll_interval_s)
+        self._said = line
+
+
+def _is_published(ref: WindowRef) -> bool:
+    _, publication = ref.loaded(ref.ledger())
+    return publication is not None

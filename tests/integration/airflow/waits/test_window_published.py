@@ -1,0 +1,142 @@
+"""Verify waits for a load that runs elsewhere: on Airflow's own trigger runner, with a ledger on disk."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import time
+from collections.abc import Iterator, MutableMapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.models.trigger import TRIGGER_FAIL_REPR, TriggerFailureReason
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.triggers.base import BaseTrigger
+
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
+from tests.integration.airflow.conftest import Context
+from tests.integration.airflow.waits.waits import Triggerer, triggering, wait_for_lines
+from tests.integration.ledger.loads import OFFSETS, publish, resolve
+
+
+@pytest.fixture(autouse=True)
+def ledger_root(tmp_path: Path) -> Path:
+    """No broker: nobody is asked but the ledger."""
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def pinned(ledger: Ledger) -> PinnedManifest:
+    """A window that nobody has loaded."""
+    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return resolve(ledger, 0)
+
+
+@pytest.fixture
+def verify(pinned: PinnedManifest, ledger_root: Path) -> KafkaVerifyWindowOperator:
+    """The task after a load that runs elsewhere."""
+    window = WindowRef.of(ledger_root.as_uri(), pinned).to_json()
+    return KafkaVerifyWindowOperator(task_id="v", window=window, deferrable=True, poke_interval=0, timeout=30)
+
+
+@pytest.fixture
+def triggerer() -> Iterator[Triggerer]:
+    with triggering() as running:
+        yield running
+
+
+def deferred(verify: KafkaVerifyWindowOperator, context: Context) -> TaskDeferred:
+    with pytest.raises(TaskDeferred) as found:
+        verify.execute(context)
+    return found.value
+
+
+def taken_up(trigger: BaseTrigger) -> BaseTrigger:
+    """The trigger as a triggerer makes it from its row in the database."""
+    path, arguments = trigger.serialize()
+    kind: type[BaseTrigger] = pkgutil.resolve_name(path)
+    return kind(**json.loads(json.dumps(arguments)))
+
+
+class TestUnpublished:
+    def test_it_waits_for_the_load_and_judges_then(
+        self,
+        verify: KafkaVerifyWindowOperator,
+        context: Context,
+        triggerer: Triggerer,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+    ) -> None:
+        wait = deferred(verify, context)
+        assert wait.timeout == timedelta(seconds=30)
+        number = triggerer.start(taken_up(wait.trigger))
+        time.sleep(0.5)
+        assert triggerer.events(number) == []
+        publish(ledger, pinned)
+        event = triggerer.event(number)
+        assert event == {"status": "done"}
+        report = verify.resume_execution(wait.method_name, {"event": event}, context)
+        assert (report["verdict"], report["written"]) == ("read = written = log", OFFSETS)
+        assert ledger.window(pinned.manifest.window).listing().state is WindowState.VERIFIED
+
+    def test_a_store_that_cannot_be_read_is_asked_again(
+        self,
+        verify: KafkaVerifyWindowOperator,
+        context: Context,
+        triggerer: Triggerer,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+        said: list[MutableMapping[str, Any]],
+    ) -> None:
+        """A folder where a file should be is an error that no class of ours has."""
+        wait = deferred(verify, context)
+        in_the_way = Path(pinned.uri.removeprefix("file://")).with_name("committed.json")
+        in_the_way.mkdir()
+        number = triggerer.start(taken_up(wait.trigger))
+        wait_for_lines(said, "can't be read (IsADirectoryError", "Looking again")
+        in_the_way.rmdir()
+        publish(ledger, pinned)
+        assert triggerer.event(number) == {"status": "done"}
+
+    def test_a_window_that_is_forgotten_meanwhile_fails_the_task(
+        self,
+        verify: KafkaVerifyWindowOperator,
+        context: Context,
+        triggerer: Triggerer,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+    ) -> None:
+        """S23: another one will have its name."""
+        wait = deferred(verify, context)
+        ledger.forget([pinned.manifest.window], "resolved too early")
+        event = triggerer.event(triggerer.start(taken_up(wait.trigger)))
+        with pytest.raises(AirflowFailException, match="was forgotten since this run resolved it"):
+            verify.resume_execution(wait.method_name, {"event": event}, context)
+
+    def test_a_wait_that_takes_too_long_fails_the_task_and_names_the_window(
+        self, verify: KafkaVerifyWindowOperator, context: Context, pinned: PinnedManifest
+    ) -> None:
+        timed_out = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+        with pytest.raises(AirflowFailException, match=f"{pinned.manifest.window} was not published within 30"):
+            verify.resume_execution(TRIGGER_FAIL_REPR, timed_out, context)
+
+
+class TestPublished:
+    def test_it_judges_without_waiting(
+        self, verify: KafkaVerifyWindowOperator, context: Context, ledger: Ledger, pinned: PinnedManifest
+    ) -> None:
+        publish(ledger, pinned)
+        assert verify.execute(context)["written"] == OFFSETS
+
+
+class TestTrigger:
+    def test_a_row_of_another_version_is_refused_in_the_way_that_airflow_takes(self) -> None:
+        with pytest.raises(TypeError, match="make no sense here"):
+            KafkaWindowPublishedTrigger(window={"version": 9}, poll_interval_s=1)
