@@ -18,7 +18,15 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [
             _modules("sensors.group_lag", "sensors.offsets_reached", "sensors.window_complete", "sensors.new_data")
         ],
-        "triggers": [_modules("triggers.wait", "triggers.lag_zero", "triggers.window_complete", "triggers.new_data")],
+        "triggers": [
+            _modules(
+                "triggers.wait",
+                "triggers.lag_zero",
+                "triggers.window_complete",
+                "triggers.new_data",
+                "triggers.window_published",
+            )
+        ],
         "operators": [
             _modules(
                 "operators.snapshot",
@@ -29,6 +37,10 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.commit_offsets",
                 "operators.retention_watch",
             )
+        ],
+        "extra-links": [
+            "airflow_kafka_offsets.operators.links.SparkUILink",
+            "airflow_kafka_offsets.operators.links.WindowLink",
         ],
         "connection-types": [_CONNECTION_TYPE],
         "config": _CONFIG,

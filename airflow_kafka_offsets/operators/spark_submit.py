@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +26,29 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, SparkApplication, WindowFolder
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.operators.base import failing_fast
-from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION, driver_bundle
+from airflow_kafka_offsets.operators.driver_bundle import (
+    LOAD_APPLICATION,
+    PYTHON_RUNNER,
+    application_bundle,
+    driver_bundle,
+    stored_bundle,
+)
+from airflow_kafka_offsets.operators.earlier_driver import (
+    earlier_driver,
+    forget_driver,
+    note_attempt,
+    wait_for_driver,
+)
+from airflow_kafka_offsets.operators.links import SparkUILink, WindowLink, show_link
+from airflow_kafka_offsets.operators.load_report import load_report
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.operators.record_size import record_size_conf
+from airflow_kafka_offsets.operators.spark_progress import progress_told
+from airflow_kafka_offsets.operators.spark_secrets import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.preflight import check_readable, readable
 from airflow_kafka_offsets.spark import conf as driver
 
@@ -59,11 +77,19 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
-    XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside"}``.
+    While Spark runs, the task's log tells how many of the window's records are read, how fast, and how long it will
+    take still, wherever the worker reaches Spark's UI. Links lead to that UI and to the window's folder in the ledger.
+
+    XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside", "offsets",
+    "read", "written", "gaps", "seconds", "records_a_second", "application_id"}``. ``seconds`` is the time from reading
+    to the count of what was written; ``gaps`` are offsets without a record. Where the window was published before, they
+    and what lies between are those of the attempt that published it.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "kafka_conn_id")
+    operator_extra_links = (SparkUILink(), WindowLink())
     ui_color = "#fdebd0"
+    application_id: str | None = None
 
     def __init__(
         self,
@@ -90,34 +116,64 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         hook = KafkaOffsetsHook(self.kafka_conn_id)
         pinned, published = ref.loaded(ledger)
         self.seen = SeenWindow(pinned, hook.settings().bootstrap_servers)
-        try:
-            with hook.get_conn() as client:
+        place = self._driver_place()
+        earlier = None if place is DriverPlace.HERE else earlier_driver(self, context, ref)
+        if earlier is None:
+            try:
+                pinned = self._preflight(hook, ledger, pinned, published)
+            except WindowError as error:
                 if published is None:
-                    pinned = readable(client, ledger, pinned, self.on_truncation)
-                else:
-                    check_readable(client, pinned.manifest)
-        except WindowError as error:
-            if published is None:
-                raise
-            # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
-            self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
-            return self._report(context, ref, ledger, pinned, published.attempt)
-        if pinned.manifest.lost_offsets:
-            self.log.warning(
-                "Window %s is loaded without %s offsets that are gone: %s",
-                ref.window,
-                pinned.manifest.lost_offsets,
-                shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost()),
-            )
+                    raise
+                # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
+                self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
+                return self._report(context, ref, ledger, pinned, published.attempt)
         self.seen = SeenWindow(pinned, hook.settings().bootstrap_servers)
-        attempt = self._begin(ledger.folder_of(pinned), context)
         try:
-            self._submit(pinned, attempt, hook.java_settings(), context)
+            folder = ledger.folder_of(pinned)
+            attempt = self._begin(folder, ref, place, context) if earlier is None else earlier.attempt
+            with progress_told(folder, attempt, pinned.manifest.span, self.log, partial(self._show_links, context)):
+                if earlier is None:
+                    self._submit(ledger, pinned, attempt, hook.java_settings(), place, context)
+                else:
+                    wait_for_driver(self, context, earlier)
         except Exception as error:
             if published is None:
                 self._explain_loss(hook, ledger, pinned, error)
             raise
+        if place is not DriverPlace.HERE:
+            forget_driver(self, context)
         return self._report(context, ref, ledger, pinned, attempt)
+
+    def _show_links(self, context: Context, application: SparkApplication) -> None:
+        self.application_id = application.id
+        show_link(context, WindowLink(), WindowLink.of(self.seen))
+        if application.ui is not None:
+            show_link(context, SparkUILink(), application.ui)
+
+    def _driver_place(self) -> DriverPlace:
+        connection = self._get_hook()._connection
+        return DriverPlace.of(connection["master"], connection["deploy_mode"])
+
+    def _preflight(
+        self, hook: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, published: Publication | None
+    ) -> PinnedManifest:
+        """What can be read of the window, and is to be.
+
+        :raises WindowError: when that isn't what was pinned.
+        """
+        with hook.get_conn() as client:
+            if published is not None:
+                check_readable(client, pinned.manifest)
+                return pinned
+            pinned = readable(client, ledger, pinned, self.on_truncation)
+        if pinned.manifest.lost_offsets:
+            self.log.warning(
+                "Window %s is loaded without %s offsets that are gone: %s",
+                pinned.manifest.window,
+                pinned.manifest.lost_offsets,
+                shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost()),
+            )
+        return pinned
 
     def _explain_loss(self, hook: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, error: Exception) -> None:
         """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
@@ -134,15 +190,25 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         except KafkaOffsetsError:
             self.log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
 
-    def _begin(self, folder: WindowFolder, context: Context) -> str:
+    def _begin(self, folder: WindowFolder, ref: WindowRef, place: DriverPlace, context: Context) -> str:
         started_ms = now_ms()
         attempt = driver.new_attempt(started_ms)
         ti = context["ti"]
         run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id, "try_number": ti.try_number}
         folder.record_attempt(attempt, {"started_at": iso_instant(started_ms), "airflow": run})
+        if place is not DriverPlace.HERE:
+            note_attempt(self, context, ref, attempt)
         return attempt
 
-    def _submit(self, pinned: PinnedManifest, attempt: str, kafka: JavaSettings, context: Context) -> None:
+    def _submit(
+        self,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+        attempt: str,
+        kafka: JavaSettings,
+        place: DriverPlace,
+        context: Context,
+    ) -> None:
         confs = {
             driver.MANIFEST: pinned.uri,
             driver.SHA256: pinned.sha256,
@@ -150,9 +216,17 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             driver.ALLOW_GAPS: str(self.allow_gaps).lower(),
         }
         reader = {f"{driver.PREFIX}{key}": value for key, value in kafka.plain.items()}
-        self.conf = reader | (self.conf or {}) | confs
-        with driver_bundle() as bundle, self._secrets(kafka.secret):
-            self.py_files = ",".join(filter(None, (self.py_files, bundle)))
+        # A driver that YARN starts again would be refused: an attempt is made once.
+        own = {"spark.yarn.maxAppAttempts": "1"} if place is DriverPlace.YARN else {}
+        own |= record_size_conf(KafkaOffsetsHook(self.kafka_conn_id), ledger, pinned.manifest)
+        self.conf = own | reader | (self.conf or {}) | confs
+        with (
+            self._python_files(ledger, place),
+            secrets_on_their_way(place, kafka.secret, self.conf, self.properties_file) as way,
+        ):
+            self.conf |= way.confs
+            self.properties_file = way.properties_file or self.properties_file
+            self._hook = None  # the one that was asked for an earlier driver knows nothing of all this
             try:
                 super().execute(context)
             except Exception as error:
@@ -160,21 +234,23 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
                 raise
 
     @contextmanager
-    def _secrets(self, secret: Mapping[str, str]) -> Iterator[None]:
-        """Credentials reach the driver through its environment: a conf would show in logs, commands and Spark's UI."""
-        if not secret:
+    def _python_files(self, ledger: Ledger, place: DriverPlace) -> Iterator[None]:
+        """Have the driver's part of this package, and the application, where the driver can get them."""
+        if place is DriverPlace.STANDALONE and self.application.endswith(".py"):
+            self._send_as_one_file(ledger)
             yield
             return
-        if self._get_hook()._connection["deploy_mode"] == "cluster":
-            raise ConfigurationError(
-                f"Connection {self.kafka_conn_id} has credentials, which reach a driver only in client deploy mode. "
-                "Use deploy_mode='client', or a connection without them and your cluster's own secrets."
-            )
-        os.environ[driver.SECRETS_VARIABLE] = json.dumps(dict(secret))
-        try:
+        with driver_bundle() as bundle:
+            self.py_files = ",".join(filter(None, (self.py_files, bundle)))
             yield
-        finally:
-            del os.environ[driver.SECRETS_VARIABLE]
+
+    def _send_as_one_file(self, ledger: Ledger) -> None:
+        """``spark-submit`` takes no Python application for a standalone cluster's own workers. They do take a jar, and
+        a class of Spark itself to run: here a zip as jar, and the class by which ``spark-submit`` starts Python too."""
+        jar = stored_bundle(ledger, application_bundle(self.application, self.py_files))
+        self.application_args = [jar.rpartition("/")[2], "", *(self.application_args or [])]
+        self.application, self._java_class = jar, PYTHON_RUNNER
+        self.files, self.py_files = ",".join(filter(None, (self.files, jar))), jar  # for Python on the executors
 
     def _report(
         self, context: Context, ref: WindowRef, ledger: Ledger, pinned: PinnedManifest, attempt: str
@@ -187,21 +263,18 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             )
         if published.attempt != attempt:
             self.log.info("Window %s stays as attempt %s published it", folder.id, published.attempt)
-        self.log.info(
-            "Window %s: %s rows in %s", folder.id, published.rows, published.output or "no file (empty window)"
-        )
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
         counts = ledger.pinned(folder.id, folder.revision)
-        report = {
-            "window": folder.id,
-            "attempt": attempt,
-            "published_attempt": published.attempt,
-            "rows": published.rows,
-            "revision": folder.revision,
-            "lost": counts.manifest.lost_offsets,
-            "output": published.output,
-            "outside": published.outside,
-        }
+        report = load_report(folder, counts.manifest, published, attempt)
+        self.application_id = report["application_id"]
+        self.log.info(
+            "Window %s: %s rows in %s; read, written and counted in %s s, %s a second",
+            folder.id,
+            published.rows,
+            published.output or "no file (empty window)",
+            report["seconds"],
+            report["records_a_second"],
+        )
         note_outlets(self, context, WindowRef.of(ref.ledger_root, counts), report)
         return report
 

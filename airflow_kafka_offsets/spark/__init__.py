@@ -14,7 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.delta_sink import DeltaSink
     from airflow_kafka_offsets.spark.file_sink import FileSink
+    from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
     from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
     from airflow_kafka_offsets.spark.publish import PublishedRun
     from airflow_kafka_offsets.spark.published import read_published
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Attempt": "sink",
+    "DeltaSink": "delta_sink",
     "FileSink": "file_sink",
+    "IcebergSink": "iceberg_sink",
     "PinnedWindow": "pinned",
     "PublishedRun": "publish",
     "Sink": "sink",
@@ -34,7 +38,9 @@ _MODULES = {
 
 __all__ = [
     "Attempt",
+    "DeltaSink",
     "FileSink",
+    "IcebergSink",
     "PinnedWindow",
     "PublishedRun",
     "Sink",

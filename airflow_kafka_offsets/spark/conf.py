@@ -7,7 +7,9 @@ Imports nothing of pyspark, so that the Airflow side can use the names.
 from __future__ import annotations
 
 import json
+import math
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -15,6 +17,7 @@ from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import compact_instant, now_ms
+from airflow_kafka_offsets.offsets.split_plan import MAX_RECORDS, MIN_PARTITIONS
 
 PREFIX = "spark.kafkaOffsets."
 MANIFEST = PREFIX + "manifest"
@@ -26,14 +29,22 @@ ATTEMPT = PREFIX + "attempt"
 makes one up when it isn't set."""
 ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` when offsets without a record are expected, as transactions leave them. Default ``false``."""
+BYTES_PER_RECORD = PREFIX + "bytesPerRecord"
+"""What a record has on average, for the split plan; the plan has a default of its own."""
 KAFKA = PREFIX + "kafka."
-"""What follows ``spark.kafkaOffsets.`` is an option of Spark's Kafka reader: ``kafka.bootstrap.servers`` and so on."""
+"""What follows ``spark.kafkaOffsets.`` is an option of Spark's Kafka reader: ``kafka.bootstrap.servers`` and so on. So
+are ``spark.kafkaOffsets.minPartitions`` and ``spark.kafkaOffsets.maxRecordsPerPartition``."""
 SECRETS_VARIABLE = "KAFKA_OFFSETS_SECRETS"
-"""Environment variable with more such options as a JSON object: those that must be in no command line and no event
-log."""
+"""Environment variable with more such options as a JSON object, or that in Base64: those that must be in no command
+line and no event log."""
+SECRETS = PREFIX + "secrets"
+"""The same as a conf, for YARN alone, where a properties file brings it and a variable would be written into each
+container's launch script, which YARN copies into its logs. Spark redacts confs whose names hold ``secret``."""
 
 _ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 _BOOLEANS = {"true": True, "false": False}
+_READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)
+"""How the names of confs begin that are options of the reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,7 @@ class RunConf:
     :param attempt: the run's own name.
     :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
     :param allow_gaps: whether offsets without a record are expected.
+    :param bytes_per_record: what a record has on average; None when nobody knows.
     """
 
     manifest_uri: str
@@ -52,6 +64,7 @@ class RunConf:
     attempt: str
     kafka: Mapping[str, str] = field(repr=False)
     allow_gaps: bool = False
+    bytes_per_record: float | None = None
 
     @classmethod
     def read(cls, confs: Mapping[str, str], environ: Mapping[str, str]) -> Self:
@@ -59,13 +72,14 @@ class RunConf:
 
         :raises ConfigurationError: naming what is missing or malformed; never a secret's value.
         """
-        plain = {name.removeprefix(PREFIX): value for name, value in confs.items() if name.startswith(KAFKA)}
+        plain = {name.removeprefix(PREFIX): value for name, value in confs.items() if name.startswith(_READER)}
         return cls(
             manifest_uri=_required(confs, MANIFEST),
             sha256=_required(confs, SHA256),
             attempt=attempt_name(confs.get(ATTEMPT) or new_attempt(now_ms())),
-            kafka=plain | _secrets(environ.get(SECRETS_VARIABLE)),
+            kafka=plain | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS)),
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
+            bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
         )
 
 
@@ -102,12 +116,33 @@ def _boolean(name: str, text: str) -> bool:
     return _BOOLEANS[text.lower()]
 
 
+def _positive(name: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise ConfigurationError(f"The conf {name} is a number above 0, not {text!r}.")
+    return number
+
+
+def secrets_text(secrets: Mapping[str, str]) -> str:
+    """What :data:`SECRETS_VARIABLE` or :data:`SECRETS` is to hold. Base64 has nothing that a shell or a properties file
+    reads as its own."""
+    return b64encode(json.dumps(dict(secrets)).encode()).decode()
+
+
 def _secrets(text: str | None) -> dict[str, str]:
     """The secret options. Errors must not quote the text, and ``from None`` keeps it out of tracebacks."""
+    text = (text or "{}").strip()
     try:
-        secrets = json.loads(text or "{}")
+        secrets = json.loads(text if text.startswith("{") else b64decode(text, validate=True))
     except ValueError:
-        raise ConfigurationError(f"The environment variable {SECRETS_VARIABLE} is not JSON.") from None
+        raise ConfigurationError(
+            f"{SECRETS_VARIABLE} (or the conf {SECRETS}) is neither JSON nor JSON in Base64."
+        ) from None
     if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
-        raise ConfigurationError(f"The environment variable {SECRETS_VARIABLE} must be a JSON object of strings.")
+        raise ConfigurationError(f"{SECRETS_VARIABLE} (or the conf {SECRETS}) must be a JSON object of strings.")
     return secrets

@@ -7,10 +7,10 @@ For those who can't, the published folder can be moved to a plain Hive-style pat
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
-from uuid import uuid4
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.hive_path import HivePath, plain_folder
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.tally import AUDITED
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets.publication import Publication
 
 FileFormat = Literal["parquet", "orc", "json"]
-_REVISION = "_revision"
-"""File beside the rows that are moved: which revision of the window they are. Readers skip such names."""
 FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 
 
@@ -30,9 +28,10 @@ class FileSink(Sink):
 
     :param path: folder of the whole table, on any store that Spark writes to.
     :param file_format: of the files.
-    :param hive_path: move each published window to ``<hive_path>/window=<window>/`` too, for readers that know nothing
-        of the ledger; on ``file`` and ``hdfs`` alone, whose rename is atomic. The first load of a window appears there
-        whole; a new revision takes the old one's place by two renames, between which there is neither.
+    :param hive_path: move each published window to ``<hive_path>/window=<window>/``, for readers that know nothing of
+        the ledger; on the same ``file`` or ``hdfs`` store as the table, since renaming is atomic there. The first load
+        of a window appears whole; a new revision takes the old one's place by two renames, between which there is
+        neither.
     """
 
     def __init__(self, path: str, file_format: FileFormat = "parquet", *, hive_path: str | None = None) -> None:
@@ -49,7 +48,7 @@ class FileSink(Sink):
         """
         files = HadoopFiles(rows.sparkSession)
         if self.hive_path:
-            files.require_atomic_rename(self.hive_path)
+            files.require_atomic_rename(self._path, self.hive_path)
         if not attempt.offsets:
             return Written(None, attempt.name)
         folder = self._folder(attempt)
@@ -62,7 +61,7 @@ class FileSink(Sink):
         sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
         rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
         if self.hive_path:
-            files.write(f"{folder}/{_REVISION}", str(attempt.revision).encode())
+            HivePath(files, self.hive_path).label(folder, attempt)
         return Written(folder, attempt.name)
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
@@ -72,28 +71,16 @@ class FileSink(Sink):
         folder = self._folder(attempt)
         files = HadoopFiles(spark)
         if self.hive_path and not files.exists(folder):
-            folder = self._plain(attempt.window)
+            folder = plain_folder(self.hive_path, attempt.window)
         if not attempt.offsets or not files.exists(folder):
             return spark.createDataFrame([], schema)
         return spark.read.schema(schema).format(self.kind).load(folder)
 
     def published(self, spark: SparkSession, publication: Publication, attempt: Attempt) -> None:
         """Move the rows to the plain path, or clear it when the window has none; a rerun finishes what a crash left."""
-        if self.hive_path is None or publication.moved_to is None:
-            return
-        files = HadoopFiles(spark)
-        source, target = publication.output, publication.moved_to
-        standing = files.read(f"{target}/{_REVISION}")
-        if (standing and int(standing) > attempt.revision) or (source and not files.exists(source)):
-            return
-        old = f"{self.hive_path}/.{uuid4().hex}"
-        replaced = files.rename(target, old)
-        if source is not None and not files.rename(source, target) and not files.exists(target):
-            if replaced and files.rename(old, target):
-                # Another run of this window moved the rows since we looked, and it was these that we put aside.
-                return
-            raise LedgerCorruptError(f"The published rows at {source} vanished while they were moved to {target}.")
-        files.delete(old)
+        if publication.moved_to is not None:
+            root = publication.moved_to.rpartition("/")[0]
+            HivePath(HadoopFiles(spark), root).settle(publication.output, attempt)
 
     def outrun(self, spark: SparkSession, attempt: Attempt) -> None:
         """Delete the attempt's folder."""
@@ -101,10 +88,7 @@ class FileSink(Sink):
 
     def moves_to(self, attempt: Attempt) -> str | None:
         """The window's plain folder; None when it stays."""
-        return self._plain(attempt.window) if self.hive_path else None
-
-    def _plain(self, window: str) -> str:
-        return f"{self.hive_path}/{WINDOW_COLUMN}={window}"
+        return plain_folder(self.hive_path, attempt.window) if self.hive_path else None
 
     def _folder(self, attempt: Attempt) -> str:
         return f"{self._path}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"

@@ -64,6 +64,7 @@ class HadoopFiles:
         # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
+        self._gateway: Any = spark.sparkContext._gateway
 
     def read(self, uri: str) -> bytes | None:
         """A file's content; None when there is no such file."""
@@ -124,19 +125,36 @@ class HadoopFiles:
             if not fs.exists(path) or fs.exists(place):
                 return False
             fs.mkdirs(place.getParent())
-            return bool(fs.rename(path, place))
+            return self._rename(fs, path, place)
 
-    def require_atomic_rename(self, uri: str) -> None:
-        """Refuse a store whose rename copies file by file.
+    def _rename(self, fs: Any, path: Any, place: Any) -> bool:
+        """``FileSystem.rename`` would move the folder into one that came there since we looked."""
+        try:
+            if _scheme(fs) == "file":
+                Path(path.toUri().getPath()).rename(place.toUri().getPath())
+            else:
+                options = self._gateway.new_array(self._jvm.org.apache.hadoop.fs.Options.Rename, 0)
+                self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(fs.getUri(), self._conf).rename(
+                    path, place, options
+                )
+        except (OSError, *_JAVA_ERRORS):
+            if fs.exists(path) and not fs.exists(place):
+                raise
+            return False
+        return True
+
+    def require_atomic_rename(self, source: str, target: str) -> None:
+        """Refuse two stores, and one whose rename copies file by file.
 
         :raises ConfigurationError: naming those that do it in one step.
         """
-        with _explained("Looking for", uri):
-            scheme = _scheme(self._locate(uri)[0])
-        if scheme not in _ATOMIC_RENAME:
+        with _explained("Looking for", target):
+            stores = {str(fs.getUri()): _scheme(fs) for fs in (self._locate(each)[0] for each in (source, target))}
+        if len(stores) > 1 or not set(stores.values()) <= set(_ATOMIC_RENAME):
             raise ConfigurationError(
-                f"{uri} is on a store ({scheme}) that doesn't rename a folder in one step, so readers would see part "
-                f"of a window. Use {' or '.join(_ATOMIC_RENAME)}, or let readers go through read_published()."
+                f"A folder can't be renamed in one step from {source} to {target}, so readers would see part of a "
+                f"window. Use one store for both ({' or '.join(_ATOMIC_RENAME)}), or let readers go through "
+                "read_published()."
             )
 
     def delete(self, uri: str) -> None:

@@ -19,12 +19,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.spark.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
+from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.publish import PublishedRun
 from airflow_kafka_offsets.spark.sink import Sink
 
-SINKS: Mapping[str, Callable[[str], Sink]] = {each: partial(FileSink, file_format=each) for each in FILE_FORMATS}
+SINKS: Mapping[str, Callable[[str], Sink]] = {
+    **{each: partial(FileSink, file_format=each) for each in FILE_FORMATS},
+    "delta": DeltaSink,
+    "iceberg": IcebergSink,
+}
 """Sinks by the name that the command line gives them; each is made from ``--output``."""
 _CORRUPT = "_corrupt_record"
 """Field that keeps the text of a value that isn't JSON of the schema: no record is lost for being malformed."""
@@ -48,7 +54,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         f"malformed value is kept in its field {_CORRUPT}",
     )
     parser.add_argument("--headers", action="store_true", help="add the column headers")
-    parser.add_argument("--min-partitions", type=int, help="split large ranges into at least this many tasks")
+    parser.add_argument("--min-partitions", type=int, help="split ranges into at least so many tasks; default: by plan")
     parser.add_argument("--max-records-per-partition", type=int, help="offsets that one task reads at most")
     parser.add_argument(
         "--strict-time", action="store_true", help="keep rows apart whose timestamp lies outside the window"
@@ -94,6 +100,7 @@ def load(spark: SparkSession, asked: argparse.Namespace) -> PublishedRun:
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
     window = pinned_window(spark)
+    print(window.plan(**options).summary(), file=sys.stderr, flush=True)
     rows = window.read(strict_time=asked.strict_time, **options)
     shaped = shape(rows, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
     return window.publish(shaped, sink(asked))

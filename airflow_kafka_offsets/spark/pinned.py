@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.audit import Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.split_plan import SplitPlan, split_plan
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, KAFKA, MANIFEST, SHA256, RunConf
-from airflow_kafka_offsets.spark.hadoop import hadoop_uri, read_file
+from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.publish import PublishedRun, publish
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
@@ -29,8 +30,9 @@ FAST = {
     # Spark asks the leader for the log's start and end after every poll: two round trips for each 500 records by
     # default.
     "kafka.max.poll.records": "20000",
-    # A task reads one partition, so what a fetch may bring is what one partition may bring: 1 MiB by default.
-    "kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024),
+    # A task reads one partition, so what a fetch may bring is what one partition may bring: 1 MiB by default. Much more
+    # is no faster, and Spark keeps up to 64 idle consumers an executor with what they have fetched.
+    "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
     # Spark sets 64 KiB, which caps a connection at 64 KiB a round trip; -1 leaves the window to the operating system.
     "kafka.receive.buffer.bytes": "-1",
 }
@@ -60,6 +62,7 @@ class PinnedWindow:
     :param attempt: the run's name, used by no other.
     :param kafka: options of the Kafka reader, secrets included.
     :param allow_gaps: whether offsets without a record are expected.
+    :param bytes_per_record: what a record has on average; None when nobody knows.
     """
 
     def __init__(
@@ -70,12 +73,14 @@ class PinnedWindow:
         attempt: str,
         kafka: Mapping[str, str],
         allow_gaps: bool = False,
+        bytes_per_record: float | None = None,
     ) -> None:
         self.spark = spark
         self.folder = folder
         self.manifest = manifest
         self.attempt = attempt
         self.allow_gaps = allow_gaps
+        self.bytes_per_record = bytes_per_record
         self.strict_time = False
         self._kafka = kafka
         self._read: ObservedRows | None = None
@@ -91,7 +96,7 @@ class PinnedWindow:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
         manifest = Manifest.from_bytes(content, conf.sha256)
         folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
-        return cls(spark, folder, manifest, conf.attempt, conf.kafka, conf.allow_gaps)
+        return cls(spark, folder, manifest, conf.attempt, conf.kafka, conf.allow_gaps, conf.bytes_per_record)
 
     def read(self, *, strict_time: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
@@ -103,7 +108,8 @@ class PinnedWindow:
 
         :param strict_time: add the boolean column ``outside_window``: whether the record's timestamp lies outside the
             window's two instants. What is published keeps such rows apart.
-        :param options: more options of Spark's Kafka source, for example ``minPartitions``; they beat all others.
+        :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
+            (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is among them.
         :raises ConfigurationError: for an option that would change which records are read, and for strict time of a
             window that isn't between two instants.
         """
@@ -118,8 +124,22 @@ class PinnedWindow:
             return observed.rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
         return observed.rows
 
+    def plan(self, **options: str) -> SplitPlan:
+        """Which tasks Spark makes of the window when :meth:`read` gets the same options; print it for a table.
+
+        :param options: as for :meth:`read`; ``minPartitions="1"`` turns splitting off.
+        :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
+        """
+        return split_plan(
+            self.manifest.non_empty(),
+            bytes_per_record=self.bytes_per_record,
+            cores=cores(self.spark),
+            options=dict(self._kafka) | options,
+        )
+
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
-        chosen = reader_options(self.manifest, self._kafka, options)
+        split = self.plan(**options).options
+        chosen = reader_options(self.manifest, self._kafka, dict(split) | dict(options))
         if not self.manifest.non_empty():
             headers = chosen.get("includeHeaders", "false").lower() == "true"
             return self.spark.createDataFrame([], _COLUMNS + (_HEADERS if headers else ""))
@@ -167,6 +187,17 @@ def pinned_window(
     if allow_gaps is not None:
         confs[ALLOW_GAPS] = str(allow_gaps).lower()
     return PinnedWindow.open(spark, RunConf.read(confs, os.environ))
+
+
+def cores(spark: SparkSession) -> int | None:
+    """How many tasks run at the same time, as far as the driver knows: executors that it hasn't got yet don't count.
+
+    Under Spark Connect, which has no driver at hand, the conf ``spark.default.parallelism`` says it; None without.
+    """
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    told = spark.conf.get("spark.default.parallelism", None)
+    return int(told) if told else None
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -31,13 +31,12 @@ from airflow_kafka_offsets.offsets.windows import OffsetRange, seams
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
+from airflow_kafka_offsets.spark.table_sink import read_table
 
 _FAR_FUTURE_MS = 253_402_300_799_000
 """The end of the year 9999: names of instants go no further."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
-_TABLES = frozenset({"delta", "iceberg"})
-"""Sinks that Spark reads as a table, with the column ``window``."""
 
 
 def read_publication(files: HadoopFiles, folder: str) -> Publication | None:
@@ -68,7 +67,8 @@ def read_published(
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
     :raises LedgerConflictError: when published windows overlap, since their common rows would come twice.
-    :raises LedgerError: when no published window holds such a row: without files there are no columns either.
+    :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
+        a table can't be read, or is a sink's of the user's own.
     """
     files = HadoopFiles(spark)
     published = published_windows(files, pipeline_uri, start=start, end=end)
@@ -110,16 +110,6 @@ def _files(
         places = sorted(pool.map(place, published))
     for (kind, root, _), same in groupby(places, key=itemgetter(0, 1, 2)):
         yield spark.read.options(basePath=root, **options).format(kind).load([folder for *_, folder in same])
-
-
-def read_table(spark: SparkSession, kind: str, output: str) -> DataFrame:
-    """A table that a sink wrote to, by its path or its name.
-
-    :raises LedgerError: when the sink is the user's own.
-    """
-    if kind not in _TABLES:
-        raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them as that one does.")
-    return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
 
 
 def _folder(files: HadoopFiles, published: Publication) -> str:
@@ -215,7 +205,7 @@ def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
 
 
 def _refuse_overlaps(published: Mapping[str, Publication]) -> None:
-    with_rows = [name for name, each in published.items() if each.output is not None]
+    with_rows = [name for name, each in published.items() if each.rows]
     # They come in order of their starts: where any two overlap, two neighbours do.
     for earlier, later in pairwise(with_rows):
         if window_extent(later)[0] < window_extent(earlier)[1]:

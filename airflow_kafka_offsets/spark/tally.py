@@ -29,6 +29,7 @@ AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that rows are told apart by: the output must keep them."""
 _METRICS_TIMEOUT_S = 60.0
 """Spark hands the metrics over on another thread, moments after the action."""
+_UNREAD = "Spark reported no metrics of the rows read: the write doesn't depend on all of them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +49,28 @@ class ObservedRows:
         :raises UnprovenError: when the action's plan never read the rows: an optimizer may cut them off, as under a
             filter that is always false. Spark's own ``Observation.get`` would wait for ever.
         """
-        deadline = time.monotonic() + _METRICS_TIMEOUT_S
-        future = self._future()
-        while not future.isCompleted():
-            if time.monotonic() > deadline:
-                raise UnprovenError(
-                    "Spark reported no metrics of the rows read: the write doesn't depend on all of them."
-                )
-            time.sleep(0.05)
-        return _tally(self.observation.get)
+        # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
+        if isinstance(self.observation, Observation):
+            self._wait()
+        sums = self.observation.get
+        if not sums:
+            raise UnprovenError(_UNREAD)
+        return _tally(sums)
 
-    def _future(self) -> Any:
+    def _wait(self) -> None:
         java_observation = self.observation._jo
         assert java_observation is not None, "observe() attaches it"
-        return java_observation.future()
+        future = java_observation.future()
+        deadline = time.monotonic() + _METRICS_TIMEOUT_S
+        while not future.isCompleted():
+            if time.monotonic() > deadline:
+                raise UnprovenError(_UNREAD)
+            time.sleep(0.05)
 
 
 def outside_window(manifest: Manifest) -> str:
     """The SQL condition of a row, as read, whose timestamp lies outside the window's two instants."""
-    return f"NOT unix_millis(`timestamp`) BETWEEN {manifest.start_ms} AND {manifest.end_ms - 1}"
+    return f"`timestamp` < timestamp_millis({manifest.start_ms}) OR `timestamp` >= timestamp_millis({manifest.end_ms})"
 
 
 def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
@@ -77,8 +81,8 @@ def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
     """
     observation = Observation()
     metrics = _SUMS | {
-        "min_timestamp_ms": "min(unix_millis(`timestamp`))",
-        "max_timestamp_ms": "max(unix_millis(`timestamp`))",
+        "min_timestamp_ms": "unix_millis(min(`timestamp`))",
+        "max_timestamp_ms": "unix_millis(max(`timestamp`))",
         "outside_window": f"count_if({outside_window(manifest)})",
         "content_bytes": "sum(coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0))",
     }

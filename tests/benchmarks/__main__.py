@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rich.console import Console
 
+from tests.benchmarks.airflow_overhead import airflow_overhead
 from tests.benchmarks.backfill import backfill
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.lag import far_poll, many_partitions, poll
@@ -20,6 +21,10 @@ from tests.benchmarks.memory import memory
 from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
 from tests.benchmarks.snapshot import snapshots
+from tests.benchmarks.spark_publish import spark_publish
+from tests.benchmarks.spark_read import spark_hot_partition, spark_read
+from tests.benchmarks.spark_scale import spark_scale
+from tests.benchmarks.spark_settings import spark_settings
 from tests.benchmarks.waits import waits
 
 WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
@@ -32,6 +37,12 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "ledger": ledger,
     "outage": outage,
     "waits": waits,
+    "spark-read": spark_read,
+    "spark-settings": spark_settings,
+    "spark-hot-partition": spark_hot_partition,
+    "spark-publish": spark_publish,
+    "airflow-overhead": airflow_overhead,
+    "spark-scale": spark_scale,
 }
 """Each benchmark by name, in the order in which they run."""
 

@@ -109,6 +109,12 @@ class Clusters:
         return broker
 
     @cached_property
+    def records(self) -> Broker:
+        """One broker, for very many records."""
+        self.say("starting one broker for records")
+        return self._running.enter_context(Broker(BrokerSettings(name="bench-records", heap_mb=1024)))
+
+    @cached_property
     def proxied(self) -> Broker:
         """One broker behind a proxy, with :data:`WAITED` and its groups."""
         self.say("starting one broker behind a proxy")

@@ -19,7 +19,6 @@ from tests.benchmarks.peers import Confluent
 from tests.benchmarks.report import Row
 
 _LIMIT_MIB = 100.0
-_STATUS = Path("/proc/self/status")
 
 
 def memory(clusters: Clusters) -> Iterator[Row]:
@@ -40,21 +39,25 @@ def measure(who: str, address: str) -> float:
     if who == "theirs":
         confluent = Confluent(address)
         confluent.ends(POLLED.pieces()[:1])
-        before = _resident_mib("VmRSS")
+        before = resident_mib("VmRSS")
         confluent.total_lag(POLLED.groups, POLLED.pieces())
-        return _resident_mib("VmHWM") - before
+        return resident_mib("VmHWM") - before
     with client(address) as ours:
         ours.cluster_id()
         gc.collect()
-        before = _resident_mib("VmRSS")
+        before = resident_mib("VmRSS")
         assert lag.total_lag(ours, POLLED) > 0
-        return _resident_mib("VmHWM") - before
+        return resident_mib("VmHWM") - before
 
 
-def _resident_mib(name: str) -> float:
-    """Resident memory now (VmRSS) or at its highest (VmHWM). ``getrusage`` would count the parent's before ``exec``."""
-    if _STATUS.exists():
-        (kib,) = re.findall(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+def resident_mib(name: str, process: int | str = "self") -> float:
+    """Resident memory now (VmRSS) or at its highest (VmHWM). ``getrusage`` would count the parent's before ``exec``.
+
+    :param process: id of another one, on Linux.
+    """
+    status = Path(f"/proc/{process}/status")
+    if status.exists():
+        (kib,) = re.findall(rf"^{name}:\s+(\d+) kB", status.read_text(), re.MULTILINE)
         return int(kib) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS: bytes, and the highest only
 

@@ -1,8 +1,10 @@
-"""Timing: the shortest of several runs, ours and theirs in turn, so that what disturbs one disturbs the other too."""
+"""Timing: the shortest or the median of several runs, ours and theirs in turn, so that what disturbs one disturbs the
+other too."""
 
 from __future__ import annotations
 
 import gc
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -27,6 +29,18 @@ def shortest(works: Works, runs: int = 5) -> dict[str, float]:
         if len(set(answers.values())) != 1:
             raise AssertionError(f"the answers differ: {answers}")
     return {name: min(each) for name, each in seconds.items()}
+
+
+def medians(works: Works, rounds: int = 5) -> dict[str, float]:
+    """Seconds of each, the median of some rounds in which all take turns; one round before them isn't counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for number in range(rounds + 1):
+        for name, work in works.items():
+            answer, taken_s = timed(work)
+            # What measures itself, as a program that has to start first, says its own seconds.
+            if number:
+                seconds[name].append(answer if isinstance(answer, float) else taken_s)
+    return {name: statistics.median(each) for name, each in seconds.items()}
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:

@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
+from dev.spark_cluster import SparkCluster
 from dev.zookeeper_broker import ZooKeeperBroker
 from tests.integration.airflow.services import airflow_services
 from tests.integration.client.cases.workload import coordinator_id, wait_until
@@ -77,6 +78,20 @@ def cluster(running_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
     """The cluster, whole again after the test."""
     yield running_cluster
     running_cluster.heal()
+
+
+@pytest.fixture(scope="session")
+def running_spark_cluster() -> Iterator[SparkCluster]:
+    """A Spark standalone cluster: a master and two workers of one core each."""
+    with SparkCluster(name="tests") as running:
+        yield running
+
+
+@pytest.fixture
+def spark_cluster(running_spark_cluster: SparkCluster) -> Iterator[SparkCluster]:
+    """The cluster, whole again after the test."""
+    yield running_spark_cluster
+    running_spark_cluster.heal()
 
 
 @pytest.fixture(scope="session")

@@ -141,6 +141,7 @@ def run_script(script: str) -> subprocess.CompletedProcess[str]:
 
 
 GROUP = "flights-reader"
+STEPS = ("resolve", "load", "verify")
 CAUGHT_UP = {"groups": {GROUP: 0}, "max_lag": 0}
 
 
@@ -159,6 +160,55 @@ def meanwhile(work: Callable[..., object], *arguments: object) -> Iterator[None]
     timer.start()
     yield
     timer.join()
+
+
+class TestWindowLoad:
+    def test_one_call_is_the_whole_pipeline_and_its_links_lead_to_the_window(self, home: Path) -> None:
+        """The links are those that Airflow's API answers: from the serialised Dag, and XComs."""
+        from airflow.dag_processing.dagbag import DagBag
+        from airflow.serialization.serialized_objects import DagSerialization
+
+        dag = DagBag(str(ROOT / "dags" / "window_load.py"), bundle_name="dags-folder").dags["window_load"]
+        run = dag.test(logical_date=datetime(2013, 3, 10, tzinfo=UTC))
+        tasks = {ti.task_id: ti for ti in run.get_task_instances()}
+        assert {name: str(ti.state) for name, ti in tasks.items()} == dict.fromkeys(
+            ("flights.complete", "flights.resolve", "flights.load", "flights.verify", "commit"), "success"
+        )
+        window, load, verify = (tasks[f"flights.{name}"].xcom_pull(task_ids=f"flights.{name}") for name in STEPS)
+        assert (load["read"], load["written"], load["gaps"]) == (2 * RECORDS_A_DAY, 2 * RECORDS_A_DAY, 0)
+        assert verify["verdict"] == "read = written = log"
+        shown = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("flights.load")
+        links = {name: shown.get_extra_links(tasks["flights.load"], name) for name in shown.extra_links}
+        assert links == {"Spark UI": "", "Window": window["manifest"].rpartition("/")[0]}
+
+
+class TestClassicSparkSubmit:
+    def test_airflows_own_operator_loads_a_window_that_three_confs_name(self, home: Path) -> None:
+        results = run_dag("classic_spark_submit", datetime(2013, 3, 10, tzinfo=UTC))
+        assert {task: state for task, (state, _) in results.items()} == dict.fromkeys(results, "success")
+        assert results["verify"][1]["written"] == 2 * RECORDS_A_DAY
+
+
+class TestTaskPySpark:
+    def test_a_task_reads_parses_and_publishes_a_window_in_its_own_session(self, home: Path) -> None:
+        """In a process of its own, as on a worker: this one may have another Spark session."""
+        result = run_script(_RUN_TASK_PYSPARK)
+        assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+        published, verdict = json.loads(result.stdout.splitlines()[-1])
+        assert (published["rows"], verdict) == (2 * RECORDS_A_DAY, "read = written = log")
+        assert published["attempt"] == published["published_attempt"]
+
+
+_RUN_TASK_PYSPARK = """
+import json
+from datetime import UTC, datetime
+from airflow.dag_processing.dagbag import DagBag
+dag = DagBag("dags/task_pyspark.py", bundle_name="dags-folder").dags["task_pyspark"]
+dag.get_task("load").retries = 0  # a failure is to be seen at once
+run = dag.test(logical_date=datetime(2013, 3, 10, tzinfo=UTC))
+results = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
+print(json.dumps([results["load"], results["verify"]["verdict"]]))
+"""
 
 
 class TestGroupCaughtUp:

@@ -40,9 +40,51 @@ def connector() -> str:
 
 
 @pytest.fixture(scope="session")
-def spark(connector: str) -> Iterator[SparkSession]:
-    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", connector)
+def table_jars() -> str:
+    """The jars of Delta Lake, Iceberg and PostgreSQL's driver, as ``--jars`` takes them."""
+    coordinates = (
+        "io.delta:delta-spark_2.13:4.0.0",
+        "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
+        "org.postgresql:postgresql:42.7.8",
+    )
+    folder = jars.retrieve("spark-tables-4.0.0", *coordinates, without="org.(scala-lang|antlr|checkerframework):.*")
+    return ",".join(str(each) for each in sorted(folder.glob("*.jar")))
+
+
+@pytest.fixture(scope="session")
+def avro_jar() -> str:
+    """Spark's Avro functions, as ``--jars`` takes them; the Avro library is among Spark's own jars."""
+    folder = jars.retrieve("spark-avro-4.0.0", "org.apache.spark:spark-avro_2.13:4.0.0")
+    return str(folder / "spark-avro_2.13-4.0.0.jar")
+
+
+def table_confs(warehouse: Path) -> dict[str, str]:
+    """What a session needs for tables of Delta Lake, and for those of Iceberg in a catalog ``lake``."""
+    delta, iceberg = "org.apache.spark.sql.delta.catalog.DeltaCatalog", "org.apache.iceberg.spark"
+    return {
+        "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{iceberg}.extensions."
+        "IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": delta,
+        "spark.sql.catalog.lake": f"{iceberg}.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": f"file://{warehouse}",
+        # Delta reads its log with 50 tasks by default, and the tables here are small.
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+
+
+@pytest.fixture(scope="session")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the session's catalogs keep their tables."""
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="session")
+def spark(connector: str, table_jars: str, avro_jar: str, warehouse: Path) -> Iterator[SparkSession]:
+    found = ",".join((connector, table_jars, avro_jar))
+    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", found)
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config(map=table_confs(warehouse)).config("spark.sql.warehouse.dir", f"file://{warehouse}/named")
     session = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR").getOrCreate()
     yield session
     session.stop()

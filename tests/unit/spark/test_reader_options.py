@@ -58,7 +58,7 @@ class TestSpeed:
         options = reader_options(MANIFEST, BROKER, {})
 
         assert options["kafka.max.poll.records"] == "20000"
-        assert options["kafka.max.partition.fetch.bytes"] == "16777216"
+        assert options["kafka.max.partition.fetch.bytes"] == "4194304"
         assert options["kafka.receive.buffer.bytes"] == "-1"
 
     def test_the_connection_beats_the_defaults_and_the_caller_beats_both(self) -> None:

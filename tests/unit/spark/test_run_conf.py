@@ -53,6 +53,21 @@ class TestReading:
         with pytest.raises(ConfigurationError, match="true or false, not 'yes'"):
             RunConf.read(CONFS | {"spark.kafkaOffsets.allowGaps": "yes"}, {})
 
+    def test_what_splits_ranges_may_be_a_conf_too(self) -> None:
+        split = {"spark.kafkaOffsets.minPartitions": "1", "spark.kafkaOffsets.maxRecordsPerPartition": "500"}
+
+        kafka = RunConf.read(CONFS | split, {}).kafka
+        assert (kafka["minPartitions"], kafka["maxRecordsPerPartition"]) == ("1", "500")
+
+    def test_the_size_of_records_is_known_or_not(self) -> None:
+        assert RunConf.read(CONFS, {}).bytes_per_record is None
+        assert RunConf.read(CONFS | {"spark.kafkaOffsets.bytesPerRecord": "120.5"}, {}).bytes_per_record == 120.5
+
+    @pytest.mark.parametrize("size", ["0", "-1", "nan", "inf", "large"])
+    def test_a_size_that_is_none_is_refused(self, size: str) -> None:
+        with pytest.raises(ConfigurationError, match=rf"bytesPerRecord is a number above 0, not '{size}'"):
+            RunConf.read(CONFS | {"spark.kafkaOffsets.bytesPerRecord": size}, {})
+
     @pytest.mark.parametrize("name", ["manual__2026-11-21T05:00:00", "a/b", "a b", "..%2f"])
     def test_an_attempt_that_can_not_be_a_folder_is_refused(self, name: str) -> None:
         with pytest.raises(ConfigurationError, match=r"spark\.kafkaOffsets\.attempt may hold"):

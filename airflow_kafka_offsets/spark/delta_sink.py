@@ -1,0 +1,89 @@
+"""Delta Lake as a sink: one commit replaces a window's rows, by ``replaceWhere`` on the column ``window``.
+
+Delta's own transaction identifiers keep out attempts that come late: each window is an application of its own, and its
+version is the revision and when the attempt began. A write of an older version is skipped by Delta, without a word;
+the table's history tells.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
+from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, commit_marks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameWriter
+
+_REVISION = 10**13
+"""A revision in the version of a transaction: more than any instant in Unix milliseconds up to the year 2286."""
+_RECENT = 50
+"""Commits that are looked at first: each is a file to read."""
+
+
+class DeltaSink(TableSink):
+    """A table of Delta Lake.
+
+    :param table: its path, or its name in a catalog.
+    """
+
+    kind = "delta"
+    needs = (
+        "the package io.delta:delta-spark_2.13, spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
+    conflicts = (
+        "io.delta.exceptions.Concurrent",
+        "io.delta.exceptions.MetadataChanged",
+        "io.delta.exceptions.ProtocolChanged",
+    )
+
+    def _exists(self, spark: SparkSession) -> bool:
+        if "/" in self.table:
+            return HadoopFiles(spark).exists(f"{self.table}/_delta_log")
+        return spark.catalog.tableExists(self.table)
+
+    def _create_from(self, empty: DataFrame) -> None:
+        self._save(empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN))
+
+    def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        # Delta itself keeps an older revision out, so that a first attempt need not ask.
+        return self._newest(spark, attempt) if attempt.earlier else None
+
+    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        name = f"delta.`{self.table}`" if "/" in self.table else self.table
+        for limit in (f" LIMIT {_RECENT}", ""):
+            history = spark.sql(f"DESCRIBE HISTORY {name}{limit}").orderBy("version", ascending=False)
+            for row in history.where("userMetadata IS NOT NULL").select("userMetadata").collect():
+                commit = WindowCommit.read(_object(row["userMetadata"]), attempt)
+                if commit is not None:
+                    return commit
+        return None
+
+    def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
+        options = {
+            "replaceWhere": f"`{WINDOW_COLUMN}` = '{attempt.window}'",
+            "mergeSchema": "true",
+            "txnAppId": f"{attempt.pipeline}/{attempt.window}",
+            "txnVersion": str(attempt.revision * _REVISION + attempt.started_ms),
+            "userMetadata": json.dumps(commit_marks(attempt)),
+        }
+        self._save(rows.write.format("delta").mode("overwrite").options(**options))
+
+    def _save(self, writer: DataFrameWriter) -> None:
+        if "/" in self.table:
+            writer.save(self.table)
+        else:
+            writer.saveAsTable(self.table)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A commit's metadata; empty when it is somebody else's, in whatever form."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

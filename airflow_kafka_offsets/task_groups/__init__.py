@@ -1,0 +1,1 @@
+"""Task groups: several of our tasks as one."""

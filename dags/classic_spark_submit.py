@@ -1,0 +1,45 @@
+"""Load a pinned window with Airflow's own ``SparkSubmitOperator``: three confs say what is to be read.
+
+The application is the ready-made load, which finds this package installed beside it: the driver runs on the worker
+(client deploy mode), and executors need none of it. ``KafkaSparkSubmitOperator`` does the same and more: it checks
+first that all records are still there, ships the package to a cluster, hands over credentials, and tells progress.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+
+with DAG(
+    dag_id="classic_spark_submit",
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
+    start_date=datetime(2013, 1, 1, tzinfo=UTC),
+    catchup=False,
+    tags=["kafka-offsets"],
+):
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="classic_spark_submit", topics="flights")
+    load = SparkSubmitOperator(
+        task_id="load",
+        application=LOAD_APPLICATION,
+        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        conf={
+            "spark.kafkaOffsets.manifest": "{{ ti.xcom_pull(task_ids='resolve')['manifest'] }}",
+            "spark.kafkaOffsets.sha256": "{{ ti.xcom_pull(task_ids='resolve')['sha256'] }}",
+            "spark.kafkaOffsets.kafka.bootstrap.servers": "{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",
+        },
+        application_args=[
+            "--output",
+            "{{ var.value.flights_output }}_classic_spark_submit",
+            "--json-schema",
+            "at BIGINT",
+        ],
+    )
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+
+    window >> load >> verify

@@ -1,0 +1,45 @@
+"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads it, parses JSON, and publishes it.
+
+No attempt is named here: the driver makes one up, another one for each try, and only one of them is published.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, task
+
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+
+CONNECTOR = {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"}
+
+with DAG(
+    dag_id="task_pyspark",
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
+    start_date=datetime(2013, 1, 1, tzinfo=UTC),
+    catchup=False,
+    tags=["kafka-offsets"],
+):
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="task_pyspark", topics="flights")
+
+    @task.pyspark(conn_id="spark_default", config_kwargs=CONNECTOR, retries=2)
+    def load(window: dict[str, Any], brokers: str, output: str, spark: Any) -> dict[str, Any]:
+        from pyspark.sql import functions as F
+
+        from airflow_kafka_offsets.spark import FileSink, pinned_window
+
+        pinned = pinned_window(spark, window["manifest"], window["sha256"])
+        rows = pinned.read(**{"kafka.bootstrap.servers": brokers})
+        flight = F.from_json(rows["value"].cast("string"), "carrier STRING, dest STRING, at BIGINT")
+        return pinned.publish(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()
+
+    loaded = load(
+        window=window.output,
+        brokers="{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",
+        output="{{ var.value.flights_output }}_task_pyspark",
+    )
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+
+    loaded >> verify

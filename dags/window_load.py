@@ -1,0 +1,32 @@
+"""Load each day of a topic with one call: wait until it is complete, pin it, load it, prove it.
+
+Needs what ``flights_daily`` needs.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+
+with DAG(
+    dag_id="window_load",
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
+    start_date=datetime(2013, 1, 1, tzinfo=UTC),
+    catchup=False,
+    tags=["kafka-offsets"],
+):
+    flights = kafka_window_load(
+        group_id="flights",
+        pipeline="window_load",
+        topics="flights",
+        idle="assume_after",
+        idle_after=timedelta(hours=1),
+        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        application_args=["--output", "{{ var.value.flights_output }}_window_load", "--sink", "orc"],
+        default_args={"retries": 2},
+    )
+    flights >> KafkaCommitOffsetsOperator(task_id="commit", window=flights.window, group="flights-daily")

@@ -1,0 +1,73 @@
+"""Spark on two cores of this machine with the Kafka connector, and pinned windows over whole topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark.pinned import PinnedWindow, reader_options
+from dev import jars
+from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
+from tests.benchmarks.records import BATCH_RECORDS, RECORD_BYTES, write_batches
+from tests.unit.spark.manifests import manifest_of
+
+CORES = 2
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+
+def connector() -> str:
+    """The connector's jars, as ``--jars`` takes them."""
+    return ",".join(str(each) for each in sorted(jars.retrieve("spark-kafka-4.0.0", CONNECTOR).glob("*.jar")))
+
+
+@cache
+def session() -> SparkSession:
+    """The session that all benchmarks of this process share; PySpark ends it with the process."""
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench").config("spark.jars", connector())
+    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
+    return builder.config("spark.driver.memory", "2g").getOrCreate()
+
+
+def written(clusters: Clusters, name: str, batches: Mapping[int, int]) -> Manifest:
+    """Write batches into a new topic; the window that holds all of it.
+
+    :param batches: how many, by partition.
+    """
+    address = clusters.records.bootstrap_servers
+    topic = Topic(name, len(batches))
+    create(address, topic)
+    wait_for_leaders(address, [topic])
+    clusters.say(f"writing {sum(batches.values()) * BATCH_RECORDS:,} records of {RECORD_BYTES} bytes to {name}")
+    write_batches(address, name, batches)
+    return manifest_of(
+        [(name, partition, 0, count * BATCH_RECORDS) for partition, count in batches.items()],
+        start_ms=INSTANT_MS,
+        end_ms=INSTANT_MS + HOUR_MS,
+    )
+
+
+def opened(clusters: Clusters, manifest: Manifest) -> PinnedWindow:
+    """A window that need not be in a ledger, as long as it is only read."""
+    kafka = {"kafka.bootstrap.servers": clusters.records.bootstrap_servers}
+    return PinnedWindow(session(), "", manifest, "bench", kafka, bytes_per_record=RECORD_BYTES)
+
+
+def uncounted(window: PinnedWindow, kafka: Mapping[str, str]) -> DataFrame:
+    """The same read without the audit."""
+    options = reader_options(window.manifest, kafka, window.plan().options)
+    return window.spark.read.format("kafka").options(**options).load()
+
+
+def stock(address: str, topic: str, **options: str) -> DataFrame:
+    """Spark's connector as it comes, on the whole topic."""
+    named = {"kafka.bootstrap.servers": address, "subscribe": topic, **options}
+    return session().read.format("kafka").options(**named).load()
+
+
+def consume(rows: DataFrame) -> None:
+    """Read all rows and do nothing with them."""
+    rows.write.format("noop").mode("overwrite").save()

@@ -1,0 +1,43 @@
+"""Each of the fast settings turned off alone: what it is worth beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from airflow_kafka_offsets.spark.pinned import FAST
+from tests.benchmarks.clusters import Clusters
+from tests.benchmarks.report import Row
+from tests.benchmarks.spark_session import consume, stock, written
+from tests.benchmarks.timing import medians
+
+_BATCHES = dict.fromkeys(range(8), 1_786)
+_LARGER = {"kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024)}
+"""Fetches that aren't among them."""
+_ROUNDS = 5
+
+
+def spark_settings(clusters: Clusters) -> Iterator[Row]:
+    """All of them, all but one, and none, in turn."""
+    manifest = written(clusters, "settings", _BATCHES)
+    address = clusters.records.bootstrap_servers
+
+    def read(options: Mapping[str, str]) -> None:
+        consume(stock(address, "settings", **options))
+
+    def without(name: str) -> Mapping[str, str]:
+        return {other: each for other, each in FAST.items() if other != name}
+
+    clusters.say("reading them")
+    turns = {
+        "all": FAST,
+        **{f"all but {name}": without(name) for name in FAST},
+        "16 MiB a fetch": FAST | _LARGER,
+        "none": {},
+    }
+    seconds = medians({name: partial(read, options) for name, options in turns.items()}, _ROUNDS)
+    ours = seconds.pop("all")
+    work = f"read {manifest.span:,} records with all fast settings"
+    for name, each in seconds.items():
+        yield Row.ratio(work, ours, name, each, limit=None)
+        work = "…"

@@ -1,0 +1,16 @@
+"""A load that takes a quarter of a second for each record, within Spark itself, so that tests can watch it."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.spark import FileSink, pinned_window
+
+SLEEP = "java_method('java.lang.Thread', 'sleep', 250L)"
+
+if __name__ == "__main__":
+    window = pinned_window(SparkSession.builder.getOrCreate())
+    window.publish(window.read().withColumn("slept", F.expr(SLEEP)), FileSink(sys.argv[1]))

@@ -1,0 +1,62 @@
+"""How large a record is, for the split plan: from what was loaded, else from the log's size on disk, else not at all."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.operators.record_size import record_size_conf
+from tests.integration.airflow.conftest import Publish, Resolve, at, use_connection
+
+CONF = "spark.kafkaOffsets.bytesPerRecord"
+
+
+@pytest.fixture
+def window(ten: str, resolve: Resolve) -> dict[str, Any]:
+    """All ten records, each of one byte."""
+    return resolve(ten, at(0), at(20))
+
+
+def conf(ledger: Ledger, window: dict[str, Any]) -> dict[str, str]:
+    return record_size_conf(KafkaOffsetsHook(), ledger, ledger.pinned(window["window"]).manifest)
+
+
+class TestRecordSize:
+    def test_before_anything_is_loaded_it_is_that_of_the_log(self, ledger: Ledger, window: dict[str, Any]) -> None:
+        """With what Kafka adds: 8 bytes a record, and 61 a batch, of which there are one to ten."""
+        assert 15 < float(conf(ledger, window)[CONF]) < 71
+
+    def test_later_it_is_what_the_last_window_had(
+        self, ledger: Ledger, window: dict[str, Any], publish: Publish
+    ) -> None:
+        """Keys and values, as Spark got them."""
+        publish(window)
+        result = Path(window["manifest"].removeprefix("file://")).parent / "results" / "try-1.json"
+        fields = json.loads(result.read_text())
+        fields["read"]["content_bytes"] = 12_345
+        result.write_text(json.dumps(fields))
+
+        assert conf(ledger, window) == {CONF: "1234.5"}
+
+    def test_a_window_without_offsets_needs_none(self, ledger: Ledger, ten: str, resolve: Resolve) -> None:
+        assert conf(ledger, resolve(ten, at(-20), at(-10))) == {}
+
+    def test_where_kafka_can_not_be_asked_the_load_goes_without(
+        self,
+        ledger: Ledger,
+        window: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "1")
+        use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})
+
+        with caplog.at_level(logging.INFO):
+            assert conf(ledger, window) == {}
+        assert "How large records are isn't known" in caplog.text

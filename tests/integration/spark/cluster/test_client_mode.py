@@ -1,0 +1,69 @@
+"""The driver on the worker, the executors on a cluster."""
+
+from __future__ import annotations
+
+import signal
+
+import psutil
+import pytest
+
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from dev.spark_cluster import SparkCluster
+from tests.integration.spark.cluster.conftest import (
+    EVERYTHING,
+    MakeLoad,
+    active,
+    command_lines,
+    holding,
+    secrets_of,
+    seen_in_ui,
+    wait_for,
+)
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class TestLoad:
+    def test_an_executor_that_is_killed_is_replaced_and_the_window_is_exact_and_the_password_is_seen_nowhere(
+        self, make_load: MakeLoad, spark_cluster: SparkCluster
+    ) -> None:
+        """S22. Password: task log, command lines, UI, event log, executors' logs, ledger, manifest, XCom."""
+        load = make_load("client")
+        load.start()
+        wait_for(load.reads, "Spark reads")
+        killed = spark_cluster.kill_executor()
+        commands, ui = command_lines(), seen_in_ui(load)
+        wait_for(
+            lambda: killed not in (ids := executor_ids(spark_cluster)) and len(ids) == 2, "The executor is replaced"
+        )
+        assert load.end() == 0, load.log()[-5000:]
+
+        assert load.rows() == EVERYTHING
+        assert (load.result()["rows"], load.attempts()) == (len(EVERYTHING), [load.result()["attempt"]])
+        verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"])
+        assert verify.execute({})["verdict"] == "read = written = log"  # type: ignore[arg-type]
+
+        for secret in secrets_of("locked"):
+            assert secret not in commands + ui + load.log()
+            assert holding(secret, load.folder, spark_cluster.folder) == []
+
+
+def executor_ids(cluster: SparkCluster) -> list[int]:
+    return [each.pid for each in cluster.executors()]
+
+
+class TestKilled:
+    def test_a_task_that_is_cleared_takes_its_driver_and_executors_with_it(
+        self, make_load: MakeLoad, spark_cluster: SparkCluster
+    ) -> None:
+        load = make_load("client")
+        load.start()
+        wait_for(load.reads, "Spark reads")
+        assert load.process is not None
+        spark = psutil.Process(load.process.pid).children(recursive=True)
+        load.process.send_signal(signal.SIGTERM)
+
+        assert load.end() == 143
+        assert psutil.wait_procs(spark, 30)[1] == []
+        wait_for(lambda: not spark_cluster.executors() and not active(spark_cluster), "The executors are gone", 60)
+        assert not list((load.folder / "ledger").rglob("committed.json"))

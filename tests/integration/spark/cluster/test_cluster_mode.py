@@ -1,0 +1,82 @@
+"""The driver on the cluster: it outlives the worker that submitted it, and dies when the task is cleared."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import httpx
+import pytest
+
+from dev.spark_cluster import SparkCluster
+from tests.integration.spark.cluster.conftest import (
+    EVERYTHING,
+    Load,
+    MakeLoad,
+    active,
+    command_lines,
+    holding,
+    kill_with_children,
+    secrets_of,
+    seen_in_ui,
+    wait_for,
+)
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def submitted(make_load: MakeLoad) -> Load:
+    """A load whose driver reads on the cluster, and whose id the task has kept."""
+    load = make_load("cluster")
+    load.start()
+    wait_for(lambda: load.state().get("spark_job_id"), "The driver's id is kept")
+    wait_for(load.reads, "Spark reads")
+    return load
+
+
+class TestWorkerKilled:
+    def test_the_second_try_goes_on_with_the_same_driver_and_attempt_and_the_password_is_seen_nowhere(
+        self, submitted: Load, spark_cluster: SparkCluster
+    ) -> None:
+        driver = submitted.state()["spark_job_id"]
+        assert submitted.process is not None
+        kill_with_children(submitted.process.pid)
+        submitted.end()
+        commands, ui = command_lines() + str(spark_cluster.state()), seen_in_ui(submitted)
+        submitted.start()
+        assert submitted.end() == 0, submitted.log()[-5000:]
+
+        assert submitted.rows() == EVERYTHING
+        result = submitted.result()
+        assert submitted.attempts() == [result["attempt"]] == [result["published_attempt"]]
+        assert drivers(spark_cluster)[driver] == "FINISHED"
+        assert f"Going on with driver {driver}" in submitted.log()
+        assert "spark_job_id" not in submitted.state(), "a task that is cleared later runs Spark anew"
+        for secret in secrets_of("locked"):
+            assert secret not in commands + ui + submitted.log()
+            assert holding(secret, submitted.folder, spark_cluster.folder) == []
+
+
+class TestCleared:
+    def test_a_task_that_is_cleared_takes_its_driver_and_executors_with_it(
+        self, submitted: Load, spark_cluster: SparkCluster
+    ) -> None:
+        driver = submitted.state()["spark_job_id"]
+        assert submitted.process is not None
+        submitted.process.send_signal(signal.SIGTERM)
+
+        assert submitted.end() == 143
+        wait_for(lambda: drivers(spark_cluster).get(driver) == "KILLED", "The driver is killed")
+        wait_for(lambda: not active(spark_cluster), "Nothing runs on the cluster")
+        assert not list((submitted.folder / "ledger").rglob("committed.json"))
+
+
+def drivers(cluster: SparkCluster) -> dict[str, Any]:
+    """State of each driver that the master knows, by id."""
+    state = cluster.state()
+    ids = [each["id"] for each in (*state["activedrivers"], *state["completeddrivers"])]
+    return {
+        each: httpx.get(f"{cluster.rest_url}/v1/submissions/status/{each}", timeout=10).json().get("driverState")
+        for each in ids
+    }

@@ -1,0 +1,84 @@
+"""One sink of each kind, empty, and what everybody sees of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.offsets.instants import to_datetime
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.sink import Attempt
+from dev.postgres import USER, Postgres
+from tests.integration.spark.sinks.example import PostgresSink
+from tests.integration.spark.test_pinned_window import offsets
+
+EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
+"""What the fixture ``manifest`` holds, by partition."""
+KINDS = ("parquet", "orc", "json", "delta", "iceberg", "postgres")
+
+Holds = Callable[[Sink, Manifest], dict[int, list[int]]]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """JDBC's URL of a database; its user is in the environment."""
+    with Postgres() as database, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGUSER", USER)
+        yield database.url.replace(f"postgresql://{USER}@", "jdbc:postgresql://")
+
+
+@pytest.fixture
+def make_sink(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Sink]:
+    """A sink of a kind, with a place of its own."""
+
+    def make(kind: str) -> Sink:
+        name = f"t_{uuid.uuid4().hex[:12]}"
+        if kind == "delta":
+            return DeltaSink(f"file://{tmp_path}/{name}")
+        if kind == "iceberg":
+            return IcebergSink(f"lake.flights.{name}")
+        if kind == "postgres":
+            return PostgresSink(request.getfixturevalue("postgres"), name)
+        return FileSink(f"file://{tmp_path}/{name}", kind)  # type: ignore[arg-type]  # the other kinds are files
+
+    return make
+
+
+@pytest.fixture(params=KINDS)
+def sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> Sink:
+    """Each kind in turn."""
+    return make_sink(request.param)
+
+
+@pytest.fixture
+def holds(spark: SparkSession, ledger: Path) -> Holds:
+    """Offsets by partition that readers see of a window: through the ledger, or as the user's own sink reads."""
+
+    def read(sink: Sink, manifest: Manifest) -> dict[int, list[int]]:
+        if sink.kind == "postgres":
+            return offsets(sink.read(spark, attempt_of(manifest)))
+        extent = {"start": to_datetime(manifest.start_ms), "end": to_datetime(manifest.end_ms)}
+        if not manifest.span:
+            with pytest.raises(LedgerError, match="1 are published, all without rows"):
+                read_published(spark, f"file://{ledger}", **extent)
+            return {}
+        return offsets(read_published(spark, f"file://{ledger}", **extent))
+
+    return read
+
+
+def attempt_of(manifest: Manifest, name: str = "try-1") -> Attempt:
+    """An attempt at a window, for what doesn't depend on when it began."""
+    return Attempt(name, manifest.pipeline, manifest.window, manifest.revision, manifest.sha256, 0, manifest.span)
+
+
+def publish(window: PinnedWindow, sink: Sink) -> str:
+    """Load a window as it is; the attempt that is published then."""
+    return window.publish(window.read(), sink).published_attempt

@@ -1,0 +1,75 @@
+"""Drivers that die between any two of their steps, and loads that last long enough to be killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.spark import Sink
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+
+_STEPS = ("create_exclusive", "delete", "make_folder", "rename", "write")
+"""What changes a store, of the driver's own work."""
+
+
+class Died(BaseException):
+    """The driver is gone: nothing that catches errors sees it."""
+
+
+@contextmanager
+def dying(steps: int, sink: Sink | None = None) -> Iterator[None]:
+    """Let the driver live that many steps: changes of a store, and the write of the rows.
+
+    :raises Died: before the next one.
+    """
+    left = iter(range(steps))
+
+    def or_die(work: Callable[..., object]) -> Callable[..., object]:
+        def step(*arguments: object) -> object:
+            if next(left, None) is None:
+                raise Died
+            return work(*arguments)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _STEPS:
+            patch.setattr(HadoopFiles, name, or_die(getattr(HadoopFiles, name)))
+        if sink is not None:
+            patch.setattr(sink, "write", or_die(sink.write))
+        yield
+
+
+def slowly(rows: DataFrame, last_ms: int) -> DataFrame:
+    """The same rows, each a tenth of a second after the one before it, so that one task ends long before the other.
+
+    :param last_ms: how long it takes instead for those of partition 2 from the eleventh offset on.
+    """
+    wait = f"if(partition = 2 AND offset >= 10, {last_ms}L, 100L)"
+    return rows.withColumn("waited", F.expr(f"reflect('java.lang.Thread', 'sleep', {wait})"))
+
+
+def held_up(rows: DataFrame, folder: Path) -> DataFrame:
+    """The same rows, once there is a file ``go`` in a folder; a file ``begun`` says that they are being written."""
+
+    @F.udf("boolean")
+    def wait(_offset: int) -> bool:
+        (folder / "begun").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.05)
+        return True
+
+    return rows.where(wait("offset"))
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not file.exists():
+        assert time.monotonic() < deadline, f"no {file}"
+        time.sleep(0.05)

@@ -1,0 +1,167 @@
+"""Real deaths in the middle of a write, for each sink: of the driver, and of executors on a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from upath import UPath
+
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark import PinnedWindow, Sink
+from airflow_kafka_offsets.spark.conf import RunConf
+from dev import ROOT
+from dev.kafka import Broker
+from dev.postgres import USER
+from dev.spark_cluster import SparkCluster
+from tests.integration.spark.conftest import table_confs
+from tests.integration.spark.sinks.conftest import attempt_of, publish
+from tests.integration.spark.sinks.example import PostgresSink
+from tests.integration.spark.test_pinned_window import offsets
+from tests.unit.spark.manifests import manifest_of
+
+KINDS = ("parquet", "delta", "iceberg", "postgres")
+SLOW_LOADS = Path(__file__).with_name("slow_loads.py")
+EXPECTED = {0: list(range(15)), 2: list(range(15))}
+"""When the task of partition 0 has written its file, that of partition 2 takes seconds more, or for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A window of a ledger of its own, and the sink that it goes to."""
+
+    told: RunConf
+    sink: Sink
+    arguments: tuple[str, ...]
+    has_begun: Callable[[], bool]
+
+
+@pytest.fixture
+def short(flights: str) -> Manifest:
+    return manifest_of([(flights, 0, 0, 15), (flights, 2, 0, 15)])
+
+
+@pytest.fixture
+def loads(
+    make_sink: Callable[[str], Sink], short: Manifest, broker: Broker, warehouse: Path, tmp_path: Path
+) -> dict[str, Load]:
+    """One for each kind."""
+
+    def make(kind: str) -> Load:
+        sink = make_sink(kind)
+        pinned = WindowFolders(UPath(tmp_path / kind / "flights")).pin_again(short)
+        told = RunConf(pinned.uri, pinned.sha256, "try-2", {"kafka.bootstrap.servers": broker.bootstrap_servers})
+        if isinstance(sink, PostgresSink):
+            return Load(told, sink, (sink.url, sink.table), lambda: exists(sink.url, sink.stage("try-1")))
+        output = str(getattr(sink, "table", None) or sink._path)  # type: ignore[attr-defined]
+        folder = (
+            warehouse / "flights" / output.rpartition(".")[2]
+            if kind == "iceberg"
+            else Path(output.removeprefix("file://"))
+        )
+        return Load(told, sink, (output,), lambda: any(folder.rglob("*.parquet")))
+
+    return {kind: make(kind) for kind in KINDS}
+
+
+def exists(jdbc_url: str, table: str) -> bool:
+    """Whether PostgreSQL has such a table."""
+    with psycopg.connect(jdbc_url.replace("jdbc:postgresql://", f"postgresql://{USER}@")) as connection:
+        found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
+    return bool(found and found[0])
+
+
+Submit = Callable[[Mapping[str, Load], str, int, int], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def submit(connector: str, table_jars: str, warehouse: Path, broker: Broker, tmp_path: Path) -> Iterator[Submit]:
+    """Start a driver that loads windows slowly as attempt ``try-1``, some at a time; it is killed in the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(loads: Mapping[str, Load], master: str, at_a_time: int, last_ms: int) -> subprocess.Popen[str]:
+        confs = table_confs(warehouse) | {
+            "spark.jars": f"{connector},{table_jars}",
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.log.level": "ERROR",
+            "spark.tests.lastMs": str(last_ms),
+            "spark.kafkaOffsets.attempt": "try-1",
+            "spark.kafkaOffsets.kafka.bootstrap.servers": broker.bootstrap_servers,
+        }
+        each = [[load.told.manifest_uri, load.told.sha256, kind, load.arguments] for kind, load in loads.items()]
+        home = Path(pyspark.__file__).parent
+        command = [str(home / "bin" / "spark-submit"), "--master", master]
+        command += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+        environment = os.environ | {"SPARK_HOME": str(home), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+        process = subprocess.Popen(
+            [*command, str(SLOW_LOADS), str(at_a_time), json.dumps(each)],
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def wait_until_begun(load: Load, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 240
+    while not load.has_begun():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exactly_the_window(
+    spark: SparkSession, loads: dict[str, Load], short: Manifest, submit: Submit
+) -> None:
+    """S22."""
+    process = submit(loads, "local[8]", len(loads), 600_000)
+    for load in loads.values():
+        wait_until_begun(load, process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    for load in loads.values():
+        assert publish(PinnedWindow.open(spark, load.told), load.sink) == "try-2"
+        assert offsets(load.sink.read(spark, attempt_of(short, "try-2"))) == EXPECTED
+    postgres = loads["postgres"].sink
+    assert isinstance(postgres, PostgresSink)
+    assert not exists(postgres.url, postgres.stage("try-1"))
+
+
+def test_executors_that_are_killed_half_way_double_and_lose_nothing(
+    spark: SparkSession, loads: dict[str, Load], short: Manifest, submit: Submit, spark_cluster: SparkCluster
+) -> None:
+    """All of them, in the middle of each sink's write: Spark runs the task again."""
+    process = submit(loads, spark_cluster.master_url, 1, 1_000)
+    for load in loads.values():
+        wait_until_begun(load, process)
+        for _ in spark_cluster.workers:
+            spark_cluster.kill_executor()
+    said, _ = process.communicate(timeout=240)
+
+    assert process.returncode == 0, said
+    for load in loads.values():
+        assert offsets(load.sink.read(spark, attempt_of(short))) == EXPECTED

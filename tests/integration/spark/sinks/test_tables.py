@@ -1,0 +1,187 @@
+"""What Delta Lake and Iceberg add: one commit for each window, told from others by what it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerError, UnprovenError
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, Written, read_published
+from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.sinks.conftest import EXPECTED, attempt_of, publish
+from tests.integration.spark.sinks.faults import held_up, wait_for
+from tests.integration.spark.test_pinned_window import offsets
+from tests.integration.spark.test_strict_time import EARLY, INSIDE, LATE, window_of
+from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
+
+MakeSink = Callable[[str], Sink]
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def table_sink(request: pytest.FixtureRequest, make_sink: MakeSink) -> TableSink:
+    sink = make_sink(request.param)
+    assert isinstance(sink, TableSink)
+    return sink
+
+
+class TestAttempts:
+    def test_what_an_earlier_attempt_has_committed_is_counted_and_not_written_again(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, table_sink: TableSink
+    ) -> None:
+        first = open_window(manifest, "try-1")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("airflow_kafka_offsets.spark.publish.judge", _interrupted)
+            with pytest.raises(InterruptedError):
+                publish(first, table_sink)
+        commits = _commits(spark, table_sink)
+
+        assert publish(open_window(manifest, "try-2"), table_sink) == "try-2"
+        assert _commits(spark, table_sink) == commits
+
+    def test_unproved_rows_are_in_the_table_and_not_among_the_published_and_the_next_attempt_replaces_them(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
+    ) -> None:
+        window = open_window(manifest)
+        with pytest.raises(UnprovenError, match="wrote 204"):
+            window.publish(window.read().where("NOT (partition = 2 AND offset = 7)"), table_sink)
+        assert read_table(spark, table_sink.kind, table_sink.table).count() == 204
+        with pytest.raises(LedgerError, match="no published window"):
+            read_published(spark, f"file://{ledger}")
+
+        assert publish(open_window(manifest, "try-2"), table_sink) == "try-2"
+        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
+
+    def test_an_older_revision_never_takes_a_newer_ones_place(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, manifest: Manifest, table_sink: TableSink
+    ) -> None:
+        """Neither one that looks first, nor one that looked before the newer one came (Delta's own skip)."""
+        older = open_window(manifest)
+        newer = open_window(replace(manifest_of([(flights, 0, 0, 9)]), end_snapshot=9), "try-2")
+        publish(newer, table_sink)
+
+        with pytest.raises(LedgerConflictError, match="in revision 2, by attempt try-2"):
+            publish(older, table_sink)
+        assert offsets(table_sink.read(spark, attempt_of(newer.manifest))) == {0: list(range(9))}
+
+    def test_of_two_writes_at_the_same_time_one_gives_way_to_the_other(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, tmp_path: Path
+    ) -> None:
+        """Both have read the table before either commits."""
+        manifest = manifest_of([(flights, 0, 0, 15)])
+        neighbour = manifest_of([(flights, 0, 15, 16)], start_ms=SIX_MS, end_ms=SEVEN_MS)
+        publish(open_window(neighbour), table_sink)
+        slow, fast = open_window(manifest, "try-1"), open_window(manifest, "try-2")
+        held = held_up(slow.read(), tmp_path)
+        with ThreadPoolExecutor(1) as thread:
+            publishing = thread.submit(slow.publish, held, table_sink)
+            wait_for(tmp_path / "begun")
+            try:
+                assert publish(fast, table_sink) == "try-2"
+            finally:
+                (tmp_path / "go").touch()
+            assert publishing.result(60).published_attempt == "try-2"
+        assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(15))}
+
+
+class TestColumns:
+    def test_columns_come_and_go_and_stand_in_any_order(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
+    ) -> None:
+        first, second, third = (window_of(flights, 10 * n, 10 * n + 10, 10 * n, 10 * n + 10) for n in range(3))
+        publish(open_window(first), table_sink)
+        window = open_window(second)
+        window.publish(window.read().withColumn("added", F.lit(1)).drop("key"), table_sink)
+        publish(open_window(third), table_sink)
+
+        rows = read_published(spark, f"file://{ledger}")
+        assert offsets(rows) == {2: list(range(30))}
+        assert offsets(rows.where("added = 1 AND key IS NULL")) == {2: list(range(10, 20))}
+
+    def test_a_column_that_changes_its_type_is_refused_by_name(
+        self, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        first, second = (window_of(flights, 10 * n, 10 * n + 10, 10 * n, 10 * n + 10) for n in range(2))
+        publish(open_window(first), table_sink)
+        window = open_window(second)
+        with pytest.raises(ConfigurationError, match="Spark can't write the window's rows to the"):
+            window.publish(window.read().withColumn("timestampType", F.lit("text")), table_sink)
+
+
+class TestReading:
+    def test_windows_in_files_and_in_tables_with_and_without_strict_time_are_read_together(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table: str, make_sink: MakeSink
+    ) -> None:
+        bounds = [(50, 100, 0, 250), (101, 110, 40, 50), (111, 120, 110, 120), (121, 130, 120, 130)]
+        delta, iceberg = make_sink("delta"), make_sink("iceberg")
+        sinks = [delta, iceberg, delta, FileSink(table)]
+        for number, (bound, sink) in enumerate(zip(bounds, sinks, strict=True)):
+            window = open_window(window_of(flights, *bound))
+            window.publish(window.read(strict_time=number < 2), sink)
+
+        inside = read_published(spark, f"file://{ledger}")
+        assert sorted(offsets(inside)[2]) == sorted([*INSIDE, *range(110, 130)])
+        assert not {"attempt", "outside_window"} & set(inside.columns)
+        apart = read_published(spark, f"file://{ledger}", outside=True)
+        assert sorted(offsets(apart)[2]) == sorted([*EARLY, *LATE, *range(40, 50)])
+
+    def test_a_table_that_is_gone_is_named(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, tmp_path: Path
+    ) -> None:
+        """A table of Delta's by its name."""
+        sink = DeltaSink(f"named_{tmp_path.name.replace('-', '_')}")
+        publish(open_window(manifest), sink)
+        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
+
+        spark.sql(f"DROP TABLE {sink.table}")
+        with pytest.raises(LedgerError, match=rf"The delta table {sink.table} can't be read"):
+            read_published(spark, f"file://{ledger}")
+        with pytest.raises(LedgerConflictError, match="holds 0 of them"):
+            publish(open_window(manifest, "try-2"), sink)
+
+    def test_rows_of_a_users_own_sink_are_the_users_to_read(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        class Own(FileSink):
+            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+                written = super().write(rows, attempt)
+                self.kind = "own"
+                return written
+
+            def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+                return FileSink(table).read(spark, attempt)
+
+        publish(open_window(manifest), Own(table))
+        with pytest.raises(LedgerError, match="which the sink own wrote: read them as that one does"):
+            read_published(spark, f"file://{ledger}")
+
+
+class TestRefusals:
+    def test_an_iceberg_table_has_a_name(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"catalog\.database\.table"):
+            IcebergSink("file:///data/flights")
+
+    def test_a_session_without_the_catalog_is_told_what_it_needs(
+        self, open_window: OpenWindow, manifest: Manifest
+    ) -> None:
+        with pytest.raises(ConfigurationError, match="iceberg-spark-runtime"):
+            publish(open_window(manifest), IcebergSink("nowhere.flights.t"))
+
+
+def _interrupted(*_: object) -> None:
+    raise InterruptedError
+
+
+def _commits(spark: SparkSession, sink: TableSink) -> int:
+    """How many the table has."""
+    if isinstance(sink, DeltaSink):
+        return spark.sql(f"DESCRIBE HISTORY delta.`{sink.table}`").count()
+    spark.sql(f"REFRESH TABLE {sink.table}")
+    return spark.table(f"{sink.table}.snapshots").count()

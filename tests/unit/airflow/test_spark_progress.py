@@ -1,0 +1,211 @@
+"""The lines about a Spark run: what they say, and that one that can't be asked is no trouble."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from upath import UPath
+
+from airflow_kafka_offsets.ledger.window_folder import SparkApplication, WindowFolder
+from airflow_kafka_offsets.operators import spark_progress
+from airflow_kafka_offsets.operators.spark_progress import Pace, Sample, Teller, progress_told
+from airflow_kafka_offsets.operators.spark_status import KafkaRead, newest_on_kafka, rows_in_api, rows_on_page
+
+LOG = logging.getLogger("task")
+
+
+class TestPace:
+    def test_the_rate_is_that_between_the_first_step_and_the_newest(self) -> None:
+        pace = Pace(4_000_000)
+        assert pace.line(Sample(10.0, 450_000)) == "0.5 of 4.0 million records (11 %)"
+        assert pace.line(Sample(15.0, 1_200_000)) == ("1.2 of 4.0 million records (30 %), 150,000 a second, 19 s left")
+        assert pace.line(Sample(20.0, 1_950_000)) == ("1.9 of 4.0 million records (48 %), 150,000 a second, 14 s left")
+
+    def test_without_a_new_step_the_time_left_goes_down_and_no_further_than_nought(self) -> None:
+        pace = Pace(1000)
+        lines = [pace.line(Sample(*each)) for each in ((0, 100), (10, 200), (20, 200), (500, 200))]
+        assert lines[1:] == [f"200 of 1,000 records (20 %), 10 a second, {left} s left" for left in (80, 70, 0)]
+
+    def test_a_task_that_failed_and_counts_no_longer_begins_the_reckoning_anew(self) -> None:
+        pace = Pace(1000)
+        lines = [pace.line(Sample(*each)) for each in ((0, 100), (10, 500), (20, 100), (30, 200))]
+        assert lines[2:] == ["100 of 1,000 records (10 %)", "200 of 1,000 records (20 %), 10 a second, 80 s left"]
+
+    @pytest.mark.parametrize(
+        ("offsets", "expected"),
+        [
+            (100_000, "10 of 100,000 records (0 %), 1 a second, 28 h left"),
+            (10_000, "10 of 10,000 records (0 %), 1 a second, 2.8 h left"),
+            (1_000, "10 of 1,000 records (1 %), 1 a second, 16 min left"),
+        ],
+    )
+    def test_long_times_are_said_in_larger_units(self, offsets: int, expected: str) -> None:
+        pace = Pace(offsets)
+        pace.line(Sample(0, 1))
+        assert pace.line(Sample(9, 10)).replace("27.8", "28") == expected
+
+
+class TestTeller:
+    def test_there_is_a_line_every_ten_seconds_and_one_when_all_is_read(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        teller = Teller(100, LOG)
+        for at_s, records in ((0, 0), (5, 10), (10, 20), (15, 30), (20, 40)):
+            teller.tell(KafkaRead(1, records, running=True), at_s)
+        for at_s in (25, 30, 40):
+            teller.tell(KafkaRead(1, 99, running=False), at_s)
+        assert [each.split(",")[0] for each in caplog.messages] == [
+            "10 of 100 records (10 %)",
+            "30 of 100 records (30 %)",
+            "99 records are read",
+        ]
+
+    def test_a_second_read_of_kafka_begins_anew(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        teller = Teller(100, LOG)
+        teller.tell(KafkaRead(1, 100, running=False), 0)
+        teller.tell(KafkaRead(4, 7, running=True), 5)
+        assert caplog.messages == ["100 records are read", "7 of 100 records (7 %)"]
+
+
+class TestStatus:
+    """The rows of Kafka's scans alone, by either version of Spark's Kafka source."""
+
+    def test_the_newest_query_with_a_scan_of_kafka_is_told(self) -> None:
+        scan = {"nodeName": "BatchScan KafkaTable", "metrics": [{"name": "number of output rows", "value": "1,205"}]}
+        other = {"nodeName": "Scan parquet", "metrics": [{"name": "number of output rows", "value": "77"}]}
+        queries: list[dict[str, Any]] = [
+            {"id": 2, "nodes": [scan]},
+            {"id": 10, "nodes": [other, scan]},
+            {"id": 11, "nodes": [other]},
+        ]
+        newest = newest_on_kafka(queries)
+        assert newest is queries[1]
+        assert rows_in_api(newest) == 1205
+        assert newest_on_kafka([queries[2]]) is None
+
+    @pytest.mark.parametrize("name", ["BatchScan KafkaTable", "Scan KafkaRelation(strategy=Assign[t-0], start=…)"])
+    def test_a_page_has_a_line_for_each_node(self, name: str) -> None:
+        nodes = [
+            f"&lt;b&gt;{each}&lt;/b&gt;&lt;br&gt;number of output rows: 37,777&lt;br&gt;" for each in (name, "Scan x")
+        ]
+        assert rows_on_page("\n".join(nodes)) == 37_777
+        assert rows_on_page("log in first") == 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> WindowFolder:
+    (tmp_path / "applications").mkdir()
+    return WindowFolder(UPath(tmp_path), "w", 1)
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Callable[[str | None], None]:
+    """Write what the driver notes."""
+
+    def write(ui: str | None) -> None:
+        fields = {"application_id": "app-1", "ui": ui, "started_ms": 1}
+        (tmp_path / "applications" / "try-1.json").write_text(json.dumps(fields))
+
+    return write
+
+
+@contextmanager
+def told(folder: WindowFolder, found: list[SparkApplication] | None = None) -> Iterator[None]:
+    """A load of half a second at most, with a thread that is not to outlive it by much."""
+    started = time.monotonic()
+    with progress_told(folder, "try-1", 100, LOG, (found if found is not None else []).append):
+        yield
+    assert time.monotonic() - started < 5
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    for name in ("_LOOK_S", "_ASK_S", "_TELL_S"):
+        monkeypatch.setattr(spark_progress, name, 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+class TestOutOfReach:
+    def test_a_ui_that_does_not_answer_is_named_once(
+        self, folder: WindowFolder, note: Callable[[str], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        note("http://127.0.0.1:1")
+        found: list[SparkApplication] = []
+        with told(folder, found):
+            until(lambda: "No progress" in caplog.text)
+            time.sleep(0.2)
+        assert found == [SparkApplication("app-1", "http://127.0.0.1:1")]
+        assert len(caplog.messages) == 2
+        assert "Spark application app-1 runs, its UI is http://127.0.0.1:1" in caplog.messages[0]
+        assert "can't be asked from here" in caplog.messages[1]
+
+    def test_a_login_page_is_no_answer(
+        self, folder: WindowFolder, note: Callable[[str], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with serving_html() as ui:
+            note(ui)
+            with told(folder):
+                until(lambda: "can't be asked from here" in caplog.text)
+
+    def test_without_a_ui_nobody_is_asked(
+        self, folder: WindowFolder, note: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        note(None)
+        with told(folder):
+            until(lambda: "has no UI (spark.ui.enabled=false)" in caplog.text)
+
+    def test_a_load_that_ends_before_its_driver_began_leaves_no_word(
+        self, folder: WindowFolder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (tmp_path / "applications" / "try-1.json").write_text('{"application_id": ')  # half written
+        with told(folder):
+            time.sleep(0.1)
+        assert caplog.messages == []
+
+    def test_links_that_cannot_be_shown_are_left_out(
+        self, folder: WindowFolder, note: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(_application: SparkApplication) -> None:
+            raise RuntimeError("no XComs here")
+
+        note(None)
+        with progress_told(folder, "try-1", 100, LOG, fail):
+            until(lambda: "has no UI" in caplog.text)
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def serving_html() -> Iterator[str]:
+    """A web server that asks everybody to log in."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>log in first</html>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,80 @@
+"""Credentials on their way to the driver: what each kind of cluster gets, and where there is no safe way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.operators.spark_secrets import DriverPlace, secrets_on_their_way
+from airflow_kafka_offsets.spark.conf import SECRETS_VARIABLE, RunConf, secrets_text
+
+SECRET = {"kafka.sasl.jaas.config": 'required username="u" password="$HOME `id` \\" hunter2";'}
+TEXT = secrets_text(SECRET)
+
+
+class TestDriverPlace:
+    @pytest.mark.parametrize(
+        ("master", "deploy_mode", "place"),
+        [
+            ("local[2]", None, DriverPlace.HERE),
+            ("spark://a:7077,b:7077", "client", DriverPlace.HERE),
+            ("spark://a:7077,b:7077", "cluster", DriverPlace.STANDALONE),
+            ("yarn", "cluster", DriverPlace.YARN),
+            ("k8s://https://api:443", "cluster", DriverPlace.KUBERNETES),
+        ],
+    )
+    def test_who_starts_it(self, master: str, deploy_mode: str | None, place: DriverPlace) -> None:
+        assert DriverPlace.of(master, deploy_mode) is place
+
+    def test_a_master_without_cluster_mode_is_named(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"can't be deployed to local\[2\]"):
+            DriverPlace.of("local[2]", "cluster")
+
+
+class TestEnvironment:
+    def test_the_variable_is_there_while_it_is_submitted_and_not_after(self) -> None:
+        with secrets_on_their_way(DriverPlace.HERE, SECRET, {}, None) as way:
+            assert (os.environ[SECRETS_VARIABLE], dict(way.confs), way.properties_file) == (TEXT, {}, None)
+        assert SECRETS_VARIABLE not in os.environ
+
+    def test_a_standalone_cluster_is_not_asked_by_rest_which_would_drop_it(self) -> None:
+        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, {}, None) as way:
+            assert dict(way.confs) == {"spark.master.rest.enabled": "false"}
+
+    def test_a_user_who_wants_rest_is_told(self) -> None:
+        wanted = {"spark.master.rest.enabled": "true"}
+        with (
+            pytest.raises(ConfigurationError, match=r"spark\.master\.rest\.enabled=true keeps"),
+            secrets_on_their_way(DriverPlace.STANDALONE, SECRET, wanted, None),
+        ):
+            pass
+
+    @pytest.mark.parametrize("place", list(DriverPlace))
+    def test_a_connection_without_credentials_needs_nothing(self, place: DriverPlace) -> None:
+        with secrets_on_their_way(place, {}, {}, "/mine.conf") as way:
+            assert (SECRETS_VARIABLE in os.environ, dict(way.confs), way.properties_file) == (False, {}, None)
+
+
+class TestPropertiesFile:
+    def test_the_driver_reads_them_from_the_conf(self) -> None:
+        told = {
+            "spark.kafkaOffsets.manifest": "m",
+            "spark.kafkaOffsets.sha256": "s",
+            "spark.kafkaOffsets.secrets": TEXT,
+        }
+        assert RunConf.read(told, {}).kafka == SECRET
+
+    def test_the_users_own_lines_stay_in_force(self, tmp_path: Path) -> None:
+        own = tmp_path / "own.conf"
+        own.write_text("spark.executor.cores 4")  # without an end of line
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, {}, str(own)) as way:
+            assert way.properties_file is not None
+            lines = Path(way.properties_file).read_text().splitlines()
+        assert lines == ["spark.executor.cores 4", f"spark.kafkaOffsets.secrets {TEXT}"]
+        assert not Path(way.properties_file).exists()
+
+    def test_nothing_in_it_means_something_to_a_shell_or_a_properties_file(self) -> None:
+        assert not set(TEXT) & set("$`\"'\\!#: \n")
