@@ -62,7 +62,7 @@ class WindowListing:
 
     @property
     def attempts(self) -> list[str]:
-        """Names of all attempts, in order of submission. A driver that nobody gave a name notes only its application."""
+        """Names of all attempts, in order of submission. A driver that named its own notes the application alone."""
         return sorted({*self._named("attempts"), *self._named("applications")})
 
     @property

@@ -61,6 +61,11 @@ class HadoopFiles:
     """
 
     def __init__(self, spark: SparkSession) -> None:
+        if is_connect(spark):
+            raise ConfigurationError(
+                "A session of Spark Connect doesn't reach the ledger: its client has no Hadoop. Use a session with a "
+                "driver of its own, as spark-submit and @task.pyspark make it."
+            )
         # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()

@@ -75,6 +75,8 @@ class IcebergSink(TableSink):
         writer = rows.writeTo(self.table).option("mergeSchema", "true").option("isolation-level", "serializable")
         # Columns that were added lie behind the others, whatever their order is here.
         writer = writer.option("check-ordering", "false")
+        # All rows are of one window: by default Iceberg would shuffle them to one task, and sort them there.
+        writer = writer.option("distribution-mode", "none").option("fanout-enabled", "true")
         if version is not None:
             writer = writer.option("validate-from-snapshot-id", str(version))
         for name, mark in commit_marks(attempt).items():

@@ -1,4 +1,4 @@
-"""How large a record is, for the split plan: from what was loaded, else from the log's size on disk, else not at all."""
+"""How large a record is, for the split plan: by what was loaded, else by the log's size on disk, else not known."""
 
 from __future__ import annotations
 

@@ -105,10 +105,10 @@ class TestReading:
         window = open_connected(manifest)
         rows = window.read()
         with pytest.raises(UnprovenError, match="no metrics"):
-            window.audit
+            _ = window.audit
         assert rows.where("false").count() == 0
         with pytest.raises(UnprovenError, match="no metrics"):
-            window.audit
+            _ = window.audit
 
 
 class TestRefusals:
