@@ -1,8 +1,9 @@
 """A sink of your own: a table of PostgreSQL, in which one transaction replaces a window's rows.
 
-Spark writes a stage table through JDBC, from many tasks. Then the driver, in one transaction, takes the window's old
-rows away, moves the staged ones in and notes in a control table which attempt did it. Spark loads PostgreSQL's JDBC
-driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that transaction goes through the same one.
+Spark writes a stage table through JDBC, from many tasks. Then the driver, in one transaction, looks into a control
+table at who wrote the window last, and either keeps those rows or takes them away, moves the staged ones in and notes
+it. Spark loads PostgreSQL's JDBC driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that transaction
+goes through the same one.
 
 User and password are read from ``PGUSER`` and ``PGPASSWORD`` in the driver's environment: they are in no argument.
 """
@@ -12,20 +13,45 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.spark import Attempt, Sink, Written, pinned_window
 
 DRIVER = "org.postgresql.Driver"
-CONTROL = "pipeline text, name text, revision int, attempt text, manifest_sha256 text, PRIMARY KEY (pipeline, name)"
+CONTROL = "pipeline text, attempt text, manifest_sha256 text, strict_time boolean, revision bigint, started_ms bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A row of the control table: who wrote a window's rows last."""
+
+    pipeline: str
+    attempt: str
+    manifest_sha256: str
+    strict_time: bool
+    revision: int
+    started_ms: int
+
+    def wrote_same(self, attempt: Attempt) -> bool:
+        """Whether its rows are those that the attempt is to write."""
+        return (self.manifest_sha256, self.strict_time) == (attempt.manifest_sha256, attempt.strict_time)
+
+    def keeps(self, attempt: Attempt) -> bool:
+        """Whether its rows stay, as they may be published: an earlier attempt wrote them, or one that began later."""
+        return self.wrote_same(attempt) and (self.attempt in attempt.earlier or self.is_newer(attempt))
+
+    def is_newer(self, attempt: Attempt) -> bool:
+        return (self.revision, self.started_ms) > (attempt.revision, attempt.started_ms)
 
 
 class PostgresSink(Sink):
-    """A table of PostgreSQL with the column ``window``; ``<table>_windows`` beside it says who wrote which.
+    """A table of PostgreSQL with the column ``window``, for one pipeline; ``<table>_windows`` beside it is the control
+    table.
 
     :param url: ``jdbc:postgresql://host:5432/database``.
     :param table: its plain name, in lower case.
@@ -41,29 +67,55 @@ class PostgresSink(Sink):
         # Spark runs a task again when its executor dies, also when its rows are in already: hence DISTINCT below.
         staged = rows.withColumn("window", F.lit(attempt.window))
         staged.write.jdbc(self.url, stage, mode="overwrite", properties=properties())
-        columns = ", ".join(f'"{name}"' for name in staged.columns)
         with Transaction(rows.sparkSession, self.url) as transaction:
             transaction.run("SELECT pg_advisory_xact_lock(hashtext(?))", self.table)
             transaction.run(f"CREATE TABLE IF NOT EXISTS {self.table} (LIKE {stage})")
-            transaction.run(f"CREATE TABLE IF NOT EXISTS {self.table}_windows ({CONTROL})")
-            taken = transaction.run(
-                f"INSERT INTO {self.table}_windows AS old VALUES (?, ?, ?, ?, ?) ON CONFLICT (pipeline, name) "
-                "DO UPDATE SET (revision, attempt, manifest_sha256) = "
-                "(excluded.revision, excluded.attempt, excluded.manifest_sha256) "
-                "WHERE old.revision <= excluded.revision",
-                *(attempt.pipeline, attempt.window, attempt.revision, attempt.name, attempt.manifest_sha256),
+            transaction.run(f'CREATE TABLE IF NOT EXISTS {self.table}_windows ("window" text PRIMARY KEY, {CONTROL})')
+            before = self.before(transaction, attempt)
+            if before and before.keeps(attempt):
+                standing = before.attempt
+            else:
+                self.replace(transaction, attempt, staged.columns)
+                standing = attempt.name
+            transaction.run(f"DROP TABLE {stage}")
+        return Written(self.table, standing)
+
+    def before(self, transaction: Transaction, attempt: Attempt) -> Load | None:
+        """Who wrote the window last.
+
+        :raises LedgerConflictError: another pipeline, or a newer load of other rows.
+        """
+        columns = "pipeline, attempt, manifest_sha256, strict_time, revision, started_ms"
+        found = transaction.rows(
+            f'SELECT {columns} FROM {self.table}_windows WHERE "window" = ? OR pipeline <> ? ORDER BY pipeline = ?',
+            *(attempt.window, attempt.pipeline, attempt.pipeline),
+        )
+        before = Load(*found[0]) if found else None
+        if before and before.pipeline != attempt.pipeline:
+            raise LedgerConflictError(
+                f"{self.table} is a table of pipeline {before.pipeline}: {attempt.pipeline} needs another one."
             )
-            if taken:
-                transaction.run(f'DELETE FROM {self.table} WHERE "window" = ?', attempt.window)
-                transaction.run(
-                    f'INSERT INTO {self.table} ({columns}) SELECT DISTINCT ON (topic, partition, "offset") {columns} '
-                    f"FROM {stage}"
-                )
-            for name in (attempt.name, *attempt.earlier):
-                transaction.run(f"DROP TABLE IF EXISTS {self.stage(name)}")
-        if not taken:
-            raise LedgerConflictError(f"{self.table} holds a newer revision of window {attempt.window}.")
-        return Written(self.table, attempt.name)
+        if before and before.is_newer(attempt) and not before.wrote_same(attempt):
+            raise LedgerConflictError(
+                f"{self.table} holds window {attempt.window} in revision {before.revision}, by attempt "
+                f"{before.attempt}, which began later: this is revision {attempt.revision}. Load the newest one."
+            )
+        return before
+
+    def replace(self, transaction: Transaction, attempt: Attempt, names: list[str]) -> None:
+        """Put the staged rows in the old ones' place."""
+        columns = ", ".join(f'"{name}"' for name in names)
+        transaction.run(f'DELETE FROM {self.table} WHERE "window" = ?', attempt.window)
+        transaction.run(
+            f'INSERT INTO {self.table} ({columns}) SELECT DISTINCT ON (topic, partition, "offset") {columns} '
+            f"FROM {self.stage(attempt.name)}"
+        )
+        transaction.run(f'DELETE FROM {self.table}_windows WHERE "window" = ?', attempt.window)
+        transaction.run(
+            f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(attempt.window, attempt.pipeline, attempt.name, attempt.manifest_sha256),
+            *(attempt.strict_time, attempt.revision, attempt.started_ms),
+        )
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
         return spark.read.jdbc(self.url, self.table, properties=properties()).where(F.col("window") == attempt.window)
@@ -88,13 +140,22 @@ class Transaction:
     def __enter__(self) -> Transaction:
         return self
 
-    def run(self, sql: str, *arguments: object) -> int:
-        """Run a statement; how many rows it changed."""
+    def run(self, sql: str, *arguments: object) -> Any:
+        """Run a statement; JDBC's statement, which has its outcome."""
         statement = self._connection.prepareStatement(sql)
         for place, each in enumerate(arguments, 1):
             statement.setObject(place, each)
         statement.execute()
-        return int(statement.getUpdateCount())
+        return statement
+
+    def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
+        """Run a query; what it finds."""
+        result = self.run(sql, *arguments).getResultSet()
+        count = result.getMetaData().getColumnCount()
+        found = []
+        while result.next():
+            found.append(tuple(result.getObject(place) for place in range(1, count + 1)))
+        return found
 
     def __exit__(self, error: object, *_: object) -> None:
         if error is None:
@@ -103,7 +164,12 @@ class Transaction:
 
 
 def properties() -> dict[str, str]:
-    """How to log in."""
+    """How to log in.
+
+    :raises ConfigurationError: nobody says as whom.
+    """
+    if "PGUSER" not in os.environ:
+        raise ConfigurationError("Set PGUSER, and PGPASSWORD where one is asked for, in the driver's environment.")
     return {"user": os.environ["PGUSER"], "password": os.environ.get("PGPASSWORD", ""), "driver": DRIVER}
 
 

@@ -26,30 +26,28 @@ class Tally:
     """Rows summed up.
 
     :param count: number of rows.
-    :param offset_sum: sum of their offsets.
     :param checksum: xor of a 64-bit hash of each row's topic, partition and offset; signed, as Spark gives it.
     :param min_timestamp_ms: smallest record timestamp, Unix milliseconds; None without rows.
     :param max_timestamp_ms: largest record timestamp; None without rows.
     :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records).
-    :param content_bytes: bytes of their keys and values; None in results of earlier versions.
+    :param bytes_per_record: mean size of key and value, of a sample of them; None where none was in the sample.
     """
 
     count: int = 0
-    offset_sum: int = 0
     checksum: int = 0
     min_timestamp_ms: int | None = None
     max_timestamp_ms: int | None = None
     outside_window: int = 0
-    content_bytes: int | None = 0
+    bytes_per_record: float | None = None
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Read what :func:`dataclasses.asdict` wrote."""
-        return cls(**{"content_bytes": None} | {name: fields[name] for name in cls.__slots__ if name in fields})
+        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
 
     def same_rows(self, other: Tally) -> bool:
         """Whether both are sums over the same set of rows."""
-        return (self.count, self.offset_sum, self.checksum) == (other.count, other.offset_sum, other.checksum)
+        return (self.count, self.checksum) == (other.count, other.checksum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +209,6 @@ def _compare(read: Tally, written: Iterable[PartitionTally]) -> Iterable[str]:
     rows = tuple(written)
     total = Tally(
         count=sum(each.count for each in rows),
-        offset_sum=sum(each.offset_sum for each in rows),
         checksum=reduce(xor, (each.checksum for each in rows), 0),
     )
     if total.count != read.count:

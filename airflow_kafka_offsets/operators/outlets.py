@@ -17,6 +17,7 @@ from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.tiling import Tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import Verdict
+from airflow_kafka_offsets.operators.links import WindowLink
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -54,11 +55,13 @@ class SeenWindow:
 
 
 class TellsLineage:
-    """Mixin of an operator that sets :attr:`seen`: OpenLineage, where it is installed, is told of that.
+    """Mixin of an operator that sets :attr:`seen`: the link to the window leads there, and OpenLineage, where it is
+    installed, is told of it.
 
     Of a failed task it is told what had been seen by then.
     """
 
+    operator_extra_links: Any = (WindowLink(),)
     seen: SeenWindow
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:

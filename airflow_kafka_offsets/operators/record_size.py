@@ -6,13 +6,18 @@ It only decides how many tasks read a window: where nobody knows it, the load go
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import KafkaOffsetsError, shorten
+from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.window_names import live_revisions, month_of
 from airflow_kafka_offsets.spark import conf as driver
 
 log = logging.getLogger(__name__)
@@ -26,24 +31,36 @@ def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest)
     if not manifest.span:
         return {}
     try:
-        size_bytes = loaded_bytes_per_record(ledger)
+        size_bytes = loaded_bytes_per_record(ledger, manifest)
         if size_bytes is None:
             with hook.get_conn() as client:
                 size_bytes = stored_bytes_per_record(client, manifest)
-    except KafkaOffsetsError as error:
-        log.info("How large records are isn't known, so that the plan of the read goes by its default: %s", error)
+    except Exception as error:  # whatever it is: a load must not fail for want of its plan
+        log.info("How large records are isn't known, so that the plan of the read goes by its default: %r", error)
         return {}
     return {} if size_bytes is None else {driver.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
 
 
-def loaded_bytes_per_record(ledger: Ledger) -> float | None:
-    """What the keys and values of the pipeline's last loaded windows had on average; None when none of them tells."""
-    for folder in ledger.latest_windows()[:_EARLIER_WINDOWS]:
+def loaded_bytes_per_record(ledger: Ledger, manifest: Manifest) -> float | None:
+    """What the keys and values of the last windows up to this one had on average; None when none of them tells."""
+    for folder in islice(_windows_before(ledger, manifest), _EARLIER_WINDOWS):
         publication = folder.publication()
         result = folder.result(publication.attempt) if publication else None
-        if result and result.read.count and result.read.content_bytes:
-            return result.read.content_bytes / result.read.count
+        if result and result.read.bytes_per_record:
+            return result.read.bytes_per_record
     return None
+
+
+def _windows_before(ledger: Ledger, manifest: Manifest) -> Iterator[WindowFolder]:
+    """A window and those before it, latest first: of its own month, and of the one before. A backfill's windows are
+    like their neighbours, not like the newest; and to list a whole ledger takes long."""
+    month = month_of(manifest.window)
+    first_day = datetime.strptime(month, "%Y%m").replace(tzinfo=UTC)
+    for each in (month, f"{first_day - timedelta(days=1):%Y%m}"):
+        live = live_revisions(ledger.window_folders.names([each]))
+        for window in sorted(live, reverse=True):
+            if window <= manifest.window:
+                yield ledger.window_folders.revision(window, live[window][-1])
 
 
 def stored_bytes_per_record(client: OffsetsClient, manifest: Manifest) -> float | None:
@@ -57,8 +74,9 @@ def stored_bytes_per_record(client: OffsetsClient, manifest: Manifest) -> float 
     size_bytes, offsets, known = 0, 0, extents.ok()
     for size in sizes.ok():
         extent = known.lookup(size.topic, size.partition)
-        if extent is not None and size.size_bytes is not None:
-            assert extent.high_watermark is not None and extent.log_start_offset is not None
+        if extent is None or size.size_bytes is None:
+            continue
+        if extent.high_watermark is not None and extent.log_start_offset is not None:
             size_bytes += size.size_bytes
             offsets += extent.high_watermark - extent.log_start_offset
     return size_bytes / offsets if size_bytes and offsets else None

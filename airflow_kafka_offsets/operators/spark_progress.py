@@ -2,7 +2,7 @@
 
 The driver notes in the ledger which application an attempt is before it reads; a thread looks for that note, and then
 asks the application's UI (:mod:`~airflow_kafka_offsets.operators.spark_status`). Nothing of this fails or delays a
-load: what can't be known is said in one line, and then not again.
+load: what can't be known is said in one line, and asked again at longer intervals.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
-import httpx
-
-from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.window_folder import SparkApplication, WindowFolder
 from airflow_kafka_offsets.operators.spark_status import KafkaRead, SparkStatus
 
@@ -28,6 +26,8 @@ _TELL_S = 10.0
 """Between two lines in the log."""
 _TRIES = 5
 """Questions in a row that may go unanswered before the UI counts as out of reach: it is slow while Spark starts."""
+_PATIENT_S = 60.0
+"""Between two looks or questions to somebody who doesn't answer."""
 _FAREWELL_S = 1.0
 """How long the end of a load waits for a question that is under way."""
 
@@ -128,8 +128,8 @@ def progress_told(folder: WindowFolder, attempt: str, offsets: int, log: Any, on
 
 def _watch(ended: Event, folder: WindowFolder, attempt: str, offsets: int, log: Any, on_found: OnFound) -> None:
     try:
-        application = _application(ended, folder, attempt)
-        if application is None:
+        application = _application(ended, folder, attempt, log)
+        if application is None or ended.is_set():  # the links of a task that has ended are Airflow's to make
             return
         with suppress(Exception):
             on_found(application)
@@ -145,32 +145,39 @@ def _watch(ended: Event, folder: WindowFolder, attempt: str, offsets: int, log: 
         log.info("No progress of the load is told: %r", error)
 
 
-def _application(ended: Event, folder: WindowFolder, attempt: str) -> SparkApplication | None:
+def _application(ended: Event, folder: WindowFolder, attempt: str, log: Any) -> SparkApplication | None:
     """What the driver has noted; None when the load ended before it did."""
-    while not ended.wait(_LOOK_S):
+    pause_s, said = _LOOK_S, False
+    while not ended.wait(pause_s):
         try:
             found = folder.application(attempt)
-        except KafkaOffsetsError:  # half written
+        except LedgerCorruptError:  # half written
+            continue
+        except Exception as error:  # each store has its own
+            pause_s = _PATIENT_S
+            if not said:
+                log.info("No progress yet: the ledger can't be asked for the driver's note (%r)", error)
+            said = True
             continue
         if found is not None:
             return found
+        pause_s = _LOOK_S
     return None
 
 
 def _follow(ended: Event, status: SparkStatus, teller: Teller, log: Any) -> None:
-    """Ask and tell until the load ends, or nobody answers, as a cluster's driver may not answer this worker."""
-    answered, missed = False, 0
-    while not ended.wait(_ASK_S):
+    """Ask and tell until the load ends. A UI that doesn't answer, as a cluster's may not, is asked seldom."""
+    missed, said = 0, False
+    while not ended.wait(_ASK_S if missed < _TRIES else _PATIENT_S):
         try:
             read = status.kafka_read()
-        except (httpx.HTTPError, ValueError, LookupError) as error:
+        except Exception as error:  # no answer, or a proxy's, or a login page
             missed += 1
-            if missed < _TRIES:
-                continue
-            if not answered:
-                log.info("No progress: Spark's UI can't be asked from here (%r)", error)
-            return
-        answered, missed = True, 0
+            if missed == _TRIES and not said:
+                log.info("No progress for now: Spark's UI can't be asked from here (%r)", error)
+                said = True
+            continue
+        missed = 0
         if read is not None:
             teller.tell(read, time.monotonic())
 

@@ -16,9 +16,7 @@ Kubernetes, cluster    the user's own Kubernetes secret: anything else would be 
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,11 +27,13 @@ from pathlib import Path
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.operators.spark_program import SparkProgram
 from airflow_kafka_offsets.spark.conf import SECRETS, SECRETS_VARIABLE, secrets_text
 
 KUBERNETES_SECRET = f"spark.kubernetes.driver.secretKeyRef.{SECRETS_VARIABLE}"
 """Conf by which Kubernetes gives the driver a secret of its own: ``<name of the secret>:<key>``."""
 _REST = "spark.master.rest.enabled"
+_DEPLOY_MODE = "spark.submit.deployMode"
 _PRIVATE = 0o600
 
 
@@ -46,8 +46,16 @@ class DriverPlace(Enum):
     KUBERNETES = auto()
 
     @classmethod
-    def of(cls, master: str, deploy_mode: str | None) -> DriverPlace:
-        """Read a Spark connection."""
+    def of(cls, master: str, deploy_mode: str | None, confs: Mapping[str, str]) -> DriverPlace:
+        """Read a Spark connection.
+
+        :raises ConfigurationError: for a deploy mode that the provider and we wouldn't know of, or can't be.
+        """
+        if deploy_mode is None and str(confs.get(_DEPLOY_MODE, "client")) != "client":
+            raise ConfigurationError(
+                f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} sends the driver elsewhere without Airflow's knowing. "
+                "Use the operator's deploy_mode= or the Spark connection's extra deploy-mode instead."
+            )
         if deploy_mode != "cluster":
             return cls.HERE
         places = {"spark://": cls.STANDALONE, "yarn": cls.YARN, "k8s://": cls.KUBERNETES}
@@ -74,7 +82,11 @@ class SecretWay:
 
 @contextmanager
 def secrets_on_their_way(
-    place: DriverPlace, secret: Mapping[str, str], confs: Mapping[str, str], properties_file: str | None
+    place: DriverPlace,
+    secret: Mapping[str, str],
+    confs: Mapping[str, str],
+    properties_file: str | None,
+    program: SparkProgram,
 ) -> Iterator[SecretWay]:
     """Have the credentials ready for the driver while the block submits.
 
@@ -82,6 +94,7 @@ def secrets_on_their_way(
     :param secret: options of the Kafka reader that nobody may see; empty for a connection without credentials.
     :param confs: the user's confs.
     :param properties_file: the user's ``--properties-file``.
+    :param program: what submits, whose defaults hold without such a file.
     :raises ConfigurationError: where there is no safe way, with the way that the user has.
     """
     if not secret:
@@ -91,7 +104,8 @@ def secrets_on_their_way(
     for each in (text, *secret.values()):
         mask_secret(each)
     if place is DriverPlace.YARN:
-        with _private_properties({SECRETS: text}, properties_file) as path:
+        base = Path(properties_file) if properties_file else program.defaults()
+        with _private_properties({SECRETS: text}, base) as path:
             yield SecretWay(properties_file=path)
     elif place is DriverPlace.KUBERNETES:
         _require_kubernetes_secret(confs)
@@ -113,7 +127,7 @@ def _require_kubernetes_secret(confs: Mapping[str, str]) -> None:
 
 def _without_rest(confs: Mapping[str, str]) -> dict[str, str]:
     """Spark's REST submission drops every variable whose name doesn't begin with SPARK_."""
-    if confs.get(_REST, "false").lower() == "true":
+    if str(confs.get(_REST, "false")).lower() == "true":  # a user may give a bool
         raise ConfigurationError(
             f"The Kafka connection has credentials, which the conf {_REST}=true keeps from the driver: Spark's REST "
             "submission doesn't pass them on. Leave it out, and let the connection's port be the master's own (7077)."
@@ -131,9 +145,8 @@ def _variable(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def _private_properties(added: Mapping[str, str], properties_file: str | None) -> Iterator[str]:
-    """A properties file that holds the user's, or Spark's defaults, which ``--properties-file`` would hide."""
-    base = Path(properties_file) if properties_file else _spark_defaults()
+def _private_properties(added: Mapping[str, str], base: Path | None) -> Iterator[str]:
+    """A properties file that holds another one's lines too, as ``--properties-file`` hides all others."""
     lines = [base.read_text(encoding="utf-8")] if base else []
     lines += [f"{name} {value}" for name, value in added.items()]
     with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
@@ -141,23 +154,3 @@ def _private_properties(added: Mapping[str, str], properties_file: str | None) -
         path.touch(_PRIVATE)
         path.write_text("\n".join([*lines, ""]), encoding="utf-8")
         yield str(path)
-
-
-def _spark_defaults() -> Path | None:
-    """The ``spark-defaults.conf`` that ``spark-submit`` would read; None when there is none."""
-    chosen = os.environ.get("SPARK_CONF_DIR")
-    folders = [Path(chosen)] if chosen else [home / "conf" for home in _spark_homes()]
-    found = (folder / "spark-defaults.conf" for folder in folders)
-    return next((each for each in found if each.is_file()), None)
-
-
-def _spark_homes() -> Iterator[Path]:
-    """Where Spark is, as its own ``find-spark-home`` looks for it."""
-    if home := os.environ.get("SPARK_HOME"):
-        yield Path(home)
-        return
-    if program := shutil.which("spark-submit"):
-        yield Path(program).resolve().parent.parent
-    pyspark = importlib.util.find_spec("pyspark")
-    if pyspark is not None and pyspark.origin is not None:
-        yield Path(pyspark.origin).parent

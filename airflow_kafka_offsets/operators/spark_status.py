@@ -50,7 +50,8 @@ class SparkStatus:
 
     def __init__(self, ui: str, application_id: str) -> None:
         self._api = f"api/v1/applications/{application_id}"
-        self._client = httpx.Client(base_url=f"{ui.rstrip('/')}/", timeout=_TIMEOUT_S)
+        # On YARN a driver sends whoever asks it to the proxy of the ResourceManager.
+        self._client = httpx.Client(base_url=f"{ui.rstrip('/')}/", timeout=_TIMEOUT_S, follow_redirects=True)
 
     def __enter__(self) -> Self:
         return self
@@ -61,13 +62,13 @@ class SparkStatus:
         self._client.close()
 
     def kafka_read(self) -> KafkaRead | None:
-        """The newest query that reads Kafka; None while there is none.
+        """The newest query that reads Kafka; None while there is none, and when it has failed.
 
         :raises httpx.HTTPError: when the UI isn't there, or doesn't answer with status 200.
         :raises ValueError: when the answer isn't JSON: a login page, or somebody else's.
         """
         query = newest_on_kafka(self._get(f"{self._api}/{_QUERIES}").json())
-        if query is None:
+        if query is None or query["status"] not in ("RUNNING", "COMPLETED"):
             return None
         number, running = int(query["id"]), query["status"] == "RUNNING"
         records = rows_on_page(self._get(f"SQL/execution/?id={number}").text) if running else rows_in_api(query)

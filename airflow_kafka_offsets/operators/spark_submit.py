@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.client.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    DataLossError,
-    KafkaOffsetsError,
-    LedgerError,
-    WindowError,
-    shorten,
-)
+from airflow_kafka_offsets.errors import LedgerError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -30,26 +19,15 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, SparkAppl
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.operators.base import failing_fast
-from airflow_kafka_offsets.operators.driver_bundle import (
-    LOAD_APPLICATION,
-    PYTHON_RUNNER,
-    application_bundle,
-    driver_bundle,
-    stored_bundle,
-)
-from airflow_kafka_offsets.operators.earlier_driver import (
-    earlier_driver,
-    forget_driver,
-    note_attempt,
-    wait_for_driver,
-)
+from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.operators.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
 from airflow_kafka_offsets.operators.links import SparkUILink, WindowLink, show_link
 from airflow_kafka_offsets.operators.load_report import load_report
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
-from airflow_kafka_offsets.operators.record_size import record_size_conf
+from airflow_kafka_offsets.operators.records_left import RecordsLeft
 from airflow_kafka_offsets.operators.spark_progress import progress_told
-from airflow_kafka_offsets.operators.spark_secrets import DriverPlace, secrets_on_their_way
-from airflow_kafka_offsets.preflight import check_readable, readable
+from airflow_kafka_offsets.operators.spark_secrets import DriverPlace
+from airflow_kafka_offsets.operators.submission import Submission
 from airflow_kafka_offsets.spark import conf as driver
 
 if TYPE_CHECKING:
@@ -58,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 
-class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
+class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     """
     A ``SparkSubmitOperator`` whose application reads one pinned window and publishes it once.
 
@@ -86,7 +64,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     and what lies between are those of the attempt that published it.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "kafka_conn_id")
+    template_fields: Sequence[str] = (*RemembersDriver.template_fields, "window", "kafka_conn_id")
     operator_extra_links = (SparkUILink(), WindowLink())
     ui_color = "#fdebd0"
     application_id: str | None = None
@@ -109,40 +87,66 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
-        """Pre-flight, submit, and report what is published."""
+        """Pre-flight, submit, and report what is published; or go on with the driver of an earlier try."""
         one_of("on_truncation", self.on_truncation, "fail", "clamp")
         ref = WindowRef.from_json(self.window)
-        ledger = ref.ledger()
-        hook = KafkaOffsetsHook(self.kafka_conn_id)
-        pinned, published = ref.loaded(ledger)
-        self.seen = SeenWindow(pinned, hook.settings().bootstrap_servers)
-        place = self._driver_place()
-        earlier = None if place is DriverPlace.HERE else earlier_driver(self, context, ref)
-        if earlier is None:
-            try:
-                pinned = self._preflight(hook, ledger, pinned, published)
-            except WindowError as error:
-                if published is None:
-                    raise
-                # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
-                self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
-                return self._report(context, ref, ledger, pinned, published.attempt)
-        self.seen = SeenWindow(pinned, hook.settings().bootstrap_servers)
+        left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_truncation)
+        load = _Load(context, ref, left, self._get_hook()._connection)
+        place = DriverPlace.of(load.spark["master"], load.spark["deploy_mode"], self.conf or {})
+        pinned, published = ref.loaded(load.ledger)
+        self.seen = load.seen(pinned)
+        self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
+        earlier = None if self._memory is None else self._memory.earlier(ref)
+        if earlier is not None:
+            return self._go_on(load, earlier, published)
+        if published is None:
+            return self._run_anew(load, load.records_left.of(pinned), published, place)
         try:
-            folder = ledger.folder_of(pinned)
-            attempt = self._begin(folder, ref, place, context) if earlier is None else earlier.attempt
-            with progress_told(folder, attempt, pinned.manifest.span, self.log, partial(self._show_links, context)):
-                if earlier is None:
-                    self._submit(ledger, pinned, attempt, hook.java_settings(), place, context)
-                else:
-                    wait_for_driver(self, context, earlier)
+            load.records_left.check(pinned)
+        except WindowError as error:
+            # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
+            self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
+            return self._report(load, pinned, published.attempt)
+        return self._run_anew(load, pinned, published, place)
+
+    def _run_anew(
+        self, load: _Load, pinned: PinnedManifest, published: Publication | None, place: DriverPlace
+    ) -> dict[str, Any]:
+        attempt = self._begin(load, pinned)
+        submission = Submission(
+            *(load.ledger, pinned, attempt, self.allow_gaps, load.kafka, place, load.spark["spark_binary"])
+        )
+        with self._watched(load, pinned, attempt, published), submission.arguments(self):
+            try:
+                super().execute(load.context)
+            except Exception as error:
+                submission.program(self).explain_missing_java(error)
+                raise
+        return self._report(load, pinned, attempt)
+
+    def _go_on(self, load: _Load, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
+        assert self._memory is not None
+        pinned = load.ledger.pinned(load.ref.window, earlier.revision)
+        with self._watched(load, pinned, earlier.attempt, published):
+            self._memory.wait(earlier)
+        return self._report(load, pinned, earlier.attempt)
+
+    @contextmanager
+    def _watched(
+        self, load: _Load, pinned: PinnedManifest, attempt: str, published: Publication | None
+    ) -> Iterator[None]:
+        """Tell how far the driver is while the block waits for it, and why it failed; forget it at its end."""
+        self.seen = load.seen(pinned)
+        folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
+        try:
+            with progress_told(folder, attempt, pinned.manifest.span, self.log, show):
+                yield
         except Exception as error:
             if published is None:
-                self._explain_loss(hook, ledger, pinned, error)
+                load.records_left.explain(pinned, error)
             raise
-        if place is not DriverPlace.HERE:
-            forget_driver(self, context)
-        return self._report(context, ref, ledger, pinned, attempt)
+        if self._memory is not None:
+            self._memory.forget()
 
     def _show_links(self, context: Context, application: SparkApplication) -> None:
         self.application_id = application.id
@@ -150,121 +154,27 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         if application.ui is not None:
             show_link(context, SparkUILink(), application.ui)
 
-    def _driver_place(self) -> DriverPlace:
-        connection = self._get_hook()._connection
-        return DriverPlace.of(connection["master"], connection["deploy_mode"])
-
-    def _preflight(
-        self, hook: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, published: Publication | None
-    ) -> PinnedManifest:
-        """What can be read of the window, and is to be.
-
-        :raises WindowError: when that isn't what was pinned.
-        """
-        with hook.get_conn() as client:
-            if published is not None:
-                check_readable(client, pinned.manifest)
-                return pinned
-            pinned = readable(client, ledger, pinned, self.on_truncation)
-        if pinned.manifest.lost_offsets:
-            self.log.warning(
-                "Window %s is loaded without %s offsets that are gone: %s",
-                pinned.manifest.window,
-                pinned.manifest.lost_offsets,
-                shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost()),
-            )
-        return pinned
-
-    def _explain_loss(self, hook: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, error: Exception) -> None:
-        """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
-
-        :raises DataLossError: when that is what happened, and is to fail; names partitions and exact counts.
-        """
-        try:
-            with hook.get_conn() as client:
-                readable(client, ledger, pinned)
-        except DataLossError as loss:
-            if self.on_truncation == "fail":
-                raise loss from error
-            self.log.warning("%s The next try loads what is left.", loss)
-        except KafkaOffsetsError:
-            self.log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
-
-    def _begin(self, folder: WindowFolder, ref: WindowRef, place: DriverPlace, context: Context) -> str:
+    def _begin(self, load: _Load, pinned: PinnedManifest) -> str:
         started_ms = now_ms()
         attempt = driver.new_attempt(started_ms)
-        ti = context["ti"]
+        ti = load.context["ti"]
         run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id, "try_number": ti.try_number}
-        folder.record_attempt(attempt, {"started_at": iso_instant(started_ms), "airflow": run})
-        if place is not DriverPlace.HERE:
-            note_attempt(self, context, ref, attempt)
+        fields = {"started_at": iso_instant(started_ms), "airflow": run}
+        load.ledger.folder_of(pinned).record_attempt(attempt, fields)
+        if self._memory is not None:
+            self._memory.note(load.ref, attempt, pinned.manifest.revision)
         return attempt
 
-    def _submit(
-        self,
-        ledger: Ledger,
-        pinned: PinnedManifest,
-        attempt: str,
-        kafka: JavaSettings,
-        place: DriverPlace,
-        context: Context,
-    ) -> None:
-        confs = {
-            driver.MANIFEST: pinned.uri,
-            driver.SHA256: pinned.sha256,
-            driver.ATTEMPT: attempt,
-            driver.ALLOW_GAPS: str(self.allow_gaps).lower(),
-        }
-        reader = {f"{driver.PREFIX}{key}": value for key, value in kafka.plain.items()}
-        # A driver that YARN starts again would be refused: an attempt is made once.
-        own = {"spark.yarn.maxAppAttempts": "1"} if place is DriverPlace.YARN else {}
-        own |= record_size_conf(KafkaOffsetsHook(self.kafka_conn_id), ledger, pinned.manifest)
-        self.conf = own | reader | (self.conf or {}) | confs
-        with (
-            self._python_files(ledger, place),
-            secrets_on_their_way(place, kafka.secret, self.conf, self.properties_file) as way,
-        ):
-            self.conf |= way.confs
-            self.properties_file = way.properties_file or self.properties_file
-            self._hook = None  # the one that was asked for an earlier driver knows nothing of all this
-            try:
-                super().execute(context)
-            except Exception as error:
-                _explain_missing_java(self.env_vars or {}, error)
-                raise
-
-    @contextmanager
-    def _python_files(self, ledger: Ledger, place: DriverPlace) -> Iterator[None]:
-        """Have the driver's part of this package, and the application, where the driver can get them."""
-        if place is DriverPlace.STANDALONE and self.application.endswith(".py"):
-            self._send_as_one_file(ledger)
-            yield
-            return
-        with driver_bundle() as bundle:
-            self.py_files = ",".join(filter(None, (self.py_files, bundle)))
-            yield
-
-    def _send_as_one_file(self, ledger: Ledger) -> None:
-        """``spark-submit`` takes no Python application for a standalone cluster's own workers. They do take a jar, and
-        a class of Spark itself to run: here a zip as jar, and the class by which ``spark-submit`` starts Python too."""
-        jar = stored_bundle(ledger, application_bundle(self.application, self.py_files))
-        self.application_args = [jar.rpartition("/")[2], "", *(self.application_args or [])]
-        self.application, self._java_class = jar, PYTHON_RUNNER
-        self.files, self.py_files = ",".join(filter(None, (self.files, jar))), jar  # for Python on the executors
-
-    def _report(
-        self, context: Context, ref: WindowRef, ledger: Ledger, pinned: PinnedManifest, attempt: str
-    ) -> dict[str, Any]:
-        folder = ledger.window_folders.published(ref.window) or ledger.folder_of(pinned)
+    def _report(self, load: _Load, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
+        tried = load.ledger.folder_of(pinned)
+        folder = load.ledger.window_folders.published(load.ref.window) or tried
         published = folder.publication()
         if published is None:
-            raise LedgerError(
-                f"Spark ended well, but window {folder.id} is not published. Does {self.application} call publish()?"
-            )
+            raise self._unpublished(tried, attempt)
         if published.attempt != attempt:
             self.log.info("Window %s stays as attempt %s published it", folder.id, published.attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
-        counts = ledger.pinned(folder.id, folder.revision)
+        counts = load.ledger.pinned(folder.id, folder.revision)
         report = load_report(folder, counts.manifest, published, attempt)
         self.application_id = report["application_id"]
         self.log.info(
@@ -275,19 +185,44 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             report["seconds"],
             report["records_a_second"],
         )
-        note_outlets(self, context, WindowRef.of(ref.ledger_root, counts), report)
+        note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
 
+    def _unpublished(self, folder: WindowFolder, attempt: str) -> Exception:
+        """Why nothing is published after all. The provider takes a driver pod that vanishes for one that ended well."""
+        if self._memory is not None and folder.result(attempt) is None:
+            return AirflowException(
+                f"The driver of attempt {attempt} is gone, and window {folder.id} is not published: it was deleted or "
+                "evicted before it had counted anything, or its application doesn't call publish(). A retry runs anew."
+            )
+        return LedgerError(
+            f"Spark ended well, but window {folder.id} is not published. Does {self.application} call publish()?"
+        )
 
-def _explain_missing_java(env_vars: Mapping[str, str], error: Exception) -> None:
-    """``spark-submit`` is a Java program on this worker, whatever the master; without Java only its own log says so.
 
-    :raises ConfigurationError: when there is no Java here.
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What a try is about.
+
+    :param context: the task's.
+    :param ref: the window that was resolved.
+    :param records_left: asks Kafka for its records.
+    :param spark: the Spark connection, as the provider reads it.
     """
-    home = env_vars.get("JAVA_HOME") or os.environ.get("JAVA_HOME")
-    if (Path(home) / "bin" / "java").is_file() if home else shutil.which("java"):
-        return
-    where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
-    raise ConfigurationError(
-        f"spark-submit needs Java 17 or newer on this worker: {where}. Install it or set JAVA_HOME."
-    ) from error
+
+    context: Context
+    ref: WindowRef
+    records_left: RecordsLeft
+    spark: Mapping[str, Any]
+
+    @property
+    def kafka(self) -> KafkaOffsetsHook:
+        return self.records_left.kafka
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.records_left.ledger
+
+    def seen(self, pinned: PinnedManifest) -> SeenWindow:
+        """A revision, as others are told of it."""
+        return SeenWindow(pinned, self.kafka.settings().bootstrap_servers)

@@ -51,7 +51,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     :param deferrable: wait on the triggerer for a window that isn't published yet, because its load runs elsewhere;
         default ``[operators] default_deferrable``. Without it such a window fails the task.
     :param poke_interval: time between two looks into the ledger, a timedelta or seconds.
-    :param timeout: how long to wait at most, a timedelta or seconds; the task fails then, and isn't tried again.
+    :param timeout: how long to wait at most, a timedelta or seconds; the task fails then, and isn't tried again. None
+        to wait without end.
 
     XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "gaps", "explained", "outside_window",
     "verdict", "tiling"}``; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` where
@@ -69,7 +70,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         poke_interval: timedelta | float = 60,
-        timeout: timedelta | float = timedelta(days=7),
+        timeout: timedelta | float | None = timedelta(days=7),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -90,12 +91,15 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
     def _wait(self, ref: WindowRef) -> NoReturn:
         poll_interval_ms = as_milliseconds(self.poke_interval, "poke_interval") or 0
-        timeout_ms = as_milliseconds(self.timeout, "timeout") or 0
         self.defer(
             trigger=KafkaWindowPublishedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000),
             method_name="execute_complete",
-            timeout=timedelta(milliseconds=timeout_ms),
+            timeout=self._longest_wait(),
         )
+
+    def _longest_wait(self) -> timedelta | None:
+        timeout_ms = as_milliseconds(self.timeout, "timeout")
+        return None if timeout_ms is None else timedelta(milliseconds=timeout_ms)
 
     @failing_fast()
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,8 +115,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         except TaskDeferralTimeout as error:
             window = WindowRef.from_json(self.window).window
             raise AirflowFailException(
-                f"Window {window} was not published within {self.timeout}: look for what became of its load, then "
-                "clear this task."
+                f"Window {window} was not published within {_seconds(self._longest_wait())}: look for what became of "
+                "its load, then clear this task."
             ) from error
 
     def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:
@@ -170,6 +174,10 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         facts = (*manifest.topics.values(), *topics.values())
         causes, problems = explain(result, contents, {each.topic for each in facts if each.compacted})
         return replace(verdict, explained=causes, read_problems=problems)
+
+
+def _seconds(wait: timedelta | None) -> str:
+    return "its time" if wait is None else f"{wait.total_seconds():,.0f} s"
 
 
 def _describe(tiling: Tiling) -> str:

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, comm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.readwriter import DataFrameWriter
 
 _REVISION = 10**13
 """A revision in the version of a transaction: more than any instant in Unix milliseconds up to the year 2286."""
@@ -46,17 +45,13 @@ class DeltaSink(TableSink):
             return HadoopFiles(spark).exists(f"{self.table}/_delta_log")
         return spark.catalog.tableExists(self.table)
 
-    def _create_from(self, empty: DataFrame) -> None:
-        self._save(empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN))
-
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         # Delta itself keeps an older revision out, so that a first attempt need not ask.
         return self._newest(spark, attempt) if attempt.earlier else None
 
     def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        name = f"delta.`{self.table}`" if "/" in self.table else self.table
         for limit in (f" LIMIT {_RECENT}", ""):
-            history = spark.sql(f"DESCRIBE HISTORY {name}{limit}").orderBy("version", ascending=False)
+            history = spark.sql(f"DESCRIBE HISTORY {self._sql_name()}{limit}").orderBy("version", ascending=False)
             for row in history.where("userMetadata IS NOT NULL").select("userMetadata").collect():
                 commit = WindowCommit.read(_object(row["userMetadata"]), attempt)
                 if commit is not None:
@@ -71,9 +66,7 @@ class DeltaSink(TableSink):
             "txnVersion": str(attempt.revision * _REVISION + attempt.started_ms),
             "userMetadata": json.dumps(commit_marks(attempt)),
         }
-        self._save(rows.write.format("delta").mode("overwrite").options(**options))
-
-    def _save(self, writer: DataFrameWriter) -> None:
+        writer = rows.write.format("delta").mode("overwrite").options(**options)
         if "/" in self.table:
             writer.save(self.table)
         else:

@@ -6,13 +6,15 @@ For those who can't, the published folder can be moved to a plain Hive-style pat
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.hive_path import HivePath, plain_folder
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
-from airflow_kafka_offsets.spark.tally import AUDITED
+from airflow_kafka_offsets.spark.tally import audited_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,10 +31,14 @@ class FileSink(Sink):
     :param path: folder of the whole table, on any store that Spark writes to.
     :param file_format: of the files.
     :param hive_path: move each published window to ``<hive_path>/window=<window>/``, for readers that know nothing of
-        the ledger; on the same ``file`` or ``hdfs`` store as the table, since renaming is atomic there. The first load
-        of a window appears whole; a new revision takes the old one's place by two renames, between which there is
-        neither.
+        the ledger; on the same ``file`` or ``hdfs`` store as the table, since renaming is atomic there, and apart from
+        its folder. The first load of a window appears whole; a new revision takes the old one's place by two renames,
+        between which there is neither.
+    :raises ConfigurationError: for another format, and for a plain path that is the table's folder, within it or
+        around it.
     """
+
+    keeps_attempts_apart = True
 
     def __init__(self, path: str, file_format: FileFormat = "parquet", *, hive_path: str | None = None) -> None:
         if file_format not in FILE_FORMATS:
@@ -40,15 +46,22 @@ class FileSink(Sink):
         self.kind = file_format
         self._path = hadoop_uri(path)
         self.hive_path = None if hive_path is None else hadoop_uri(hive_path)
+        if self.hive_path and _nested(self._path, self.hive_path):
+            raise ConfigurationError(
+                f"The plain path {hive_path} and the table's folder {path} must lie apart: readers of one would see "
+                "the other's files."
+            )
 
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
         """Write the attempt's folder; a window without offsets has none (S6).
 
         :raises ConfigurationError: the folder can't be made, or the attempt's name was used before.
+        :raises LedgerConflictError: the plain path holds what isn't this pipeline's.
         """
         files = HadoopFiles(rows.sparkSession)
         if self.hive_path:
             files.require_atomic_rename(self._path, self.hive_path)
+            HivePath(files, self.hive_path).require_ours(attempt)
         if not attempt.offsets:
             return Written(None, attempt.name)
         folder = self._folder(attempt)
@@ -66,12 +79,11 @@ class FileSink(Sink):
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
         """The attempt's rows, wherever they were moved."""
-        columns = AUDITED | ({OUTSIDE_COLUMN: "boolean"} if attempt.strict_time else {})
-        schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+        schema = audited_ddl(attempt.strict_time)
         folder = self._folder(attempt)
         files = HadoopFiles(spark)
-        if self.hive_path and not files.exists(folder):
-            folder = plain_folder(self.hive_path, attempt.window)
+        if attempt.moved_to is not None and not files.exists(folder):
+            folder = attempt.moved_to
         if not attempt.offsets or not files.exists(folder):
             return spark.createDataFrame([], schema)
         return spark.read.schema(schema).format(self.kind).load(folder)
@@ -92,3 +104,9 @@ class FileSink(Sink):
 
     def _folder(self, attempt: Attempt) -> str:
         return f"{self._path}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"
+
+
+def _nested(one: str, other: str) -> bool:
+    """Whether two folders of one store are the same, or one lies within the other; two stores are refused anyway."""
+    paths = [PurePosixPath(urlsplit(each).path) for each in (one, other)]
+    return paths[0].is_relative_to(paths[1]) or paths[1].is_relative_to(paths[0])

@@ -27,7 +27,8 @@ _CONDITIONAL_PUT = frozenset({"s3a", "gs"})
 S3."""
 _S3A_CONDITIONAL = "fs.option.create.conditional.overwrite"
 """HADOOP-19256, Hadoop 3.4.2. Older clients look first and put then."""
-_JAVA_ERRORS = (Py4JJavaError, PySparkException)
+JAVA_ERRORS = (Py4JJavaError, PySparkException)
+"""What comes of Java through Python: as it is, or as PySpark's own error where it knows the class."""
 
 
 def hadoop_uri(uri: str) -> str:
@@ -45,7 +46,7 @@ def read_file(spark: SparkSession, uri: str) -> bytes | None:
     except PySparkException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
-        raise LedgerError(f"Reading {uri} failed: {_words(error)}.") from error
+        raise LedgerError(f"Reading {uri} failed: {words(error)}.") from error
     return bytes(found[0]["content"]) if found else None
 
 
@@ -112,8 +113,8 @@ class HadoopFiles:
         try:
             fs, path = self._locate(uri)
             made = fs.mkdirs(path)
-        except _JAVA_ERRORS as error:
-            raise ConfigurationError(f"The output folder {uri} can't be written: {_words(error)}.") from error
+        except JAVA_ERRORS as error:
+            raise ConfigurationError(f"The output folder {uri} can't be written: {words(error)}.") from error
         if not made:
             raise ConfigurationError(
                 f"The output folder {uri} can't be written. Check the path and who may write there."
@@ -142,7 +143,7 @@ class HadoopFiles:
                 self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(fs.getUri(), self._conf).rename(
                     path, place, options
                 )
-        except (OSError, *_JAVA_ERRORS):
+        except (OSError, *JAVA_ERRORS):
             if fs.exists(path) and not fs.exists(place):
                 raise
             return False
@@ -204,7 +205,7 @@ class HadoopFiles:
             fs, path = self._locate(uri)
             try:
                 self._create(fs, path, content)
-            except (FileExistsError, *_JAVA_ERRORS):
+            except (FileExistsError, *JAVA_ERRORS):
                 standing = self.read(uri)
                 if standing is None:
                     raise
@@ -248,11 +249,11 @@ def _scheme(fs: Any) -> str:
 def _explained(doing: str, uri: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, *_JAVA_ERRORS) as error:
-        raise LedgerError(f"{doing} {uri} failed: {_words(error)}.") from error
+    except (OSError, *JAVA_ERRORS) as error:
+        raise LedgerError(f"{doing} {uri} failed: {words(error)}.") from error
 
 
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
     """The first line of what Java said, without its stack."""
     text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
     return text.strip().splitlines()[0].rstrip(".")

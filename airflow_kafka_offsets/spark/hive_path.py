@@ -27,24 +27,26 @@ _TRIES = 4
 class Label:
     """Whose rows a folder holds.
 
+    :param pipeline: the window's pipeline.
     :param revision: of the window.
     :param attempt: that wrote them.
     """
 
+    pipeline: str
     revision: int
     attempt: str
 
     @classmethod
     def of(cls, attempt: Attempt) -> Self:
-        return cls(attempt.revision, attempt.name)
+        return cls(attempt.pipeline, attempt.revision, attempt.name)
 
     def stays(self, ours: Label) -> bool:
-        """Whether these rows are ours already, or a newer revision's."""
-        return self == ours or self.revision > ours.revision
+        """Whether these rows are ours already, a newer revision's, or another pipeline's."""
+        return self == ours or self.pipeline != ours.pipeline or self.revision > ours.revision
 
 
 class HivePath:
-    """Folders ``window=<window>`` below one path.
+    """Folders ``window=<window>`` below one path, all of one pipeline.
 
     :param files: where they are; the store must rename a folder in one step.
     :param root: the path.
@@ -54,6 +56,13 @@ class HivePath:
         self._files = files
         self._root = root
 
+    def require_ours(self, attempt: Attempt) -> None:
+        """Refuse a window's place that isn't this pipeline's: asked before a run reads anything.
+
+        :raises LedgerConflictError: another pipeline's rows are there, or somebody else's folder.
+        """
+        self._standing(plain_folder(self._root, attempt.window), Label.of(attempt))
+
     def label(self, folder: str, attempt: Attempt) -> None:
         """Say in a folder whose rows it holds, before it is moved."""
         self._files.write(f"{folder}/{_LABEL}", json.dumps(asdict(Label.of(attempt))).encode())
@@ -61,14 +70,15 @@ class HivePath:
     def settle(self, rows: str | None, attempt: Attempt) -> None:
         """Move an attempt's rows to the window's place, whatever an earlier call has done of it.
 
-        :param rows: the folder that they were written to; None for a window without rows, whose place is left empty.
-        :raises LedgerConflictError: somebody else's folder is there.
+        :param rows: the folder that they were written to; None for a window without rows: an empty folder takes its
+            place.
+        :raises LedgerConflictError: another pipeline's rows are there, or somebody else's folder.
         :raises LedgerCorruptError: the rows are nowhere.
         """
         place, ours = plain_folder(self._root, attempt.window), Label.of(attempt)
         for _ in range(_TRIES):
             self._restore(place, ours)
-            standing = self._label_of(place)
+            standing = self._standing(place, ours)
             if standing is not None and standing.stays(ours):
                 return self._clear(place, standing)
             if standing is not None:
@@ -111,15 +121,20 @@ class HivePath:
     def _asides(self, place: str) -> str:
         return f"{self._root}/{_ASIDE}/{place.rpartition('/')[2]}"
 
-    def _label_of(self, folder: str) -> Label | None:
-        """Whose rows a folder holds; None when there is no such folder.
+    def _standing(self, place: str, ours: Label) -> Label | None:
+        """Which rows of this pipeline are at a window's place; None when there is no such folder.
 
-        :raises LedgerConflictError: when it holds what no load has moved there.
+        :raises LedgerConflictError: when it holds another pipeline's, or what no load has moved there.
         """
-        label = _label(self._files.read(f"{folder}/{_LABEL}"))
-        if label is None and self._files.exists(folder):
+        label = _label(self._files.read(f"{place}/{_LABEL}"))
+        if label is None and self._files.exists(place):
             raise LedgerConflictError(
-                f"{folder} holds files that no load has moved there: remove them, or use another path."
+                f"{place} holds files that no load has moved there: remove them, or use another path."
+            )
+        if label is not None and label.pipeline != ours.pipeline:
+            raise LedgerConflictError(
+                f"{place} holds rows of pipeline {label.pipeline}, and {ours.pipeline} would take their place. A plain "
+                "path has one pipeline: use another path."
             )
         return label
 

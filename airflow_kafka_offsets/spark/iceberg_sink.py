@@ -12,12 +12,10 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
-from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, commit_marks
+from airflow_kafka_offsets.spark.table_sink import PROPERTY, TableSink, WindowCommit, commit_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_PROPERTY = "kafka-offsets."
 
 
 class IcebergSink(TableSink):
@@ -37,6 +35,7 @@ class IcebergSink(TableSink):
         "org.apache.iceberg.exceptions.CommitFailedException",
         "org.apache.iceberg.exceptions.CommitStateUnknownException",
     )
+    properties = {"write.spark.accept-any-schema": "true"}
 
     def __init__(self, table: str) -> None:
         if "/" in table:
@@ -45,10 +44,6 @@ class IcebergSink(TableSink):
 
     def _exists(self, spark: SparkSession) -> bool:
         return spark.catalog.tableExists(self.table)
-
-    def _create_from(self, empty: DataFrame) -> None:
-        writer = empty.writeTo(self.table).using("iceberg").partitionedBy(F.col(WINDOW_COLUMN))
-        writer.tableProperty("write.spark.accept-any-schema", "true").create()
 
     def _version(self, spark: SparkSession) -> int | None:
         # The catalog answers from a cache, by default for half a minute.
@@ -63,9 +58,9 @@ class IcebergSink(TableSink):
         spark.sql(f"REFRESH TABLE {self.table}")
         live = spark.table(f"{self.table}.history").where("is_current_ancestor").select("snapshot_id")
         snapshots = spark.table(f"{self.table}.snapshots").join(live, "snapshot_id").orderBy(F.desc("committed_at"))
-        ours = snapshots.where(F.col("summary")[_PROPERTY + "window"] == attempt.window)
+        ours = snapshots.where(F.col("summary")[PROPERTY + "window"] == attempt.window)
         for row in ours.select("summary").collect():
-            marks = {name.removeprefix(_PROPERTY).replace("-", "_"): mark for name, mark in row["summary"].items()}
+            marks = {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in row["summary"].items()}
             commit = WindowCommit.read(marks, attempt)
             if commit is not None:
                 return commit
@@ -80,5 +75,5 @@ class IcebergSink(TableSink):
         if version is not None:
             writer = writer.option("validate-from-snapshot-id", str(version))
         for name, mark in commit_marks(attempt).items():
-            writer = writer.option(f"snapshot-property.{_PROPERTY}{name.replace('_', '-')}", mark)
+            writer = writer.option(f"snapshot-property.{PROPERTY}{name.replace('_', '-')}", mark)
         writer.overwrite(F.col(WINDOW_COLUMN) == attempt.window)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
+from threading import Lock
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +41,8 @@ FAST = {
 """Reader options that differ from Spark's defaults. Together they read about twice as fast."""
 
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
+_ONE_AT_A_TIME = Lock()
+"""A session's threads would take each other's settings for the user's own."""
 
 _PINNED = frozenset(
     name.lower()
@@ -201,15 +204,19 @@ def _version_2(spark: SparkSession) -> Iterator[None]:
     It is chosen when a frame is made, so that the conf is set no longer than that. Under Spark Connect frames are made
     later, by the server.
     """
-    if is_connect(spark) or _V1_SOURCES in spark.conf.getAll:
+    if is_connect(spark):
         yield
         return
-    sources = spark.conf.get(_V1_SOURCES) or ""
-    spark.conf.set(_V1_SOURCES, ",".join(each for each in sources.split(",") if each != "kafka"))
-    try:
-        yield
-    finally:
-        spark.conf.unset(_V1_SOURCES)
+    with _ONE_AT_A_TIME:
+        if _V1_SOURCES in spark.conf.getAll:
+            yield
+            return
+        sources = spark.conf.get(_V1_SOURCES) or ""
+        spark.conf.set(_V1_SOURCES, ",".join(each for each in sources.split(",") if each != "kafka"))
+        try:
+            yield
+        finally:
+            spark.conf.unset(_V1_SOURCES)
 
 
 def cores(spark: SparkSession) -> int | None:

@@ -26,7 +26,8 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
+from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
+from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.published import read_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
@@ -96,32 +97,64 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     attempt = _begin(files, window)
     standing = read_publication(files, window.folder)
     if standing is None:
-        result = _load(window, rows, sink, attempt)
-        files.write(_result_uri(window, attempt.name), json.dumps(result.to_json()).encode())
-        _refuse_unproved(files, window, result, sink, attempt)
-        standing = _commit(files, window, result, sink, attempt)
+        standing = _ahead(files, window) or _publish(files, window, rows, sink, attempt)
     else:
         _recount(files, window, standing, sink, attempt)
-    sink.published(window.spark, standing, _published_attempt(attempt, standing))
+    if standing.manifest_sha256 == attempt.manifest_sha256:
+        sink.published(window.spark, standing, _published_attempt(files, window, attempt, standing))
     return PublishedRun(
         attempt.window, attempt.name, standing.attempt, standing.rows, standing.output, standing.outside
     )
+
+
+def _publish(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> Publication:
+    result = _load(window, rows, sink, attempt)
+    files.write(_result_uri(window, attempt.name), json.dumps(result.to_json()).encode())
+    _refuse_unproved(files, window, result, sink, attempt)
+    ahead = _ahead(files, window)
+    if ahead is None:
+        return _commit(files, window, result, sink, attempt)
+    sink.outrun(window.spark, attempt)
+    if not sink.keeps_attempts_apart:
+        raise LedgerConflictError(
+            f"Attempt {ahead.attempt} published window {attempt.window} in {ahead.output}, and counts, while attempt "
+            f"{attempt.name} replaced its rows by those of revision {attempt.revision}. Bring back the table's version "
+            "from before."
+        )
+    return ahead
+
+
+def _ahead(files: HadoopFiles, window: PinnedWindow) -> Publication | None:
+    """What is published of another revision of the window, and would count even if this one were published too."""
+    name, ours = window.manifest.window, window.manifest.revision
+    folder = window.folder.rpartition("/")[0]
+    revisions = [each for each in live_revisions(files.names(folder)).get(name, ()) if each != ours]
+    published = {each: read_publication(files, f"{folder}/{revision_folder(name, each)}") for each in revisions}
+    if not any(published.values()):
+        return None
+    snapshots = window.manifest.start_snapshot, window.manifest.end_snapshot
+    published[ours] = Publication(window.attempt, None, window.manifest.sha256, 0, None, *snapshots)
+    ordered = sorted(published)
+    found = counting([published[each] for each in ordered])
+    assert found is not None, "ours is among them"
+    return None if ordered[found] == ours else published[ordered[found]]
 
 
 def _begin(files: HadoopFiles, window: PinnedWindow) -> Attempt:
     """Note in the ledger which Spark application this attempt is."""
     manifest = window.manifest
     folder = f"{window.folder}/{_APPLICATIONS}"
+    earlier = [each for each in files.names(folder) if each != f"{window.attempt}.json"]
     attempt = Attempt(
         name=window.attempt,
         pipeline=manifest.pipeline,
         window=manifest.window,
         revision=manifest.revision,
         manifest_sha256=manifest.sha256,
-        started_ms=now_ms(),
+        started_ms=max([now_ms(), *(_started_ms(files, f"{folder}/{each}") + 1 for each in earlier)]),
         offsets=manifest.span,
         strict_time=window.strict_time,
-        earlier=frozenset(each.removesuffix(".json") for each in files.names(folder)) - {window.attempt},
+        earlier=frozenset(each.removesuffix(".json") for each in earlier),
     )
     context = window.spark.sparkContext
     note = {"application_id": context.applicationId, "ui": context.uiWebUrl, "started_ms": attempt.started_ms}
@@ -129,8 +162,18 @@ def _begin(files: HadoopFiles, window: PinnedWindow) -> Attempt:
     return attempt
 
 
-def _published_attempt(attempt: Attempt, standing: Publication) -> Attempt:
-    return replace(attempt, name=standing.attempt, strict_time=standing.outside is not None)
+def _started_ms(files: HadoopFiles, note: str) -> int:
+    """When an earlier attempt began, by its own clock, which may be ahead of this one's."""
+    try:
+        return int(json.loads(files.read(note) or b"{}")["started_ms"])
+    except (KeyError, ValueError):  # half written
+        return 0
+
+
+def _published_attempt(files: HadoopFiles, window: PinnedWindow, attempt: Attempt, standing: Publication) -> Attempt:
+    """The attempt whose rows the output holds."""
+    writer = _result(files, window, standing.attempt).written_by or standing.attempt
+    return replace(attempt, name=writer, strict_time=standing.outside is not None, moved_to=standing.moved_to)
 
 
 def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt) -> None:
@@ -138,13 +181,18 @@ def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, si
     name = attempt.window
     if standing.manifest_sha256 != attempt.manifest_sha256:
         raise LedgerConflictError(f"Window {name} is published from another manifest ({standing.manifest_sha256}).")
-    recorded = _result(files, window, standing.attempt).written
-    found = scan(sink.read(window.spark, _published_attempt(attempt, standing)))
-    if standing.sink != sink.kind or found != recorded:
+    if standing.sink != sink.kind:
         raise LedgerConflictError(
-            f"Window {name} is published with {standing.rows} rows in {standing.output} ({standing.sink}), and the "
-            f"output of this run ({sink.kind}) holds {_count(found)} of them. A window has one output: use another "
-            "pipeline name for another one. Where the rows were lost, restore them; or, to load the window again, "
+            f"Window {name} is published as {standing.sink} in {standing.output}, and this run was to write "
+            f"{sink.kind}. A window has one output: use another pipeline name for another one."
+        )
+    recorded = _result(files, window, standing.attempt).written
+    found = scan(sink.read(window.spark, _published_attempt(files, window, attempt, standing)))
+    if found != recorded:
+        raise LedgerConflictError(
+            f"Window {name} is published with {standing.rows} rows in {standing.moved_to or standing.output}, and the "
+            f"output of this run holds {_count(found)} of them. A window has one output: use another pipeline name "
+            "for another one. Where the rows were lost, restore them; or, to load the window again, "
             f"airflow kafka-offsets ledger forget {attempt.pipeline} {name} --force."
         )
 

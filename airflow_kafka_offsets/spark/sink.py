@@ -33,6 +33,7 @@ class Attempt:
     :param strict_time: the rows have the boolean column ``outside_window``, and the output keeps it.
     :param earlier: names of the attempts at this same revision that began before. What one of them has committed need
         not be written again.
+    :param moved_to: of a published attempt, where the ledger says that its rows were moved; None where they stayed.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Attempt:
     offsets: int
     strict_time: bool = False
     earlier: frozenset[str] = frozenset()
+    moved_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,11 @@ class Sink(ABC):
     """Where a window's rows go. For a place of your own, write :meth:`write` and :meth:`read`.
 
     :cvar kind: what the ledger calls it.
+    :cvar keeps_attempts_apart: each attempt's rows have a place of their own, so that none replaces another's.
     """
 
     kind: str
+    keeps_attempts_apart: bool = False
 
     @abstractmethod
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:

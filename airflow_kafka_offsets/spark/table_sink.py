@@ -2,7 +2,8 @@
 
 One commit replaces a window's rows, told by the column ``window``, and carries the window, its revision, the manifest's
 hash and the attempt. So an attempt can ask the table who wrote last: it keeps what an earlier attempt of the same
-manifest has committed, and gives way to a newer revision.
+manifest has committed, and gives way to a newer revision. Since the column knows windows alone, a table has one
+pipeline, which a property of it names.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
-from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerError
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.spark.hadoop import hadoop_uri
-from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written, count_only
-from airflow_kafka_offsets.spark.tally import AUDITED
+from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, hadoop_uri, words
+from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written, count_only
+from airflow_kafka_offsets.spark.tally import audited_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLES = frozenset({"delta", "iceberg"})
 """Sinks that Spark reads as a table, with the column ``window``."""
-_SPARK_ERRORS = (Py4JJavaError, PySparkException)
+PROPERTY = "kafka-offsets."
+"""How the names of our properties begin, of a table and of Iceberg's snapshots."""
+_PIPELINE = PROPERTY + "pipeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,14 @@ class WindowCommit:
     :param revision: of the window.
     :param started_ms: when the attempt began, Unix milliseconds.
     :param manifest_sha256: of the manifest that it read.
+    :param strict_time: its rows have the column ``outside_window``.
     """
 
     attempt: str
     revision: int
     started_ms: int
     manifest_sha256: str
+    strict_time: bool
 
     @classmethod
     def read(cls, marks: Mapping[str, Any], attempt: Attempt) -> Self | None:
@@ -54,27 +59,30 @@ class WindowCommit:
         try:
             if (marks["pipeline"], marks["window"]) != (attempt.pipeline, attempt.window):
                 return None
-            sha256 = marks["manifest_sha256"]
-            return cls(marks["attempt"], int(marks["revision"]), int(marks["started_ms"]), sha256)
+            sha256, strict_time = marks["manifest_sha256"], marks["strict_time"] == "true"
+            return cls(marks["attempt"], int(marks["revision"]), int(marks["started_ms"]), sha256, strict_time)
         except (KeyError, TypeError, ValueError):
             return None
 
     def keeps(self, attempt: Attempt) -> bool:
         """Whether an attempt need not write: an earlier one has, or one that began later."""
-        known = self.attempt in attempt.earlier or self._after(attempt)
-        return known and self.manifest_sha256 == attempt.manifest_sha256
+        return self.wrote_same(attempt) and (self.attempt in attempt.earlier or self._after(attempt))
+
+    def wrote_same(self, attempt: Attempt) -> bool:
+        """Whether its rows are those that the attempt is to write."""
+        return (self.manifest_sha256, self.strict_time) == (attempt.manifest_sha256, attempt.strict_time)
 
     def refuse_older(self, table: str, attempt: Attempt) -> None:
-        """Never replace the rows of another manifest that is newer.
+        """Never replace other rows that are newer.
 
         :raises LedgerConflictError: naming both.
         """
-        if self._after(attempt) and self.manifest_sha256 != attempt.manifest_sha256:
+        if self._after(attempt) and not self.wrote_same(attempt):
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
                 f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
-                f"{iso_instant(attempt.started_ms)}, and takes no newer one's place. Load the newest revision; where "
-                "it is this one, since the ledger was made anew, load into a new table."
+                f"{iso_instant(attempt.started_ms)}, and takes no newer one's place. Load the newest revision. "
+                "Where this is it, run it again; where the ledger was made anew, load into a new table."
             )
 
     def _after(self, attempt: Attempt) -> bool:
@@ -90,19 +98,22 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
         "attempt": attempt.name,
         "started_ms": str(attempt.started_ms),
         "manifest_sha256": attempt.manifest_sha256,
+        "strict_time": str(attempt.strict_time).lower(),
     }
 
 
 class TableSink(Sink):
-    """A table that replaces a window's rows in one commit; made by the first window that has any.
+    """A table of one pipeline that replaces a window's rows in one commit; made by the first window that has any.
 
     :param table: its name, or for some kinds its path.
     :cvar needs: what a session must have for it, for error messages.
     :cvar conflicts: Java classes by which the table's library says that another commit came in between.
+    :cvar properties: of the tables that it makes.
     """
 
     needs: str
     conflicts: tuple[str, ...]
+    properties: Mapping[str, str] = {}
 
     def __init__(self, table: str) -> None:
         self.table = hadoop_uri(table)
@@ -111,24 +122,28 @@ class TableSink(Sink):
         """Replace the window's rows, unless an earlier attempt has.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
-        :raises LedgerConflictError: a newer revision of the window is in the table, or another commit came in between.
+        :raises LedgerConflictError: the table is another pipeline's, a newer revision of the window is in it, or
+            another commit came in between.
         """
         try:
             return self._write(rows.sparkSession, rows, attempt)
-        except _SPARK_ERRORS as error:
+        except JAVA_ERRORS as error:
             misfit = isinstance(error, AnalysisException | IllegalArgumentException)
-            if not misfit and "DATA_SOURCE_NOT_FOUND" not in _said(error):
+            if not misfit and "DATA_SOURCE_NOT_FOUND" not in words(error):
                 raise
             raise ConfigurationError(
-                f"Spark can't write the window's rows to the {self.kind} table {self.table}: {_said(error)}. It needs "
+                f"Spark can't write the window's rows to the {self.kind} table {self.table}: {words(error)}. It needs "
                 f"{self.needs}."
             ) from error
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The table's rows of the window."""
+        """The table's rows of the window.
+
+        :raises LedgerConflictError: the table is another pipeline's.
+        """
         if not self._exists(spark):
-            columns = AUDITED | ({OUTSIDE_COLUMN: "boolean"} if attempt.strict_time else {})
-            return spark.createDataFrame([], ", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
+            return spark.createDataFrame([], audited_ddl(attempt.strict_time))
+        self._refuse_other(attempt, self._pipeline(spark))
         return read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == attempt.window)
 
     def _write(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> Written:
@@ -136,8 +151,9 @@ class TableSink(Sink):
         if not self._exists(spark):
             if not attempt.offsets:
                 return Written(None, attempt.name)
-            self._create(marked)
+            self._create(marked, attempt)
         version = self._version(spark)
+        self._claim(spark, attempt)
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)
@@ -151,25 +167,56 @@ class TableSink(Sink):
         return Written(self.table, standing)
 
     def _standing(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> str:
-        """Whose rows the table holds after a write, which may have been skipped: an attempt at the same manifest."""
+        """Whose rows the table holds after a write, which may have been skipped: an attempt at the same rows."""
         after = self._newest(spark, attempt)
         if after is not None:
             after.refuse_older(self.table, attempt)
-            if after.manifest_sha256 == attempt.manifest_sha256:
+            if after.wrote_same(attempt):
                 return after.attempt
+        if conflict is None:
+            raise LedgerConflictError(
+                f"Window {attempt.window} was not written to {self.table}, which holds a newer load of it, whose "
+                "commit is no longer in the table's history. Nothing is published. Load the newest revision; where "
+                "the ledger was made anew, load into a new table."
+            )
         raise LedgerConflictError(
-            f"Window {attempt.window} was not written to {self.table}: another commit came in between "
-            f"({conflict or after}). Nothing is published. Run the task again."
+            f"Window {attempt.window} was not written to {self.table}: another commit came in between ({conflict}). "
+            "Nothing is published. Run the task again."
         )
 
-    def _create(self, rows: DataFrame) -> None:
-        """Make the table, empty, before any row is read; another window's load may make it first."""
+    def _create(self, rows: DataFrame, attempt: Attempt) -> None:
+        """Make the table, empty, before any row is read; another load may make it first."""
         spark = rows.sparkSession
+        empty = spark.createDataFrame([], rows.schema)
+        writer = empty.writeTo(self._sql_name()).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
+        for name, value in {_PIPELINE: attempt.pipeline, **self.properties}.items():
+            writer = writer.tableProperty(name, value)
         try:
-            self._create_from(spark.createDataFrame([], rows.schema))
-        except _SPARK_ERRORS:
+            writer.create()
+        except JAVA_ERRORS:
             if not self._exists(spark):
                 raise
+
+    def _claim(self, spark: SparkSession, attempt: Attempt) -> None:
+        """Make a table of nobody's this pipeline's; refuse another one's."""
+        pipeline = self._pipeline(spark)
+        if pipeline is None:
+            spark.sql(f"ALTER TABLE {self._sql_name()} SET TBLPROPERTIES ('{_PIPELINE}' = '{attempt.pipeline}')")
+            # Another pipeline may have done the same at this moment; the last one has it.
+            pipeline = self._pipeline(spark)
+        self._refuse_other(attempt, pipeline)
+
+    def _pipeline(self, spark: SparkSession) -> str | None:
+        """Whose the table is; None for one that the user has made and nobody has loaded yet."""
+        properties = spark.sql(f"SHOW TBLPROPERTIES {self._sql_name()}").collect()
+        return next((str(each["value"]) for each in properties if each["key"] == _PIPELINE), None)
+
+    def _refuse_other(self, attempt: Attempt, pipeline: str | None) -> None:
+        if pipeline not in (None, attempt.pipeline):
+            raise LedgerConflictError(
+                f"{self.table} is a table of pipeline {pipeline}, by its property {_PIPELINE}, and {attempt.pipeline} "
+                "would replace its windows of the same time. A table has one pipeline: load into another table."
+            )
 
     def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
         """Replace the window's rows.
@@ -178,19 +225,19 @@ class TableSink(Sink):
         """
         try:
             self._overwrite(rows, attempt, version)
-        except _SPARK_ERRORS as error:
+        except JAVA_ERRORS as error:
             if not any(name.startswith(self.conflicts) for name in _java_classes(error)):
                 raise
-            return _said(error)
+            return words(error)
         return None
 
     @abstractmethod
     def _exists(self, spark: SparkSession) -> bool:
         """Whether there is such a table."""
 
-    @abstractmethod
-    def _create_from(self, empty: DataFrame) -> None:
-        """Make the table with the columns of these rows, partitioned by window."""
+    def _sql_name(self) -> str:
+        """The table in SQL."""
+        return f"{self.kind}.`{self.table}`" if "/" in self.table else self.table
 
     def _version(self, spark: SparkSession) -> int | None:
         """From where on other commits are conflicts, where the table's library has to be told."""
@@ -222,17 +269,11 @@ def read_table(spark: SparkSession, kind: str, output: str) -> DataFrame:
         # Iceberg's catalog answers from a cache, by default for half a minute.
         spark.sql(f"REFRESH TABLE {output}")
         return spark.table(output)
-    except _SPARK_ERRORS as error:
+    except JAVA_ERRORS as error:
         raise LedgerError(
-            f"The {kind} table {output} can't be read: {_said(error)}. Where it is gone, restore it; else look whether "
+            f"The {kind} table {output} can't be read: {words(error)}. Where it is gone, restore it; else look whether "
             f"this session has what {kind} needs."
         ) from error
-
-
-def _said(error: Exception) -> str:
-    """The first line of what Java said, without its stack."""
-    text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
-    return text.strip().splitlines()[0].rstrip(".")
 
 
 def _java_classes(error: Exception) -> Iterator[str]:

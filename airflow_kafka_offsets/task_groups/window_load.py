@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
 
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_offsets.offsets.completeness import IdlePolicy
     from airflow_kafka_offsets.offsets.windows import TruncationPolicy
+    from airflow_kafka_offsets.resolver import FuturePolicy
 
 
 class KafkaWindowLoad(TaskGroup):
@@ -46,18 +46,22 @@ class KafkaWindowLoad(TaskGroup):
 def kafka_window_load(
     *,
     pipeline: str,
-    topics: str | list[str],
+    topics: str | list[str] | None = None,
+    topic_pattern: str | None = None,
     group_id: str = "window_load",
     start: str | datetime | None = None,
     end: str | datetime | None = None,
     wait: bool = True,
-    allowed_lateness: timedelta | float = 0,
-    idle: IdlePolicy = "wait",
+    allowed_lateness: timedelta | float | None = None,
+    idle: IdlePolicy | None = None,
     idle_after: timedelta | float | None = None,
-    isolation_level: str = IsolationLevel.READ_COMMITTED,
-    on_truncation: TruncationPolicy = "fail",
+    isolation_level: str | None = None,
+    on_truncation: TruncationPolicy | None = None,
+    on_future_record: FuturePolicy | None = None,
+    explain_gaps: bool | None = None,
     ledger_root: str | None = None,
-    kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+    kafka_conn_id: str | None = None,
+    outlets: Sequence[Any] | None = None,
     default_args: Mapping[str, Any] | None = None,
     **load: Any,
 ) -> KafkaWindowLoad:
@@ -70,8 +74,12 @@ def kafka_window_load(
         orders = kafka_window_load(pipeline="orders_hourly", topics="orders", application_args=[...])
         orders >> KafkaCommitOffsetsOperator(task_id="commit", window=orders.window, group="orders-hourly")
 
+    An argument that isn't given is that of ``default_args``, the group's or else the Dag's, or the operator's default.
+
     :param pipeline: names the ledger's folder. (templated)
     :param topics: a topic or several. (templated)
+    :param topic_pattern: instead of ``topics``, with ``wait=False``: a regular expression that whole names match.
+        (templated)
     :param group_id: the task group's id.
     :param start: explicit start, inclusive, ISO-8601 with a zone; with ``end`` instead of the run's own interval.
         (templated)
@@ -79,36 +87,48 @@ def kafka_window_load(
     :param wait: wait, deferred, until the window's end has passed on every partition.
     :param allowed_lateness: see :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, as
         ``idle`` and ``idle_after``. By default an idle partition is waited for.
-    :param isolation_level: which records count. (templated)
+    :param isolation_level: which records count: ``read_committed`` by default. (templated)
     :param on_truncation: what to do when records of the window are gone: ``fail`` (default), or ``clamp``.
+    :param on_future_record: what to do about a record from the future: ``fail`` (default), or ``warn``.
+    :param explain_gaps: verify explains offsets without a record from the log; by default it doesn't.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
-    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
-    :param default_args: of all four tasks, such as ``retries`` and ``pool``.
+    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``; ``kafka_default`` by default.
+        (templated)
+    :param outlets: assets whose events verify gives, so that Dags which they start find the window proved.
+    :param default_args: arguments of all four tasks, such as ``retries``, ``retry_delay`` and ``pool``.
     :param load: all other arguments of
         :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
+    :raises ConfigurationError: for a pattern of topics that is to be waited for.
     """
-    kafka: dict[str, Any] = {"topics": topics, "start": start, "end": end, "isolation_level": isolation_level}
-    kafka["kafka_conn_id"] = kafka_conn_id
+    if wait and topic_pattern is not None:
+        raise ConfigurationError(
+            "The group's sensor takes topics by name: give topics= instead of topic_pattern=, or set wait=False."
+        )
+    cluster = _given(kafka_conn_id=kafka_conn_id)
+    window = cluster | _given(topics=topics, start=start, end=end, isolation_level=isolation_level)
+    policy = _given(on_truncation=on_truncation)
+    resolving = policy | _given(topic_pattern=topic_pattern, ledger_root=ledger_root, on_future_record=on_future_record)
+    waiting = _given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
     of_all: Any = dict(default_args or {})
     group = KafkaWindowLoad(group_id=group_id, default_args=of_all)
     with group:
-        group.resolve = KafkaResolveWindowOperator(
-            task_id="resolve", pipeline=pipeline, ledger_root=ledger_root, on_truncation=on_truncation, **kafka
+        group.resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline=pipeline, **window, **resolving)
+        group.load = KafkaSparkSubmitOperator(task_id="load", window=group.window, **cluster, **policy, **load)
+        group.verify = KafkaVerifyWindowOperator(
+            task_id="verify",
+            window=group.window,
+            deferrable=False,  # the load precedes it
+            **cluster,
+            **_given(explain_gaps=explain_gaps, outlets=outlets),
         )
-        group.load = KafkaSparkSubmitOperator(
-            task_id="load", window=group.window, kafka_conn_id=kafka_conn_id, on_truncation=on_truncation, **load
-        )
-        group.verify = KafkaVerifyWindowOperator(task_id="verify", window=group.window, kafka_conn_id=kafka_conn_id)
         group.complete = None
         if wait:
-            group.complete = KafkaWindowCompleteSensor(
-                task_id="complete",
-                allowed_lateness=allowed_lateness,
-                idle=idle,
-                idle_after=idle_after,
-                deferrable=True,
-                **kafka,
-            )
+            group.complete = KafkaWindowCompleteSensor(task_id="complete", deferrable=True, **window, **waiting)
             group.complete >> group.resolve
         group.resolve >> group.load >> group.verify
     return group
+
+
+def _given(**arguments: Any) -> dict[str, Any]:
+    """What the caller gave: anything else would come before the default arguments of the group and the Dag."""
+    return {name: value for name, value in arguments.items() if value is not None}

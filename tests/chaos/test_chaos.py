@@ -99,6 +99,8 @@ class TestChaos:
         print(*(f"{name}: {count}" for name, count in sorted(report.tally.items())), sep="\n")
         failures = report.failures()
         assert not failures, "\n\n".join([f"CHAOS_SEED={SEED} CHAOS_WINDOWS={WINDOWS[loaded_by]}", *failures])
+        deaths = sum(count for name, count in report.tally.items() if name.startswith(("died", "executor killed")))
+        assert deaths, "nobody was killed, which is too little trouble"
         if WINDOWS[loaded_by] >= 1000:
             assert [each for each in WANTED[loaded_by] if not report.tally[each]] == []
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tests.chaos.spark_load import Cluster
 
 TIMEOUT_S = 20.0
+_LOST = ("ExecutorLostFailure", "SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty")
+"""How Spark says that it lost an executor too often, or its own JVM."""
 POLICIES = Policies(on_truncation="clamp", on_future_record="warn")
 
 
@@ -113,8 +115,9 @@ def may_pass(error: Exception) -> bool:
     """Whether a task that fails so is worth another try."""
     if isinstance(error, KafkaOffsetsError):
         return error.retriable
-    spark = type(error).__name__ in ("Py4JJavaError", "Py4JNetworkError")
-    return spark or isinstance(error, (OSError, KafkaException, BotoCoreError, ClientError))
+    if type(error).__name__ in ("Py4JJavaError", "Py4JNetworkError"):
+        return any(words in str(error) for words in _LOST)
+    return isinstance(error, (OSError, KafkaException, BotoCoreError, ClientError))
 
 
 class Loader(Protocol):

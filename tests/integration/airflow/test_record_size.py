@@ -23,6 +23,18 @@ def window(ten: str, resolve: Resolve) -> dict[str, Any]:
     return resolve(ten, at(0), at(20))
 
 
+def folder_of(window: dict[str, Any]) -> Path:
+    return Path(window["manifest"].removeprefix("file://")).parent
+
+
+def tell(window: dict[str, Any], bytes_per_record: float) -> None:
+    """Have the result of a published window say how large its records were."""
+    result = folder_of(window) / "results" / "try-1.json"
+    fields = json.loads(result.read_text())
+    fields["read"]["bytes_per_record"] = bytes_per_record
+    result.write_text(json.dumps(fields))
+
+
 def conf(ledger: Ledger, window: dict[str, Any]) -> dict[str, str]:
     return record_size_conf(KafkaOffsetsHook(), ledger, ledger.pinned(window["window"]).manifest)
 
@@ -37,12 +49,26 @@ class TestRecordSize:
     ) -> None:
         """Keys and values, as Spark got them."""
         publish(window)
-        result = Path(window["manifest"].removeprefix("file://")).parent / "results" / "try-1.json"
-        fields = json.loads(result.read_text())
-        fields["read"]["content_bytes"] = 12_345
-        result.write_text(json.dumps(fields))
-
+        tell(window, 1234.5)
         assert conf(ledger, window) == {CONF: "1234.5"}
+
+    def test_in_a_backfill_it_is_what_the_window_before_had_and_not_the_newest(
+        self, ledger: Ledger, ten: str, resolve: Resolve, publish: Publish
+    ) -> None:
+        before, backfilled, newest = (resolve(ten, at(n), at(n + 3)) for n in (0, 3, 6))
+        for window, size in ((before, 20.0), (newest, 90.0)):
+            publish(window)
+            tell(window, size)
+        assert conf(ledger, backfilled) == {CONF: "20.0"}
+
+    def test_a_file_that_can_not_be_read_is_no_matter(
+        self, ledger: Ledger, window: dict[str, Any], publish: Publish
+    ) -> None:
+        publish(window)
+        result = folder_of(window) / "results" / "try-1.json"
+        result.unlink()
+        result.mkdir()
+        assert conf(ledger, window) == {}
 
     def test_a_window_without_offsets_needs_none(self, ledger: Ledger, ten: str, resolve: Resolve) -> None:
         assert conf(ledger, resolve(ten, at(-20), at(-10))) == {}

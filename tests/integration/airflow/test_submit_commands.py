@@ -14,13 +14,17 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.apache.spark.operators import spark_submit as spark_submit_operator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.spark.conf import RunConf
@@ -31,6 +35,7 @@ PASSWORD = "admin-secret"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 SECRET_REF = "spark.kubernetes.driver.secretKeyRef.KAFKA_OFFSETS_SECRETS"
 APPLICATION_ID = "application_1700000000000_0001"
+POD = "load-1f2e3d-driver"
 
 NOTING = f"""#!{sys.executable}
 import json, os, sys
@@ -41,7 +46,7 @@ if file:
     noted |= {{"properties": open(file).read(), "mode": os.stat(file).st_mode}}
 with open(os.path.join(os.path.dirname(__file__), "noted.jsonl"), "a") as notes:
     print(json.dumps(noted), file=notes)
-print("Submitted {APPLICATION_ID}", "Exit code: 0", sep="\\n")
+print("Submitted {APPLICATION_ID}", "pod name: {POD}", "Exit code: 0", sep="\\n")
 """
 
 
@@ -62,6 +67,11 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def locked(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     use_connection(monkeypatch, "locked", sasl(broker, "admin", PASSWORD))
+
+
+@pytest.fixture(autouse=True)
+def _metrics(context: Context) -> None:
+    context["ti"].stats_tags = {}
 
 
 @pytest.fixture
@@ -123,17 +133,22 @@ class TestYarn:
         broker: Broker,
         context: Context,
         noted: Path,
+        resource_manager: ResourceManager,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        spark_connection(monkeypatch, "yarn")
-        result = load(window, durable=False).execute(context)
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        resource_manager.states = ["FINISHED"]
+        arguments = {"conf": {"spark.executor.cores": "2"}, "yarn_track_via_rm_api": True}
+        operator = load(window, **arguments)
+        result = operator.execute(context)
 
         given = last(noted)
         words = given["words"]
         file, bundle = (words[words.index(name) + 1] for name in ("--properties-file", "--py-files"))
+        told = confs(broker, window, result["attempt"])
         assert words == [
             *("--master", "yarn", "--conf", "spark.yarn.maxAppAttempts=1"),
-            *as_words(confs(broker, window, result["attempt"])),
+            *as_words([*told[:3], "spark.executor.cores=2", *told[3:], "spark.yarn.submit.waitAppCompletion=false"]),
             *("--properties-file", file, "--py-files", bundle, "--packages", CONNECTOR),
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),
             *(LOAD_APPLICATION, "--output", "hdfs:///data/orders"),
@@ -149,6 +164,25 @@ class TestYarn:
         assert stat.S_IMODE(given["mode"]) == 0o600
         assert (given["secrets"], Path(file).exists(), Path(bundle).exists()) == (None, False, False)
         assert PASSWORD not in str(words)
+        assert (operator.conf, operator.py_files, operator.properties_file) == (arguments["conf"], None, None)
+
+    def test_the_defaults_are_those_of_the_spark_that_the_task_names(
+        self, window: dict[str, Any], context: Context, noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spark_connection(monkeypatch, "yarn")
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "spark-defaults.conf").write_text("spark.executor.cores 4\n")
+        load(window, durable=False, env_vars={"SPARK_CONF_DIR": str(tmp_path / "other")}).execute(context)
+        assert last(noted)["properties"].startswith("spark.executor.cores 4\n")
+
+    def test_a_deploy_mode_among_the_confs_is_refused(
+        self, window: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither the Spark provider nor this package would know where the driver is."""
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn"}))
+        with pytest.raises(AirflowFailException, match="deploy_mode=") as failed:
+            load(window, conf={"spark.submit.deployMode": "cluster"}).execute(context)
+        assert fails_with(ConfigurationError, failed)
 
     def test_a_second_try_goes_on_with_the_application_of_the_first(
         self,
@@ -160,10 +194,10 @@ class TestYarn:
     ) -> None:
         """The worker dies while the application runs."""
         spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
-        context["ti"].stats_tags = {}
         resource_manager.states = ["SUBMITTED"]
         with pytest.raises(WorkerDies):
             load(window, yarn_track_via_rm_api=True).execute(context)
+        assert context["task_state_store"]["spark_job_id"] == APPLICATION_ID
         resource_manager.states = ["RUNNING", "FINISHED"]
         result = load(window, yarn_track_via_rm_api=True).execute(context)
 
@@ -184,7 +218,6 @@ class TestYarn:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
-        context["ti"].stats_tags = {}
         resource_manager.states = ["SUBMITTED"]
         with pytest.raises(WorkerDies):
             load(window, yarn_track_via_rm_api=True).execute(context)
@@ -200,6 +233,15 @@ class WorkerDies(BaseException):
     """Stands for SIGKILL: nothing catches it."""
 
 
+def dying_between_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the worker die when the provider waits between two questions to the cluster."""
+
+    def die(_seconds: float) -> None:
+        raise WorkerDies
+
+    monkeypatch.setattr(spark_submit, "time", SimpleNamespace(sleep=die))
+
+
 class ResourceManager:
     """YARN's REST API, as far as the provider asks it.
 
@@ -212,10 +254,7 @@ class ResourceManager:
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         Thread(target=self._server.serve_forever, daemon=True).start()
 
-        def die(_seconds: float) -> None:
-            raise WorkerDies
-
-        monkeypatch.setattr(spark_submit.time, "sleep", die)
+        dying_between_polls(monkeypatch)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -247,32 +286,138 @@ def resource_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManage
     manager.close()
 
 
+class Gone(Exception):
+    """What the Kubernetes client raises for a pod that isn't there."""
+
+    status = 404
+
+
+class Pods:
+    """Kubernetes' client and the provider's module of it, as far as the Spark provider asks them.
+
+    :ivar phases: the driver pod's phase, one answer after the other; ``gone`` when there is none such.
+    """
+
+    ApiException = Gone
+
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+
+    def get_kube_client(self) -> Pods:
+        return self
+
+    def read_namespaced_pod(self, pod: str, namespace: str) -> Any:
+        assert (pod, namespace) == (POD, "etl")
+        phase = self.phases.pop(0)
+        if phase == "gone":
+            raise Gone
+        return SimpleNamespace(status=SimpleNamespace(phase=phase, container_statuses=None))
+
+
 class TestKubernetes:
+    OWN: ClassVar = {SECRET_REF: "kafka-loader:options", "spark.kubernetes.container.image": "etl/spark:4.0.0"}
+
     @pytest.fixture(autouse=True)
-    def _kubernetes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The Spark provider wants the Kubernetes provider installed, of which a submit uses nothing."""
-        monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    def pods(self, monkeypatch: pytest.MonkeyPatch) -> Pods:
+        """The Spark provider finds them where it looks for the Kubernetes provider."""
+        pods = Pods()
+        for module in (spark_submit, spark_submit_operator):
+            monkeypatch.setattr(module, "kube_client", pods, raising=False)
         spark_connection(monkeypatch, "k8s://https://kubernetes.default.svc:443", namespace="etl")
+        dying_between_polls(monkeypatch)
+        return pods
+
+    def load(self, window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
+        return load(window, conf=self.OWN, track_driver_via_k8s_api=True, **arguments)
 
     def test_the_command_with_the_users_own_secret(
-        self, window: dict[str, Any], broker: Broker, context: Context, noted: Path
+        self, window: dict[str, Any], broker: Broker, context: Context, noted: Path, pods: Pods
     ) -> None:
-        own = {SECRET_REF: "kafka-loader:options", "spark.kubernetes.container.image": "etl/spark:4.0.0"}
-        result = load(window, conf=own, durable=False).execute(context)
+        pods.phases = ["Succeeded"]
+        result = self.load(window).execute(context)
 
         given = last(noted)
         words = given["words"]
         bundle = words[words.index("--py-files") + 1]
         told = confs(broker, window, result["attempt"])
+        own = [f"{name}={value}" for name, value in self.OWN.items()]
         assert words == [
             *("--master", "k8s://https://kubernetes.default.svc:443"),
-            *as_words([*told[:3], *(f"{name}={value}" for name, value in own.items()), *told[3:]]),
+            *as_words([*told[:3], *own, *told[3:], "spark.kubernetes.submission.waitAppCompletion=false"]),
             *("--conf", "spark.kubernetes.namespace=etl", "--py-files", bundle, "--packages", CONNECTOR),
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),
             *(LOAD_APPLICATION, "--output", "hdfs:///data/orders"),
         ]
         assert given["secrets"] is None
         assert PASSWORD not in str(given)
+
+    @pytest.mark.parametrize("meanwhile", [["Running", "Succeeded"], ["Succeeded", "Succeeded"]])
+    def test_a_second_try_goes_on_with_the_pod_of_the_first(
+        self, meanwhile: list[str], window: dict[str, Any], context: Context, noted: Path, pods: Pods
+    ) -> None:
+        """The worker dies while the pod runs."""
+        self.die_in_the_first_try(window, context, pods)
+        pods.phases = meanwhile
+        result = self.load(window).execute(context)
+
+        assert len(noted.read_text().splitlines()) == 1
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in last(noted)["words"]
+        assert not {"spark_job_id", "k8s_driver_status"} & set(context["task_state_store"])
+
+    @pytest.mark.parametrize("meanwhile", ["gone", "Failed"])
+    def test_a_pod_that_has_failed_meanwhile_or_is_gone_is_followed_by_another_attempt(
+        self, meanwhile: str, window: dict[str, Any], context: Context, noted: Path, pods: Pods
+    ) -> None:
+        self.die_in_the_first_try(window, context, pods)
+        pods.phases = [meanwhile, "Succeeded"]
+        result = self.load(window).execute(context)
+
+        first, second = noted.read_text().splitlines()
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
+
+    def test_after_a_loss_it_goes_on_with_the_revision_that_the_pod_loads(
+        self,
+        ten: str,
+        resolve: Resolve,
+        publish: Publish,
+        admin: KafkaAdminClient,
+        ledger: Ledger,
+        context: Context,
+        noted: Path,
+        pods: Pods,
+    ) -> None:
+        """``clamp`` has made another one than was resolved; the pod publishes while there is no worker."""
+        window = resolve(ten, at(2), at(7))
+        admin.delete_records({TopicPartition(ten, 0): 5})
+        pods.phases = ["Running"]
+        with pytest.raises(WorkerDies):
+            self.load(window, on_truncation="clamp").execute(context)
+        pods.phases = ["Running", "Succeeded"]
+        publish({"manifest": ledger.pinned(window["window"], 2).uri})
+        again = self.load(window, on_truncation="clamp")
+        result = again.execute(context)
+
+        assert len(noted.read_text().splitlines()) == 1
+        assert (result["revision"], result["lost"], result["rows"]) == (2, 3, 2)
+        assert again.seen.pinned.manifest.revision == 2
+
+    def test_a_pod_that_vanishes_before_anything_is_published_leaves_it_to_the_next_try(
+        self, ten: str, resolve: Resolve, context: Context, noted: Path, pods: Pods
+    ) -> None:
+        """Its node is drained, say: the provider takes that for a good end."""
+        window = resolve(ten, at(2), at(7))
+        pods.phases = ["gone"]
+        with pytest.raises(AirflowException, match=r"is gone, and window .* is not published") as failed:
+            self.load(window).execute(context)
+        assert not isinstance(failed.value, AirflowFailException)
+        assert "spark_job_id" not in context["task_state_store"]
+
+    def die_in_the_first_try(self, window: dict[str, Any], context: Context, pods: Pods) -> None:
+        pods.phases = ["Running"]
+        with pytest.raises(WorkerDies):
+            self.load(window).execute(context)
+        assert context["task_state_store"]["spark_job_id"] == f"etl:{POD}"
 
     def test_credentials_without_a_secret_to_hold_them_are_refused_before_anything_is_submitted(
         self, window: dict[str, Any], context: Context, noted: Path

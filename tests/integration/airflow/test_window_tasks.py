@@ -32,13 +32,10 @@ from tests.integration.airflow.conftest import (
     at,
     fails_with,
     recreate,
-    sasl,
-    use_connection,
 )
 from tests.integration.conftest import Produce
 
 LOCAL_SPARK = json.dumps({"conn_type": "spark", "host": "local[2]"})
-CLUSTER_SPARK = json.dumps({"conn_type": "spark", "host": "spark://nowhere:7077", "extra": {"deploy-mode": "cluster"}})
 
 
 class TestPreflight:
@@ -109,15 +106,6 @@ class TestPreflight:
             self.load(window).execute(context)
         with pytest.raises(AirflowFailException, match="has no bin/java"):
             self.load(window, env_vars={"JAVA_HOME": str(tmp_path)}).execute(context)
-
-    def test_credentials_are_refused_in_cluster_mode(
-        self, ten: str, resolve: Resolve, context: Context, broker: Broker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        use_connection(monkeypatch, "locked", sasl(broker, "admin", "admin-secret"))
-        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", CLUSTER_SPARK)
-        with pytest.raises(AirflowFailException, match="client deploy mode") as failed:
-            self.load(resolve(ten, at(2), at(7)), kafka_conn_id="locked").execute(context)
-        assert "admin-secret" not in str(failed.value)
 
     @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])
     def test_something_that_is_no_window_is_refused(self, context: Context, window: Any) -> None:

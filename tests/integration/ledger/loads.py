@@ -40,7 +40,7 @@ def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
     offsets = range(pinned_range.start_offset, pinned_range.end_offset)
     checksum = pinned_range.start_offset
     written = PartitionTally("t", 0, len(offsets), offsets[0], offsets[-1], sum(offsets), checksum)
-    read = Tally(len(offsets), sum(offsets), checksum)
+    read = Tally(len(offsets), checksum)
     return RunResult(attempt, pinned.sha256, "app-1", f"file:///out/{pinned.manifest.window}", read, (written,), 1.0)
 
 

@@ -81,7 +81,7 @@ class TestReading:
         rows = window.read().select("partition", "offset").collect()
         found = {number: sorted(row.offset for row in rows if row.partition == number) for number in (0, 2)}
         assert found == {0: list(range(10, 90)), 2: list(range(125))}
-        assert (window.audit.count, window.audit.offset_sum) == (205, sum(range(10, 90)) + sum(range(125)))
+        assert window.audit.count == 205
         assert window.audit.outside_window == 0
 
     def test_it_is_audited_as_its_rows_are_written(

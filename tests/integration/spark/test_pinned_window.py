@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
@@ -93,6 +94,32 @@ class TestEmptyWindow:
         empty = open_window(empty_manifest).read(includeHeaders="true", **NOWHERE)
 
         assert empty.dtypes == open_window(manifest).read(includeHeaders="true").dtypes
+
+
+class TestInterface:
+    """Spark's newer interface to Kafka, which its own default leaves out."""
+
+    SOURCES = "spark.sql.sources.useV1SourceList"
+
+    @pytest.fixture
+    def window(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> PinnedWindow:
+        return PinnedWindow.open(spark.newSession(), pin(manifest))
+
+    def test_is_used_and_the_session_stays_as_it_was(self, window: PinnedWindow) -> None:
+        assert "RelationV2" in plan_of(window.read())
+        assert self.SOURCES not in window.spark.conf.getAll
+        with pytest.raises(PySparkException):
+            window.read(includeHeaders="perhaps")
+        assert self.SOURCES not in window.spark.conf.getAll
+
+    def test_is_not_used_where_the_session_says_so(self, window: PinnedWindow) -> None:
+        window.spark.conf.set(self.SOURCES, "kafka")
+        assert "RelationV2" not in plan_of(window.read())
+        assert window.spark.conf.get(self.SOURCES) == "kafka"
+
+
+def plan_of(rows: DataFrame) -> str:
+    return str(rows._jdf.queryExecution().analyzed().toString())
 
 
 class TestConfs:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
-from airflow_kafka_offsets.operators.links import folder_page, history_page
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.operators.links import SparkUILink, WindowLink, folder_page, history_page
+from airflow_kafka_offsets.operators.outlets import SeenWindow
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
 
@@ -37,6 +40,29 @@ def test_an_application_that_has_ended_is_on_the_history_server_that_spark_is_to
 ) -> None:
     conf = {} if address is None else {"spark.yarn.historyServer.address": address}
     assert history_page(conf, "app-1") == page
+
+
+class TestOfATask:
+    """Airflow asks for them when the task has ended."""
+
+    KEY: Any = None
+    ANY: Any = None
+    """Not asked for."""
+
+    def test_before_a_task_has_seen_its_window_there_are_none(self) -> None:
+        task = KafkaSparkSubmitOperator(task_id="t", window={})
+        assert [link.get_link(task, ti_key=self.KEY) for link in task.operator_extra_links] == ["", ""]
+
+    def test_they_lead_to_what_it_has_seen(self) -> None:
+        task = KafkaSparkSubmitOperator(
+            task_id="t", window={}, conf={"spark.yarn.historyServer.address": "history:18080"}
+        )
+        task.application_id = "app-1"
+        task.seen = SeenWindow(PinnedManifest("s3://lake/k/p/windows/202611/w/manifest.json", "00", self.ANY))
+        assert SparkUILink().get_link(task, ti_key=self.KEY) == "http://history:18080/history/app-1/"
+        assert WindowLink().get_link(task, ti_key=self.KEY) == (
+            "https://console.aws.amazon.com/s3/buckets/lake?prefix=k/p/windows/202611/w/"
+        )
 
 
 def test_the_provider_names_the_links_of_its_operators() -> None:

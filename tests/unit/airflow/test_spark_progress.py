@@ -10,15 +10,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import httpx
 import pytest
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.window_folder import SparkApplication, WindowFolder
 from airflow_kafka_offsets.operators import spark_progress
 from airflow_kafka_offsets.operators.spark_progress import Pace, Sample, Teller, progress_told
-from airflow_kafka_offsets.operators.spark_status import KafkaRead, newest_on_kafka, rows_in_api, rows_on_page
+from airflow_kafka_offsets.operators.spark_status import (
+    KafkaRead,
+    SparkStatus,
+    newest_on_kafka,
+    rows_in_api,
+    rows_on_page,
+)
 
 LOG = logging.getLogger("task")
 
@@ -130,7 +137,7 @@ def told(folder: WindowFolder, found: list[SparkApplication] | None = None) -> I
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    for name in ("_LOOK_S", "_ASK_S", "_TELL_S"):
+    for name in ("_LOOK_S", "_ASK_S", "_TELL_S", "_PATIENT_S"):
         monkeypatch.setattr(spark_progress, name, 0.01)
 
 
@@ -152,7 +159,7 @@ class TestOutOfReach:
     def test_a_login_page_is_no_answer(
         self, folder: WindowFolder, note: Callable[[str], None], caplog: pytest.LogCaptureFixture
     ) -> None:
-        with serving_html() as ui:
+        with serving("<html>log in first</html>") as ui:
             note(ui)
             with told(folder):
                 until(lambda: "can't be asked from here" in caplog.text)
@@ -182,6 +189,87 @@ class TestOutOfReach:
         with progress_told(folder, "try-1", 100, LOG, fail):
             until(lambda: "has no UI" in caplog.text)
 
+    def test_a_store_that_fails_for_a_while_is_asked_again(
+        self,
+        folder: WindowFolder,
+        note: Callable[[str | None], None],
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        asked = WindowFolder.application
+        answers = [OSError("slow down"), OSError("slow down")]
+
+        def flaky(self: WindowFolder, attempt: str) -> SparkApplication | None:
+            if answers:
+                raise answers.pop()
+            return asked(self, attempt)
+
+        monkeypatch.setattr(WindowFolder, "application", flaky)
+        note(None)
+        with told(folder):
+            until(lambda: "has no UI" in caplog.text)
+        assert len(caplog.messages) == 2
+        assert "the ledger can't be asked for the driver's note (OSError('slow down'))" in caplog.messages[0]
+
+    def test_a_load_that_has_ended_gets_no_links_of_a_late_answer(
+        self, folder: WindowFolder, note: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked, looked = WindowFolder.application, threading.Event()
+
+        def slow(self: WindowFolder, attempt: str) -> SparkApplication | None:
+            looked.set()
+            time.sleep(0.1)
+            return asked(self, attempt)
+
+        monkeypatch.setattr(WindowFolder, "application", slow)
+        note(None)
+        found: list[SparkApplication] = []
+        with told(folder, found):
+            looked.wait(5)
+        assert found == []
+
+
+class TestAnswers:
+    """A UI as Spark serves it."""
+
+    SCAN: ClassVar = {"nodeName": "BatchScan KafkaTable", "metrics": [{"name": "number of output rows", "value": "7"}]}
+
+    @pytest.mark.parametrize(("status", "told"), [("COMPLETED", 7), ("FAILED", None)])
+    def test_a_query_that_failed_has_not_read_its_records(self, status: str, told: int | None) -> None:
+        with serving(json.dumps([{"id": 1, "status": status, "nodes": [self.SCAN]}])) as ui:
+            assert self.records(ui) == told
+
+    def test_on_yarn_the_driver_sends_whoever_asks_to_the_proxy_of_the_resource_manager(self) -> None:
+        query = {"id": 1, "status": "COMPLETED", "nodes": [self.SCAN]}
+        with serving(json.dumps([query])) as proxy, serving("", f"{proxy}/proxy/application_1_0001") as ui:
+            assert self.records(ui) == 7
+
+    def test_a_ui_that_is_away_for_a_while_is_asked_again(
+        self,
+        folder: WindowFolder,
+        note: Callable[[str], None],
+        impatient: None,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        answers = iter([httpx.ConnectError("away")] * 8)
+
+        def read(_: SparkStatus) -> KafkaRead:
+            if error := next(answers, None):
+                raise error
+            return KafkaRead(1, 5, running=True)
+
+        monkeypatch.setattr(SparkStatus, "kafka_read", read)
+        note("http://127.0.0.1:1")
+        with told(folder):
+            until(lambda: "5 of 100 records" in caplog.text)
+        assert [each.split(":")[0] for each in caplog.messages[1:2]] == ["No progress for now"]
+
+    def records(self, ui: str) -> int | None:
+        with SparkStatus(ui, "app-1") as status:
+            read = status.kafka_read()
+        return None if read is None else read.records
+
 
 def until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
@@ -191,14 +279,16 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def serving_html() -> Iterator[str]:
-    """A web server that asks everybody to log in."""
+def serving(page: str, elsewhere: str | None = None) -> Iterator[str]:
+    """A web server that has one page for everybody, or sends everybody elsewhere."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            self.send_response(200 if elsewhere is None else 302)
+            if elsewhere is not None:
+                self.send_header("Location", elsewhere + self.path)
             self.end_headers()
-            self.wfile.write(b"<html>log in first</html>")
+            self.wfile.write(page.encode())
 
         def log_message(self, *_: object) -> None:
             pass

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.operators.spark_program import SparkProgram
 from airflow_kafka_offsets.operators.spark_secrets import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.spark.conf import SECRETS_VARIABLE, RunConf, secrets_text
 
@@ -27,34 +28,72 @@ class TestDriverPlace:
         ],
     )
     def test_who_starts_it(self, master: str, deploy_mode: str | None, place: DriverPlace) -> None:
-        assert DriverPlace.of(master, deploy_mode) is place
+        assert DriverPlace.of(master, deploy_mode, {}) is place
+
+    def test_a_deploy_mode_among_the_confs_would_go_unseen(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"spark\.submit\.deployMode=cluster .* deploy_mode="):
+            DriverPlace.of("yarn", None, {"spark.submit.deployMode": "cluster"})
 
     def test_a_master_without_cluster_mode_is_named(self) -> None:
         with pytest.raises(ConfigurationError, match=r"can't be deployed to local\[2\]"):
-            DriverPlace.of("local[2]", "cluster")
+            DriverPlace.of("local[2]", "cluster", {})
+
+
+class TestSparkProgram:
+    """Where ``spark-submit`` finds its defaults, as ``find-spark-home`` does."""
+
+    def test_it_is_asked_in_the_environment_of_the_task(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for home in ("workers", "tasks"):
+            (tmp_path / home / "conf").mkdir(parents=True)
+            (tmp_path / home / "conf" / "spark-defaults.conf").touch()
+        monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+        monkeypatch.setenv("SPARK_HOME", str(tmp_path / "workers"))
+        assert SparkProgram().defaults() == tmp_path / "workers/conf/spark-defaults.conf"
+        own = SparkProgram(env_vars={"SPARK_HOME": str(tmp_path / "tasks")})
+        assert own.defaults() == tmp_path / "tasks/conf/spark-defaults.conf"
+
+    def test_it_is_that_of_the_binary(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("bin/spark3-submit", "conf/spark-defaults.conf"):
+            (tmp_path / name).parent.mkdir()
+            (tmp_path / name).touch(0o755)
+        for name in ("SPARK_CONF_DIR", "SPARK_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+        assert SparkProgram("spark3-submit").defaults() == tmp_path / "conf/spark-defaults.conf"
+
+    def test_where_there_are_none_it_is_said(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO"):
+            assert SparkProgram(env_vars={"SPARK_CONF_DIR": str(tmp_path)}).defaults() is None
+        assert caplog.messages == [f"spark-submit has no spark-defaults.conf in {tmp_path}"]
 
 
 class TestEnvironment:
     def test_the_variable_is_there_while_it_is_submitted_and_not_after(self) -> None:
-        with secrets_on_their_way(DriverPlace.HERE, SECRET, {}, None) as way:
+        with secrets_on_their_way(DriverPlace.HERE, SECRET, {}, None, SparkProgram()) as way:
             assert (os.environ[SECRETS_VARIABLE], dict(way.confs), way.properties_file) == (TEXT, {}, None)
         assert SECRETS_VARIABLE not in os.environ
 
     def test_a_standalone_cluster_is_not_asked_by_rest_which_would_drop_it(self) -> None:
-        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, {}, None) as way:
+        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, {}, None, SparkProgram()) as way:
             assert dict(way.confs) == {"spark.master.rest.enabled": "false"}
 
     def test_a_user_who_wants_rest_is_told(self) -> None:
         wanted = {"spark.master.rest.enabled": "true"}
         with (
             pytest.raises(ConfigurationError, match=r"spark\.master\.rest\.enabled=true keeps"),
-            secrets_on_their_way(DriverPlace.STANDALONE, SECRET, wanted, None),
+            secrets_on_their_way(DriverPlace.STANDALONE, SECRET, wanted, None, SparkProgram()),
         ):
             pass
 
+    def test_a_user_who_does_without_it_may_say_so_in_python(self) -> None:
+        with secrets_on_their_way(
+            DriverPlace.STANDALONE, SECRET, {"spark.master.rest.enabled": False}, None, SparkProgram()
+        ) as way:  # type: ignore[dict-item]
+            assert dict(way.confs) == {"spark.master.rest.enabled": "false"}
+
     @pytest.mark.parametrize("place", list(DriverPlace))
     def test_a_connection_without_credentials_needs_nothing(self, place: DriverPlace) -> None:
-        with secrets_on_their_way(place, {}, {}, "/mine.conf") as way:
+        with secrets_on_their_way(place, {}, {}, "/mine.conf", SparkProgram()) as way:
             assert (SECRETS_VARIABLE in os.environ, dict(way.confs), way.properties_file) == (False, {}, None)
 
 
@@ -70,7 +109,7 @@ class TestPropertiesFile:
     def test_the_users_own_lines_stay_in_force(self, tmp_path: Path) -> None:
         own = tmp_path / "own.conf"
         own.write_text("spark.executor.cores 4")  # without an end of line
-        with secrets_on_their_way(DriverPlace.YARN, SECRET, {}, str(own)) as way:
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, {}, str(own), SparkProgram()) as way:
             assert way.properties_file is not None
             lines = Path(way.properties_file).read_text().splitlines()
         assert lines == ["spark.executor.cores 4", f"spark.kafkaOffsets.secrets {TEXT}"]

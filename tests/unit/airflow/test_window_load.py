@@ -5,15 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.serialization.serialized_objects import DagSerialization
 
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.task_groups.window_load import KafkaWindowLoad, kafka_window_load
 
 
-def group(**arguments: Any) -> tuple[DAG, KafkaWindowLoad]:
-    with DAG("d") as dag:
-        return dag, kafka_window_load(group_id="g", pipeline="p", topics="t", **arguments)
+def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaWindowLoad]:
+    with DAG("d", default_args=of_dag or {}) as dag:
+        return dag, kafka_window_load(group_id="g", pipeline="p", **({"topics": "t"} | arguments))
 
 
 def order(dag: DAG) -> list[str]:
@@ -60,3 +63,43 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         ["--output", "o"],
         True,
     )
+
+
+def test_what_is_not_given_is_what_the_dag_says_for_all_its_tasks() -> None:
+    of_dag = {"kafka_conn_id": "k", "ledger_root": "s3://l", "on_truncation": "clamp", "idle": "fail", "retries": 5}
+    of_dag |= {"isolation_level": "read_uncommitted", "on_future_record": "warn", "deferrable": True}
+    _, loaded = group(of_dag, default_args={"retries": 3})
+    assert loaded.complete is not None
+    tasks = (loaded.complete, loaded.resolve, loaded.load, loaded.verify)
+    assert {(each.retries, each.kafka_conn_id) for each in tasks} == {(3, "k")}
+    assert (loaded.complete.idle, loaded.complete.isolation_level) == ("fail", "read_uncommitted")
+    assert (loaded.resolve.ledger_root, loaded.resolve.on_future_record) == ("s3://l", "warn")
+    assert (loaded.resolve.on_truncation, loaded.load.on_truncation) == ("clamp", "clamp")
+
+
+def test_verify_follows_the_load_and_so_has_nothing_to_wait_for() -> None:
+    _, loaded = group({"deferrable": True})
+    assert loaded.verify.deferrable is False
+
+
+def test_what_is_proved_is_what_other_dags_start_by() -> None:
+    table = Asset("s3://lake/orders")
+    _, loaded = group(outlets=[table], explain_gaps=True, on_future_record="warn")
+    assert (loaded.verify.outlets, loaded.load.outlets) == ([table], [])
+    assert (loaded.verify.explain_gaps, loaded.resolve.on_future_record) == (True, "warn")
+
+
+def test_a_pattern_of_topics_is_resolved_but_can_not_be_waited_for() -> None:
+    _, loaded = group(topics=None, topic_pattern=r"orders\..*", wait=False)
+    assert loaded.resolve.topic_pattern == r"orders\..*"
+    with pytest.raises(ConfigurationError, match="wait=False"):
+        group(topics=None, topic_pattern="x")
+
+
+def test_the_scheduler_and_the_ui_get_the_group_its_order_and_its_links() -> None:
+    dag, _ = group()
+    shown = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert sorted(shown.task_group.children["g"].children) == ["g.complete", "g.load", "g.resolve", "g.verify"]
+    assert shown.get_task("g.load").upstream_task_ids == {"g.resolve"}
+    links = {name: sorted(shown.get_task(f"g.{name}").extra_links) for name in ("resolve", "load", "verify")}
+    assert links == {"resolve": ["Window"], "load": ["Spark UI", "Window"], "verify": ["Window"]}

@@ -124,8 +124,12 @@ class TestUnpublished:
         self, verify: KafkaVerifyWindowOperator, context: Context, pinned: PinnedManifest
     ) -> None:
         timed_out = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
-        with pytest.raises(AirflowFailException, match=f"{pinned.manifest.window} was not published within 30"):
+        with pytest.raises(AirflowFailException, match=f"{pinned.manifest.window} was not published within 30 s"):
             verify.resume_execution(TRIGGER_FAIL_REPR, timed_out, context)
+
+    def test_without_a_timeout_it_waits_without_end(self, verify: KafkaVerifyWindowOperator, context: Context) -> None:
+        verify.timeout = None
+        assert deferred(verify, context).timeout is None
 
 
 class TestPublished:

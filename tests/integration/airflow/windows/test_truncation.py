@@ -25,15 +25,21 @@ from tests.integration.airflow.windows.conftest import (
 )
 
 PUBLISH = """
+import json
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+from airflow_kafka_offsets.offsets.audit import RunResult, Tally
 from airflow_kafka_offsets.offsets.publication import Publication
 
 told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
+folder = Path(told["manifest"][7:]).parent
+result = RunResult(told["attempt"], told["sha256"], "app-1", "file:/out", Tally(2), (), 1.0)
+(folder / "results").mkdir(exist_ok=True)
+(folder / "results" / f"{told['attempt']}.json").write_text(json.dumps(result.to_json()))
 published = Publication(told["attempt"], "file:/out", told["sha256"], 2)
-with suppress(FileExistsError), Path(told["manifest"][7:]).with_name("committed.json").open("xb") as file:
+with suppress(FileExistsError), (folder / "committed.json").open("xb") as file:
     file.write(published.to_bytes())
 """
 DELETE_AND_FAIL = """

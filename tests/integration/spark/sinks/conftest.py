@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,7 +23,9 @@ from tests.integration.spark.test_pinned_window import offsets
 
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 """What the fixture ``manifest`` holds, by partition."""
-KINDS = ("parquet", "orc", "json", "delta", "iceberg", "postgres")
+KINDS = ("hive path", "delta", "iceberg", "postgres")
+"""Sinks that differ in how they replace a window; the formats of files differ in what Spark does alone."""
+FORMATS = ("parquet", "orc", "json")
 
 Holds = Callable[[Sink, Manifest], dict[int, list[int]]]
 
@@ -46,6 +50,8 @@ def make_sink(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
             return IcebergSink(f"lake.flights.{name}")
         if kind == "postgres":
             return PostgresSink(request.getfixturevalue("postgres"), name)
+        if kind == "hive path":
+            return FileSink(f"file://{tmp_path}/{name}", hive_path=f"file://{tmp_path}/{name}_plain")
         return FileSink(f"file://{tmp_path}/{name}", kind)  # type: ignore[arg-type]  # the other kinds are files
 
     return make
@@ -74,9 +80,10 @@ def holds(spark: SparkSession, ledger: Path) -> Holds:
     return read
 
 
-def attempt_of(manifest: Manifest, name: str = "try-1") -> Attempt:
+def attempt_of(manifest: Manifest, name: str = "try-1", **facts: Any) -> Attempt:
     """An attempt at a window, for what doesn't depend on when it began."""
-    return Attempt(name, manifest.pipeline, manifest.window, manifest.revision, manifest.sha256, 0, manifest.span)
+    told = manifest.pipeline, manifest.window, manifest.revision, manifest.sha256
+    return replace(Attempt(name, *told, 0, manifest.span), **facts)
 
 
 def publish(window: PinnedWindow, sink: Sink) -> str:

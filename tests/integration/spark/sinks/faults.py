@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.spark import Sink
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.table_sink import TableSink
+from tests.integration.spark.sinks.example import PostgresSink, Transaction
 
 _STEPS = ("create_exclusive", "delete", "make_folder", "rename", "write")
 """What changes a store, of the driver's own work."""
@@ -24,7 +26,7 @@ class Died(BaseException):
 
 @contextmanager
 def dying(steps: int, sink: Sink | None = None) -> Iterator[None]:
-    """Let the driver live that many steps: changes of a store, and the write of the rows.
+    """Let the driver live that many steps: changes of a store, the write of the rows, and what commits them.
 
     :raises Died: before the next one.
     """
@@ -38,20 +40,33 @@ def dying(steps: int, sink: Sink | None = None) -> Iterator[None]:
 
         return step
 
+    close = Transaction.__exit__
+
+    def close_or_die(transaction: object, error: object, *others: object) -> None:
+        dies = error is None and next(left, None) is None
+        # With the process its connection ends too.
+        close(transaction, Died if dies else error, *others)
+        if dies:
+            raise Died
+
     with pytest.MonkeyPatch.context() as patch:
         for name in _STEPS:
             patch.setattr(HadoopFiles, name, or_die(getattr(HadoopFiles, name)))
         if sink is not None:
             patch.setattr(sink, "write", or_die(sink.write))
+        if isinstance(sink, TableSink):
+            patch.setattr(sink, "_overwrite", or_die(sink._overwrite))
+        if isinstance(sink, PostgresSink):
+            patch.setattr(Transaction, "__exit__", close_or_die)
         yield
 
 
 def slowly(rows: DataFrame, last_ms: int) -> DataFrame:
-    """The same rows, each a tenth of a second after the one before it, so that one task ends long before the other.
+    """The same rows, each a moment after the one before it, so that one task ends long before the other.
 
     :param last_ms: how long it takes instead for those of partition 2 from the eleventh offset on.
     """
-    wait = f"if(partition = 2 AND offset >= 10, {last_ms}L, 100L)"
+    wait = f"if(partition = 2 AND offset >= 10, {last_ms}L, 30L)"
     return rows.withColumn("waited", F.expr(f"reflect('java.lang.Thread', 'sleep', {wait})"))
 
 

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.spark import Attempt, Sink, Written
-from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
+from airflow_kafka_offsets.offsets.publication import COMMITTED
+from airflow_kafka_offsets.spark import Attempt, FileSink, Sink, Written, count_only
+from tests.integration.spark.conftest import OpenWindow, window_folder
+from tests.integration.spark.sinks.conftest import EXPECTED, FORMATS, KINDS, Holds, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying
+from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 
+@pytest.fixture
+def short(flights: str) -> Manifest:
+    return manifest_of([(flights, 2, 0, 9)])
+
+
 class TestEverySink:
+    @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
     def test_publishes_exactly_the_window_and_an_empty_revision_clears_it(
         self, open_window: OpenWindow, manifest: Manifest, flights: str, sink: Sink, holds: Holds
     ) -> None:
@@ -53,16 +63,73 @@ class TestEverySink:
         assert holds(sink, manifest) == EXPECTED
 
     def test_attempts_that_die_at_each_step_leave_what_the_next_one_can_finish(
-        self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
+        self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds, ledger: Path
     ) -> None:
         """The first dies before its first step, the next one before its second, until one comes through; between steps
-        nothing changes. The write of the rows is a step."""
+        nothing changes. Steps are the changes of a store, the write of the rows, and what commits them to a table. From
+        ``committed.json`` on readers have the rows, wherever a move has got to."""
         written = []
-        for step in range(12):
+        for step in range(16):
             window = open_window(manifest, f"try-{step}")
             with contextlib.suppress(Died), dying(step, sink):
                 written.append(publish(window, sink))
                 break
+            if (window_folder(ledger, manifest) / COMMITTED).exists():
+                assert holds(sink, manifest) == EXPECTED
         assert step > 3, "the note, the rows, the counts and committed.json are steps"
         assert publish(open_window(manifest, "try-again"), sink) == written[0]
         assert holds(sink, manifest) == EXPECTED
+
+    @pytest.mark.parametrize("sink", ["hive path", "delta"], indirect=True)
+    def test_a_revision_with_fewer_records_of_the_same_snapshots_leaves_the_published_one_alone(
+        self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
+    ) -> None:
+        """A retry that was resolved after retention, while the first attempt lived on."""
+        first, *others = manifest.ranges
+        original = open_window(manifest)
+        clamped = open_window(replace(manifest, ranges=(replace(first, start_offset=50), *others)), "try-2")
+        assert (original.manifest.revision, clamped.manifest.revision) == (1, 2)
+        assert publish(original, sink) == "try-1"
+
+        assert publish(clamped, sink) == "try-1"
+        assert holds(sink, manifest) == EXPECTED
+
+
+@pytest.mark.parametrize("sink", ["delta", "iceberg", "postgres"], indirect=True)
+def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_pipeline_alone(
+    spark: SparkSession, open_window: OpenWindow, short: Manifest, sink: Sink
+) -> None:
+    window = open_window(short)
+
+    def write(name: str, **facts: object) -> str:
+        return sink.write(window.read(), attempt_of(short, name, **facts)).attempt
+
+    assert write("second", revision=2, started_ms=2) == "second"
+    assert write("third", revision=2, started_ms=3, earlier=frozenset({"second"})) == "second"
+    assert write("late", revision=2, started_ms=1) == "second"
+    with pytest.raises(LedgerConflictError, match="of pipeline flights"):
+        write("other", revision=3, pipeline="other")
+    older = {"revision": 1, "manifest_sha256": "older", "started_ms": 4}
+    for earlier in (frozenset({"another"}), frozenset()):
+        # Delta looks into the table where there was an earlier attempt, and else goes by its own transactions.
+        with pytest.raises(LedgerConflictError, match="in revision 2, by attempt second"):
+            write("older", earlier=earlier, **older)
+    assert offsets(sink.read(spark, attempt_of(short))) == {2: list(range(9))}
+
+
+def test_a_rerun_of_a_sink_that_kept_an_earlier_attempts_rows_counts_those(
+    open_window: OpenWindow, short: Manifest, table: str
+) -> None:
+    class Keeping(FileSink):
+        def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            if not attempt.earlier:
+                super().write(rows, attempt)
+                raise InterruptedError
+            count_only(rows)
+            (earlier,) = attempt.earlier
+            return Written(self._folder(replace(attempt, name=earlier)), earlier)
+
+    with pytest.raises(InterruptedError):
+        publish(open_window(short), Keeping(table))
+    assert publish(open_window(short, "try-2"), Keeping(table)) == "try-2"
+    assert publish(open_window(short, "try-3"), Keeping(table)) == "try-2"

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.spark import Attempt, FileSink, read_published
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.hive_path import HivePath
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.sinks.conftest import EXPECTED, publish
+from tests.integration.spark.sinks.conftest import EXPECTED, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying
 from tests.integration.spark.test_pinned_window import offsets
 
@@ -31,6 +31,7 @@ class TestLoad:
         sink = FileSink(f"file://{tmp_path}/table", hive_path=f"file://{tmp_path}/plain")
         publish(open_window(manifest), sink)
         assert publish(open_window(manifest, "try-2"), sink) == "try-1"
+        assert publish(open_window(manifest, "try-3"), FileSink(f"file://{tmp_path}/table")) == "try-1"
 
         assert not list((tmp_path / "table").rglob("*.parquet"))
         plain = spark.read.parquet(f"file://{tmp_path}/plain")
@@ -38,7 +39,7 @@ class TestLoad:
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
 
         none = tuple(replace(each, end_offset=each.start_offset) for each in manifest.ranges)
-        publish(open_window(replace(manifest, ranges=none, end_snapshot=9), "try-3"), sink)
+        publish(open_window(replace(manifest, ranges=none, end_snapshot=9), "try-4"), sink)
         assert not list((tmp_path / "plain").rglob("*.parquet"))
 
     def test_a_store_that_renames_file_by_file_is_refused_before_anything_is_read(
@@ -47,6 +48,21 @@ class TestLoad:
         sink = FileSink(table, hive_path="http://127.0.0.1/plain")
         with pytest.raises(ConfigurationError, match=r"can't be renamed in one step from .* to http"):
             publish(open_window(manifest), sink)
+
+    def test_another_pipelines_place_is_refused_before_anything_is_read(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, loads: Loads
+    ) -> None:
+        loads.written(1)
+        loads.settle(1)
+        theirs = attempt_of(manifest, window="w")
+        with pytest.raises(LedgerConflictError, match="holds rows of pipeline p, and flights would take their place"):
+            FileSink(table, hive_path=f"file://{loads.root}").write(open_window(manifest).read(), theirs)
+
+    @pytest.mark.parametrize("plain", ["file:///lake/table", "/lake/table/plain/", "file:/lake"])
+    def test_a_plain_path_lies_apart_from_the_tables_folder(self, plain: str) -> None:
+        with pytest.raises(ConfigurationError, match="must lie apart"):
+            FileSink("file:///lake/table", hive_path=plain)
+        FileSink("file:///lake/table", hive_path="/lake/table_plain")
 
 
 @pytest.fixture
@@ -59,8 +75,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "plain"
 
 
-def attempt(revision: int) -> Attempt:
-    return Attempt(f"try-{revision}", "p", "w", revision, "sha", 0, 1)
+def attempt(revision: int, pipeline: str = "p") -> Attempt:
+    return Attempt(f"try-{revision}", pipeline, "w", revision, "sha", 0, 1)
 
 
 class Loads:
@@ -77,9 +93,9 @@ class Loads:
         self._path.label(f"file://{folder}", attempt(revision))
         return folder
 
-    def settle(self, revision: int, *, rows: bool = True) -> None:
+    def settle(self, revision: int, *, rows: bool = True, pipeline: str = "p") -> None:
         folder = f"file://{self.root.parent}/attempt-{revision}"
-        self._path.settle(folder if rows else None, attempt(revision))
+        self._path.settle(folder if rows else None, attempt(revision, pipeline))
 
     def standing(self) -> list[str]:
         """What readers see."""
@@ -158,6 +174,13 @@ class TestSettling:
             assert loads.standing() == ["2"]
             loads.settle(2)
             assert loads.left() == []
+
+    def test_another_pipelines_rows_stay(self, loads: Loads) -> None:
+        loads.written(1)
+        loads.settle(1)
+        with pytest.raises(LedgerConflictError, match="A plain path has one pipeline"):
+            loads.settle(2, pipeline="other")
+        assert loads.standing() == ["1"]
 
     def test_rows_that_are_nowhere_are_said(self, loads: Loads) -> None:
         with pytest.raises(LedgerCorruptError, match="are neither at"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -34,17 +34,23 @@ def table_sink(request: pytest.FixtureRequest, make_sink: MakeSink) -> TableSink
 
 class TestAttempts:
     def test_what_an_earlier_attempt_has_committed_is_counted_and_not_written_again(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, table_sink: TableSink
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:
-        first = open_window(manifest, "try-1")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("airflow_kafka_offsets.spark.publish.judge", _interrupted)
-            with pytest.raises(InterruptedError):
-                publish(first, table_sink)
-        commits = _commits(spark, table_sink)
+        """Unless it was written without the column that this one's rows have."""
+        manifest = window_of(flights, 0, 10, 0, 20)
+        commits = []
+        for name, strict_time in (("try-1", False), ("try-2", True)):
+            window = open_window(manifest, name)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("airflow_kafka_offsets.spark.publish.judge", _interrupted)
+                with pytest.raises(InterruptedError):
+                    window.publish(window.read(strict_time=strict_time), table_sink)
+            commits.append(_commits(spark, table_sink))
+        assert commits[1] > commits[0]
 
-        assert publish(open_window(manifest, "try-2"), table_sink) == "try-2"
-        assert _commits(spark, table_sink) == commits
+        window = open_window(manifest, "try-3")
+        assert window.publish(window.read(strict_time=True), table_sink).outside == 10
+        assert _commits(spark, table_sink) == commits[1]
 
     def test_unproved_rows_are_in_the_table_and_not_among_the_published_and_the_next_attempt_replaces_them(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
@@ -59,17 +65,36 @@ class TestAttempts:
         assert publish(open_window(manifest, "try-2"), table_sink) == "try-2"
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
 
-    def test_an_older_revision_never_takes_a_newer_ones_place(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, manifest: Manifest, table_sink: TableSink
+    def test_an_older_revision_that_has_begun_before_a_newer_one_is_committed_takes_no_place_of_its(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, tmp_path: Path
     ) -> None:
-        """Neither one that looks first, nor one that looked before the newer one came (Delta's own skip)."""
-        older = open_window(manifest)
-        newer = open_window(replace(manifest_of([(flights, 0, 0, 9)]), end_snapshot=9), "try-2")
-        publish(newer, table_sink)
+        """It looked into the table before the newer one came, and can't know better until its own commit."""
+        older, newer = manifest_of([(flights, 0, 0, 15)]), manifest_of([(flights, 0, 0, 9)])
+        table_sink.write(open_window(older).read(), attempt_of(older, "first"))
+        held = held_up(open_window(older).read(), tmp_path)
+        with ThreadPoolExecutor(1) as thread:
+            writing = thread.submit(table_sink.write, held, attempt_of(older, "slow", started_ms=1))
+            wait_for(tmp_path / "begun")
+            try:
+                table_sink.write(open_window(newer).read(), attempt_of(newer, "newer", revision=2))
+            finally:
+                (tmp_path / "go").touch()
+            with pytest.raises(LedgerConflictError, match="in revision 2, by attempt newer"):
+                writing.result(60)
+        assert offsets(table_sink.read(spark, attempt_of(newer))) == {0: list(range(9))}
 
-        with pytest.raises(LedgerConflictError, match="in revision 2, by attempt try-2"):
-            publish(older, table_sink)
-        assert offsets(table_sink.read(spark, attempt_of(newer.manifest))) == {0: list(range(9))}
+    def test_a_newer_load_whose_commit_deltas_history_has_forgotten_is_told_from_one_beside_this(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, make_sink: MakeSink
+    ) -> None:
+        manifest = manifest_of([(flights, 0, 0, 9)])
+        rows, sink = open_window(manifest).read(), make_sink("delta")
+        assert isinstance(sink, DeltaSink)
+        sink.write(rows, attempt_of(manifest, "newer", revision=2))
+        sink.write(rows, attempt_of(manifest, "neighbour", window="neighbour"))
+        _forget_all_but_the_last_commit(spark, sink)
+
+        with pytest.raises(LedgerConflictError, match="holds a newer load of it, whose commit is no longer"):
+            sink.write(rows, attempt_of(manifest, "older"))
 
     def test_of_two_writes_at_the_same_time_one_gives_way_to_the_other(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, tmp_path: Path
@@ -92,10 +117,11 @@ class TestAttempts:
 
 
 class TestColumns:
-    def test_columns_come_and_go_and_stand_in_any_order(
+    def test_columns_come_and_go_and_stand_in_any_order_but_never_change_their_type(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
     ) -> None:
-        first, second, third = (window_of(flights, 10 * n, 10 * n + 10, 10 * n, 10 * n + 10) for n in range(3))
+        windows = (window_of(flights, 10 * n, 10 * n + 10, 10 * n, 10 * n + 10) for n in range(4))
+        first, second, third, fourth = windows
         publish(open_window(first), table_sink)
         window = open_window(second)
         window.publish(window.read().withColumn("added", F.lit(1)).drop("key"), table_sink)
@@ -105,14 +131,9 @@ class TestColumns:
         assert offsets(rows) == {2: list(range(30))}
         assert offsets(rows.where("added = 1 AND key IS NULL")) == {2: list(range(10, 20))}
 
-    def test_a_column_that_changes_its_type_is_refused_by_name(
-        self, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        first, second = (window_of(flights, 10 * n, 10 * n + 10, 10 * n, 10 * n + 10) for n in range(2))
-        publish(open_window(first), table_sink)
-        window = open_window(second)
+        changed = open_window(fourth)
         with pytest.raises(ConfigurationError, match="Spark can't write the window's rows to the"):
-            window.publish(window.read().withColumn("timestampType", F.lit("text")), table_sink)
+            changed.publish(changed.read().withColumn("timestampType", F.lit("text")), table_sink)
 
 
 class TestReading:
@@ -163,6 +184,22 @@ class TestReading:
             read_published(spark, f"file://{ledger}")
 
 
+class TestPipelines:
+    def test_a_table_that_the_user_has_made_becomes_the_pipelines_that_loads_it_first(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        manifest = manifest_of([(flights, 0, 0, 9)])
+        rows = open_window(manifest).read()
+        made = rows.limit(0).withColumn("window", F.lit("")).writeTo(table_sink._sql_name()).using(table_sink.kind)
+        made.partitionedBy(F.col("window")).create()
+        table_sink.write(rows, attempt_of(manifest))
+
+        with pytest.raises(LedgerConflictError, match="is a table of pipeline flights"):
+            table_sink.write(rows, attempt_of(manifest, pipeline="other"))
+        with pytest.raises(LedgerConflictError, match="is a table of pipeline flights"):
+            table_sink.read(spark, attempt_of(manifest, pipeline="other"))
+
+
 class TestRefusals:
     def test_an_iceberg_table_has_a_name(self) -> None:
         with pytest.raises(ConfigurationError, match=r"catalog\.database\.table"):
@@ -185,3 +222,13 @@ def _commits(spark: SparkSession, sink: TableSink) -> int:
         return spark.sql(f"DESCRIBE HISTORY delta.`{sink.table}`").count()
     spark.sql(f"REFRESH TABLE {sink.table}")
     return spark.table(f"{sink.table}.snapshots").count()
+
+
+def _forget_all_but_the_last_commit(spark: SparkSession, sink: DeltaSink) -> None:
+    """As Delta does with commits older than ``delta.logRetentionDuration``, once a checkpoint has what they say."""
+    delta: Any = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    delta.forTable(spark._jsparkSession, sink.table).checkpoint()
+    *old, _ = sorted(Path(sink.table.removeprefix("file://"), "_delta_log").glob("*.json"))
+    for commit in old:
+        commit.unlink()
+    delta.clearCache()

@@ -1,0 +1,72 @@
+"""Whether a window's records are there still: before Spark starts, and when it has failed."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, shorten
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.preflight import check_readable, readable
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.offsets.windows import TruncationPolicy
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsLeft:
+    """What can be read of the windows of a pipeline.
+
+    :param kafka: the Kafka connection.
+    :param ledger: where losses are noted.
+    :param on_truncation: what to do about them.
+    """
+
+    kafka: KafkaOffsetsHook
+    ledger: Ledger
+    on_truncation: TruncationPolicy
+
+    def check(self, pinned: PinnedManifest) -> None:
+        """Make sure that a window can be read as it was pinned.
+
+        :raises WindowError: when it can't.
+        """
+        with self.kafka.get_conn() as client:
+            check_readable(client, pinned.manifest)
+
+    def of(self, pinned: PinnedManifest) -> PinnedManifest:
+        """What is to be read of a window that isn't published.
+
+        :returns: the window; or its next revision, where it is to be loaded without what is gone.
+        :raises WindowError: when it can't be read as it was pinned, and is to fail then.
+        """
+        with self.kafka.get_conn() as client:
+            pinned = readable(client, self.ledger, pinned, self.on_truncation)
+        if pinned.manifest.lost_offsets:
+            log.warning(
+                "Window %s is loaded without %s offsets that are gone: %s",
+                pinned.manifest.window,
+                pinned.manifest.lost_offsets,
+                shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost()),
+            )
+        return pinned
+
+    def explain(self, pinned: PinnedManifest, error: Exception) -> None:
+        """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
+
+        :raises DataLossError: when that is what happened, and is to fail; names partitions and exact counts.
+        """
+        try:
+            with self.kafka.get_conn() as client:
+                readable(client, self.ledger, pinned)
+        except DataLossError as loss:
+            if self.on_truncation == "fail":
+                raise loss from error
+            log.warning("%s The next try loads what is left.", loss)
+        except KafkaOffsetsError:
+            log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")

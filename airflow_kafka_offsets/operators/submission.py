@@ -1,0 +1,105 @@
+"""What ``spark-submit`` is given beside the user's arguments: confs, credentials, the driver's part of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.operators.driver_bundle import (
+    PYTHON_RUNNER,
+    application_bundle,
+    driver_bundle,
+    stored_bundle,
+)
+from airflow_kafka_offsets.operators.record_size import record_size_conf
+from airflow_kafka_offsets.operators.spark_program import SparkProgram
+from airflow_kafka_offsets.operators.spark_secrets import DriverPlace, secrets_on_their_way
+from airflow_kafka_offsets.spark import conf as driver
+
+_CHANGED = ("application", "application_args", "conf", "files", "properties_file", "py_files", "_java_class")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One attempt, before it is submitted.
+
+    :param ledger: the pipeline's ledger.
+    :param pinned: what is to be loaded.
+    :param attempt: the attempt's name.
+    :param allow_gaps: the topics may have offsets without a record.
+    :param kafka: the Kafka connection.
+    :param place: who starts the driver.
+    :param spark_binary: the ``spark-submit`` that the Spark connection names.
+    """
+
+    ledger: Ledger
+    pinned: PinnedManifest
+    attempt: str
+    allow_gaps: bool
+    kafka: KafkaOffsetsHook
+    place: DriverPlace
+    spark_binary: str
+
+    def program(self, task: SparkSubmitOperator) -> SparkProgram:
+        """What submits it."""
+        return SparkProgram(self.spark_binary, task.env_vars or {})
+
+    @contextmanager
+    def arguments(self, task: SparkSubmitOperator) -> Iterator[None]:
+        """Have a task's arguments say all that the driver needs, until the block ends: the user's come back then."""
+        before = {name: getattr(task, name) for name in _CHANGED}
+        kafka = self.kafka.java_settings()
+        try:
+            task.conf = self._confs(kafka.plain, task.conf or {})
+            with (
+                self._python_files(task),
+                secrets_on_their_way(
+                    self.place, kafka.secret, task.conf, task.properties_file, self.program(task)
+                ) as way,
+            ):
+                task.conf |= way.confs
+                task.properties_file = way.properties_file or task.properties_file
+                task._hook = None  # the one that was asked for an earlier driver knows nothing of all this
+                yield
+        finally:
+            for name, value in before.items():
+                setattr(task, name, value)
+
+    def _confs(self, reader: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
+        # A driver that YARN starts again would be refused: an attempt is made once.
+        own = {"spark.yarn.maxAppAttempts": "1"} if self.place is DriverPlace.YARN else {}
+        if driver.BYTES_PER_RECORD not in users:
+            own |= record_size_conf(self.kafka, self.ledger, self.pinned.manifest)
+        told = {f"{driver.PREFIX}{key}": value for key, value in reader.items()}
+        window = {
+            driver.MANIFEST: self.pinned.uri,
+            driver.SHA256: self.pinned.sha256,
+            driver.ATTEMPT: self.attempt,
+            driver.ALLOW_GAPS: str(self.allow_gaps).lower(),
+        }
+        return own | told | dict(users) | window
+
+    @contextmanager
+    def _python_files(self, task: SparkSubmitOperator) -> Iterator[None]:
+        """Have the driver's part of this package, and the application, where the driver can get them."""
+        if self.place is DriverPlace.STANDALONE and task.application.endswith(".py"):
+            self._send_as_one_file(task)
+            yield
+            return
+        with driver_bundle() as bundle:
+            task.py_files = ",".join(filter(None, (task.py_files, bundle)))
+            yield
+
+    def _send_as_one_file(self, task: SparkSubmitOperator) -> None:
+        """``spark-submit`` takes no Python application for a standalone cluster's own workers. They do take a jar, and
+        a class of Spark itself to run: here a zip as jar, and the class by which ``spark-submit`` starts Python too."""
+        jar = stored_bundle(self.ledger, application_bundle(task.application, task.py_files))
+        task.application_args = [jar.rpartition("/")[2], "", *(task.application_args or [])]
+        task.application, task._java_class = jar, PYTHON_RUNNER
+        task.files, task.py_files = ",".join(filter(None, (task.files, jar))), jar  # for Python on the executors
