@@ -13,8 +13,6 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import (
@@ -28,15 +26,14 @@ from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
 from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.published import read_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
-from airflow_kafka_offsets.spark.tally import AUDITED, scan
+from airflow_kafka_offsets.spark.tally import audited_columns, scan
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.pinned import PinnedWindow
 
-_SPARK_ERRORS = (Py4JJavaError, PySparkException)
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
 _APPLICATIONS = "applications"
@@ -91,13 +88,13 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
             "A session of Spark Connect can read and audit a window, and not publish it: committed.json is created by "
             "the driver, which the client doesn't reach. Submit the job with KafkaSparkSubmitOperator."
         )
-    _check_columns(rows, AUDITED | ({OUTSIDE_COLUMN: "boolean"} if window.strict_time else {}))
+    _check_columns(rows, audited_columns(window.strict_time))
     files = HadoopFiles(window.spark)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
     attempt = _begin(files, window)
     standing = read_publication(files, window.folder)
     if standing is None:
-        standing = _ahead(files, window) or _publish(files, window, rows, sink, attempt)
+        standing = _ahead(files, window, sink, attempt) or _publish(files, window, rows, sink, attempt)
     else:
         _recount(files, window, standing, sink, attempt)
     if standing.manifest_sha256 == attempt.manifest_sha256:
@@ -111,7 +108,7 @@ def _publish(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Si
     result = _load(window, rows, sink, attempt)
     files.write(_result_uri(window, attempt.name), json.dumps(result.to_json()).encode())
     _refuse_unproved(files, window, result, sink, attempt)
-    ahead = _ahead(files, window)
+    ahead = _ahead(files, window, sink, attempt)
     if ahead is None:
         return _commit(files, window, result, sink, attempt)
     sink.outrun(window.spark, attempt)
@@ -124,8 +121,12 @@ def _publish(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Si
     return ahead
 
 
-def _ahead(files: HadoopFiles, window: PinnedWindow) -> Publication | None:
-    """What is published of another revision of the window, and would count even if this one were published too."""
+def _ahead(files: HadoopFiles, window: PinnedWindow, sink: Sink, attempt: Attempt) -> Publication | None:
+    """What is published of another revision of the window, and would count even if this one were published too.
+
+    Where a window has one place that is any of the same snapshots: its rows are there, and this revision's would take
+    their place.
+    """
     name, ours = window.manifest.window, window.manifest.revision
     folder = window.folder.rpartition("/")[0]
     revisions = [each for each in live_revisions(files.names(folder)).get(name, ()) if each != ours]
@@ -133,6 +134,10 @@ def _ahead(files: HadoopFiles, window: PinnedWindow) -> Publication | None:
     if not any(published.values()):
         return None
     snapshots = window.manifest.start_snapshot, window.manifest.end_snapshot
+    one_place = not sink.keeps_attempts_apart or sink.moves_to(attempt) is not None
+    for each in published.values():
+        if one_place and each is not None and (each.start_snapshot, each.end_snapshot) == snapshots:
+            return each
     published[ours] = Publication(window.attempt, None, window.manifest.sha256, 0, None, *snapshots)
     ordered = sorted(published)
     found = counting([published[each] for each in ordered])
@@ -202,7 +207,7 @@ def _load(window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -
     started = time.monotonic()
     try:
         written = sink.write(rows, attempt)
-    except _SPARK_ERRORS as error:
+    except JAVA_ERRORS as error:
         loss = _data_loss(error)
         if loss is None:
             raise
