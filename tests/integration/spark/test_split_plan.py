@@ -54,7 +54,7 @@ def test_spark_makes_the_tasks_of_the_plan(window: PinnedWindow, options: dict[s
 
 
 def test_the_default_plan_splits_a_hot_partition(window: PinnedWindow) -> None:
-    """Were its records large: of these few, nothing is worth splitting."""
+    """S29: were its records large; of these few, nothing is worth splitting."""
     assert window.plan().options == {}
     window.bytes_per_record = 1024.0 * 1024
 

@@ -84,7 +84,7 @@ class TestEverySink:
     def test_a_revision_with_fewer_records_of_the_same_snapshots_leaves_the_published_one_alone(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
     ) -> None:
-        """A retry that was resolved after retention, while the first attempt lived on."""
+        """S23: a retry that was resolved after retention, while the first attempt lived on."""
         first, *others = manifest.ranges
         original = open_window(manifest)
         clamped = open_window(replace(manifest, ranges=(replace(first, start_offset=50), *others)), "try-2")

@@ -154,7 +154,7 @@ def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exac
 def test_executors_that_are_killed_half_way_double_and_lose_nothing(
     spark: SparkSession, loads: dict[str, Load], short: Manifest, submit: Submit, spark_cluster: SparkCluster
 ) -> None:
-    """All of them, in the middle of each sink's write: Spark runs the task again."""
+    """S24: all of them, in the middle of each sink's write. Spark runs the task again."""
     process = submit(loads, spark_cluster.master_url, 1, 300)
     for load in loads.values():
         wait_until_begun(load, process)
