@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ARCHIVE := .local/spark.jsa
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -37,8 +38,11 @@ lint: setup ## lint, format, types, layers
 check: lint ## lint and the unit tests
 	@$(BIN)/python -m pytest -q tests/unit
 
-test: lint ## lint and every test, on real services too
+test: lint $(ARCHIVE) ## lint and every test, on real services too
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests
+
+$(ARCHIVE): $(STAMP)
+	@$(BIN)/python -m dev.spark_archive
 
 docs: setup ## write the reference of the public API to .local/docs
 	@$(BIN)/python docs/reference.py .local/docs

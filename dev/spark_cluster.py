@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on this machine: a master and two workers of one core each, from PySpark's own jars.
+"""A Spark standalone cluster on this machine: a master and two workers, from PySpark's own jars.
 
 Each is a Java process that ends with this one. Ports are free ones of 127.0.0.1; the workers' folders, with each
 executor's and each driver's own log, lie under ``.local/spark`` until the end.
@@ -34,8 +34,8 @@ from dev.ports import HOST, free_ports
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SIZE = 2
-CORES = 1
-"""Of each worker. A driver in cluster deploy mode takes one of them."""
+CORES = 4
+"""What a worker lends out, more than the machine may have: nothing waits for what another one is about to give back."""
 WORKER_MEMORY = "3g"
 """What a worker lends out: room for a driver and an executor of Spark's default of 1 GiB each. It isn't reserved."""
 DAEMON_MEMORY = "256m"

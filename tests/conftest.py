@@ -13,6 +13,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from dev.spark_archive import QUICK_START
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # At import, not in a fixture: Airflow reads its home and settings once, when the first test module imports it.
@@ -24,6 +26,7 @@ os.environ |= {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{AIRFLOW_HOME}/airflow.db",
+    "JDK_JAVA_OPTIONS": QUICK_START,
 }
 
 # By default an example that takes 0.2 s fails, as it now and then does while brokers start beside it.
@@ -52,7 +55,9 @@ _TOGETHER = {
         "tests/integration/dev/test_zookeeper_broker.py",
         "tests/integration/fuzz/",
     ),
-    # One Spark session.
+    # One Spark session each; a name comes before what it is the start of.
+    "spark sinks": ("tests/integration/spark/sinks/test_every_sink.py", "tests/integration/spark/sinks/test_tables.py"),
+    "spark cluster": ("tests/integration/spark/cluster/", "tests/integration/spark/sinks/test_killed.py"),
     "spark": ("tests/integration/spark/",),
     # One Airflow, which takes half a minute to start.
     "airflow": (
@@ -65,6 +70,8 @@ _TOGETHER = {
 # What takes minutes goes first, so that what is left for the end is short and both processes end together.
 _LONGEST_FIRST = [
     "cluster",
+    "spark sinks",
+    "spark cluster",
     "airflow",
     "spark",
     "tests/integration/airflow/backfill/",

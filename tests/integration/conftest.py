@@ -82,7 +82,7 @@ def cluster(running_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def running_spark_cluster() -> Iterator[SparkCluster]:
-    """A Spark standalone cluster: a master and two workers of one core each."""
+    """A Spark standalone cluster: a master and two workers."""
     with SparkCluster(name="tests") as running:
         yield running
 

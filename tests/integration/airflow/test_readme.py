@@ -38,10 +38,10 @@ def test_its_dag_loads(tmp_path: Path, airflow_db: Path) -> None:
     bag = DagBag(str(file), bundle_name="dags-folder")
     assert not bag.import_errors
     assert [task.task_id for task in bag.dags["orders_hourly"].topological_sort()] == [
-        "complete",
-        "resolve",
-        "load",
-        "verify",
+        "window_load.complete",
+        "window_load.resolve",
+        "window_load.load",
+        "window_load.verify",
         "commit",
     ]
 

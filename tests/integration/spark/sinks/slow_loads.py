@@ -1,7 +1,7 @@
 """A driver that loads one window into several sinks, slowly, so that a test can kill it or an executor.
 
-Its arguments: how many loads run at a time, and a list of loads as JSON, each of a manifest's URI and hash, the sink's
-kind, and what the sink is made from. The conf ``spark.tests.lastMs`` says how long the last rows take.
+Its argument: a list of loads as JSON, each of a manifest's URI and hash, the sink's kind, and what the sink is made
+from. They run side by side. The conf ``spark.tests.lastMs`` says how long the last rows take.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SlowLoad:
 
 if __name__ == "__main__":
     session = SparkSession.builder.getOrCreate()
-    loads = [SlowLoad(*each) for each in json.loads(sys.argv[2])]
-    with ThreadPoolExecutor(int(sys.argv[1])) as pool:
+    loads = [SlowLoad(*each) for each in json.loads(sys.argv[1])]
+    with ThreadPoolExecutor(len(loads)) as pool:
         print(list(pool.map(lambda each: each.run(session), loads)))
     session.stop()
