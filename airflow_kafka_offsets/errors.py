@@ -153,6 +153,14 @@ class UnprovenError(WindowError):
     """What was read or written differs from what the manifest says."""
 
 
+class DriverGoneError(WindowError):
+    """Spark's driver vanished before it had said how its attempt ended. A new attempt may come through."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
 class ConditionFailedError(KafkaOffsetsError):
     """What a task waits for can't come true, by a policy that the user chose: waiting on makes no sense."""
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException
-
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.errors import LedgerError, WindowError
+from airflow_kafka_offsets.errors import DriverGoneError, LedgerError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -188,10 +186,10 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
 
-    def _unpublished(self, folder: WindowFolder, attempt: str) -> Exception:
+    def _unpublished(self, folder: WindowFolder, attempt: str) -> DriverGoneError | LedgerError:
         """Why nothing is published after all. The provider takes a driver pod that vanishes for one that ended well."""
         if self._memory is not None and folder.result(attempt) is None:
-            return AirflowException(
+            return DriverGoneError(
                 f"The driver of attempt {attempt} is gone, and window {folder.id} is not published: it was deleted or "
                 "evicted before it had counted anything, or its application doesn't call publish(). A retry runs anew."
             )

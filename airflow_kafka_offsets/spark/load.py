@@ -32,6 +32,7 @@ SINKS: Mapping[str, Callable[[str], Sink]] = {
     "iceberg": IcebergSink,
 }
 """Sinks by the name that the command line gives them; each is made from ``--output``."""
+_WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _CORRUPT = "_corrupt_record"
 """Field that keeps the text of a value that isn't JSON of the schema: no record is lost for being malformed."""
 
@@ -109,9 +110,10 @@ def load(spark: SparkSession, asked: argparse.Namespace) -> PublishedRun:
 def main(argv: Sequence[str] | None = None) -> None:
     """The application."""
     asked = arguments(argv)
-    builder = SparkSession.builder.appName("kafka-offsets-load")
-    # A writer for each side of strict time: with one alone, Spark would sort all rows by side first.
-    spark = builder.config("spark.sql.maxConcurrentOutputFileWriters", 2).getOrCreate()
+    spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
+    if _WRITERS not in spark.conf.getAll:
+        # One for each side of strict time: with one alone, Spark would sort all rows by side first.
+        spark.conf.set(_WRITERS, 2)
     try:
         print(json.dumps(load(spark, asked).to_json()), flush=True)
     except KafkaOffsetsError as error:

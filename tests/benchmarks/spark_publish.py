@@ -38,7 +38,7 @@ def spark_publish(clusters: Clusters) -> Iterator[Row]:
         seconds = medians(
             {
                 "ours": lambda: published(folder / f"ours-{next(numbers)}", manifest, kafka),
-                "bare": lambda: uncounted(opened(clusters, manifest), kafka).write.parquet(
+                "bare": lambda: uncounted(opened(clusters, manifest)).write.parquet(
                     f"{folder.as_uri()}/bare-{next(numbers)}"
                 ),
             },

@@ -25,12 +25,11 @@ def spark_read(clusters: Clusters) -> Iterator[Row]:
     manifest = written(clusters, "even", _EVEN)
     address = clusters.records.bootstrap_servers
     window = opened(clusters, manifest)
-    kafka = {"kafka.bootstrap.servers": address}
     clusters.say("reading them")
     seconds = medians(
         {
             "ours": lambda: consume(window.read()),
-            "uncounted": lambda: consume(uncounted(window, kafka)),
+            "uncounted": lambda: consume(uncounted(window)),
             "stock": lambda: consume(stock(address, "even")),
             "kafka": lambda: consumer_perf_test(address, "even", manifest.span),
         },

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 
-from airflow_kafka_offsets.spark.pinned import FAST
+from airflow_kafka_offsets.spark.pinned import FAST, _version_2
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.report import Row
-from tests.benchmarks.spark_session import consume, stock, written
+from tests.benchmarks.spark_session import consume, session, stock, written
 from tests.benchmarks.timing import medians
 
 _BATCHES = dict.fromkeys(range(8), 1_786)
@@ -22,8 +23,10 @@ def spark_settings(clusters: Clusters) -> Iterator[Row]:
     manifest = written(clusters, "settings", _BATCHES)
     address = clusters.records.bootstrap_servers
 
-    def read(options: Mapping[str, str]) -> None:
-        consume(stock(address, "settings", **options))
+    def read(options: Mapping[str, str], *, version_2: bool = True) -> None:
+        with _version_2(session()) if version_2 else nullcontext():
+            rows = stock(address, "settings", **options)
+        consume(rows)
 
     def without(name: str) -> Mapping[str, str]:
         return {other: each for other, each in FAST.items() if other != name}
@@ -33,9 +36,11 @@ def spark_settings(clusters: Clusters) -> Iterator[Row]:
         "all": FAST,
         **{f"all but {name}": without(name) for name in FAST},
         "16 MiB a fetch": FAST | _LARGER,
-        "none": {},
     }
-    seconds = medians({name: partial(read, options) for name, options in turns.items()}, _ROUNDS)
+    works = {name: partial(read, options) for name, options in turns.items()}
+    works["all but version 2"] = partial(read, FAST, version_2=False)
+    works["none"] = partial(read, {}, version_2=False)
+    seconds = medians(works, _ROUNDS)
     ours = seconds.pop("all")
     work = f"read {manifest.span:,} records with all fast settings"
     for name, each in seconds.items():

@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.operators import spark_submit as spark_submit_operator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -408,9 +408,8 @@ class TestKubernetes:
         """Its node is drained, say: the provider takes that for a good end."""
         window = resolve(ten, at(2), at(7))
         pods.phases = ["gone"]
-        with pytest.raises(AirflowException, match=r"is gone, and window .* is not published") as failed:
+        with pytest.raises(DriverGoneError, match=r"is gone, and window .* is not published"):
             self.load(window).execute(context)
-        assert not isinstance(failed.value, AirflowFailException)
         assert "spark_job_id" not in context["task_state_store"]
 
     def die_in_the_first_try(self, window: dict[str, Any], context: Context, pods: Pods) -> None:

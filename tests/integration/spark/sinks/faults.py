@@ -61,26 +61,21 @@ def dying(steps: int, sink: Sink | None = None) -> Iterator[None]:
         yield
 
 
-def slowly(rows: DataFrame, last_ms: int) -> DataFrame:
-    """The same rows, each a moment after the one before it, so that one task ends long before the other.
+def held_up(rows: DataFrame, folder: Path, *, but_for: int | None = None) -> DataFrame:
+    """The same rows, once there is a file ``go`` in a folder; a file ``begun`` says that they are being written.
 
-    :param last_ms: how long it takes instead for those of partition 2 from the eleventh offset on.
+    :param but_for: a partition whose rows come at once.
     """
-    wait = f"if(partition = 2 AND offset >= 10, {last_ms}L, 30L)"
-    return rows.withColumn("waited", F.expr(f"reflect('java.lang.Thread', 'sleep', {wait})"))
-
-
-def held_up(rows: DataFrame, folder: Path) -> DataFrame:
-    """The same rows, once there is a file ``go`` in a folder; a file ``begun`` says that they are being written."""
 
     @F.udf("boolean")
-    def wait(_offset: int) -> bool:
-        (folder / "begun").touch()
-        while not (folder / "go").exists():
-            time.sleep(0.05)
+    def wait(partition: int) -> bool:
+        if partition != but_for:
+            (folder / "begun").touch()
+            while not (folder / "go").exists():
+                time.sleep(0.05)
         return True
 
-    return rows.where(wait("offset"))
+    return rows.where(wait("partition"))
 
 
 def wait_for(file: Path) -> None:

@@ -1,7 +1,7 @@
-"""A driver that loads one window into several sinks, slowly, so that a test can kill it or an executor.
+"""A driver that loads one window into several sinks, half of it and no more, so that a test can kill it or an executor.
 
-Its argument: a list of loads as JSON, each of a manifest's URI and hash, the sink's kind, and what the sink is made
-from. They run side by side. The conf ``spark.tests.lastMs`` says how long the last rows take.
+Its arguments: a folder, in which a file ``go`` lets it go on; and a list of loads as JSON, each of a manifest's URI and
+hash, the sink's kind, and what the sink is made from. They run side by side.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark import Sink, pinned_window
 from airflow_kafka_offsets.spark.load import SINKS
 from tests.integration.spark.sinks.example import PostgresSink
-from tests.integration.spark.sinks.faults import slowly
+from tests.integration.spark.sinks.faults import held_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,10 @@ class SlowLoad:
     kind: str
     output: tuple[str, ...]
 
-    def run(self, spark: SparkSession) -> str:
+    def run(self, spark: SparkSession, folder: Path) -> str:
         """The attempt that is published."""
         window = pinned_window(spark, self.manifest_uri, self.sha256)
-        rows = slowly(window.read(), int(spark.conf.get("spark.tests.lastMs")))
+        rows = held_up(window.read(), folder, but_for=0)
         return window.publish(rows, self.sink()).published_attempt
 
     def sink(self) -> Sink:
@@ -43,7 +44,7 @@ class SlowLoad:
 
 if __name__ == "__main__":
     session = SparkSession.builder.getOrCreate()
-    loads = [SlowLoad(*each) for each in json.loads(sys.argv[1])]
+    loads = [SlowLoad(*each) for each in json.loads(sys.argv[2])]
     with ThreadPoolExecutor(len(loads)) as pool:
-        print(list(pool.map(lambda each: each.run(session), loads)))
+        print(list(pool.map(lambda each: each.run(session, Path(sys.argv[1])), loads)))
     session.stop()
