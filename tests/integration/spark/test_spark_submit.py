@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import venv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +20,6 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.operators.driver_bundle import write_bundle
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.published import read_published
-from tests.integration.spark.conftest import OpenWindow, load, window_folder
 from tests.integration.spark.test_pinned_window import offsets
 
 PACKAGE = Path(airflow_kafka_offsets.__file__).parent
@@ -137,33 +135,3 @@ class TestLoad:
         assert len([line for line in log.splitlines() if line.startswith("LedgerCorruptError: The manifest")]) == 1
         assert "Traceback" not in log
         assert "hunter2" not in log
-
-
-class TestKilled:
-    def test_a_retry_after_a_kill_half_way_reads_the_same_and_doubles_nothing(
-        self,
-        spark: SparkSession,
-        submit: Submit,
-        pin: Callable[..., RunConf],
-        open_window: OpenWindow,
-        manifest: Manifest,
-        ledger: Path,
-        table: str,
-        tmp_path: Path,
-    ) -> None:
-        """S22."""
-        process = submit(pin(manifest, "try-1"), SLOW_LOAD, table)
-        folder = tmp_path / "table" / f"window={manifest.window}" / "attempt=try-1"
-        deadline = time.monotonic() + 240
-        while not list(folder.rglob("*.parquet")):
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        assert not (window_folder(ledger, manifest) / "committed.json").exists()
-
-        assert load(open_window(manifest, "try-2"), table).published_attempt == "try-2"
-
-        assert folder.exists(), "what the killed attempt left is there, and nobody reads it"
-        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
