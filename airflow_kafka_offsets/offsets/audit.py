@@ -26,7 +26,8 @@ class Tally:
     """Rows summed up.
 
     :param count: number of rows.
-    :param checksum: xor of a 64-bit hash of each row's topic, partition and offset; signed, as Spark gives it.
+    :param checksum: xor of a 64-bit hash of each row's partition and offset, and of its topic where the window has
+        several; signed, as Spark gives it.
     :param min_timestamp_ms: smallest record timestamp, Unix milliseconds; None without rows.
     :param max_timestamp_ms: largest record timestamp; None without rows.
     :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records).

@@ -192,7 +192,7 @@ def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, si
             f"{sink.kind}. A window has one output: use another pipeline name for another one."
         )
     recorded = _result(files, window, standing.attempt).written
-    found = scan(sink.read(window.spark, _published_attempt(files, window, attempt, standing)))
+    found = scan(sink.read(window.spark, _published_attempt(files, window, attempt, standing)), window.manifest)
     if found != recorded:
         raise LedgerConflictError(
             f"Window {name} is published with {standing.rows} rows in {standing.moved_to or standing.output}, and the "
@@ -221,7 +221,7 @@ def _load(window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -
         application_id=str(window.spark.sparkContext.applicationId),
         output=written.output,
         read=window.audit,
-        written=scan(sink.read(window.spark, replace(attempt, name=written.attempt))),
+        written=scan(sink.read(window.spark, replace(attempt, name=written.attempt)), window.manifest),
         seconds=round(time.monotonic() - started, 3),
         allow_gaps=window.allow_gaps,
         written_by=written.attempt,

@@ -20,14 +20,13 @@ from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
 
 _LOW_BITS = 28
 """Offsets are summed in two halves: Spark 4 raises on overflow. Exact for 34 billion rows with offsets below 2^56."""
-_ROWS = {"count": "count(*)", "checksum": "bit_xor(xxhash64(`topic`, `partition`, `offset`))"}
 _OFFSETS = {
     "offset_low": f"sum(`offset` & {(1 << _LOW_BITS) - 1})",
     "offset_high": f"sum(shiftright(`offset`, {_LOW_BITS}))",
 }
 _CONTENT = "coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0)"
 _SAMPLED = 64
-"""Of so many offsets, one is looked at for its bytes."""
+"""Of so many offsets, a power of two, one is looked at for its bytes."""
 AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that rows are told apart by: the output must keep them."""
 _METRICS_TIMEOUT_S = 60.0
@@ -41,10 +40,12 @@ class ObservedRows:
 
     :param rows: the same rows; exactly one action may run on them or on what is made of them (S25).
     :param observation: where Spark puts the sums.
+    :param manifest: what is to be read.
     """
 
     rows: DataFrame
     observation: Observation
+    manifest: Manifest
 
     def tally(self) -> Tally:
         """The sums, once the action is done.
@@ -58,7 +59,21 @@ class ObservedRows:
         sums = self.observation.get
         if not sums:
             raise UnprovenError(_UNREAD)
-        return _tally(sums)
+        return Tally(
+            count=sums["count"],
+            # Sums over no rows are null.
+            checksum=sums["checksum"] or 0,
+            min_timestamp_ms=sums["min_timestamp_ms"],
+            max_timestamp_ms=sums["max_timestamp_ms"],
+            outside_window=sums["outside_window"] or 0,
+            bytes_per_record=self._bytes_per_record(sums["count"], sums["sampled_bytes"] or 0),
+        )
+
+    def _bytes_per_record(self, count: int, sampled_bytes: int) -> float | None:
+        """Gaps are taken to be spread evenly."""
+        ends = ((each.start_offset - 1, each.end_offset - 1) for each in self.manifest.ranges)
+        offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
+        return sampled_bytes / offsets * self.manifest.span / count if offsets and count else None
 
     def _wait(self) -> None:
         java_observation = self.observation._jo
@@ -97,40 +112,36 @@ def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
     """
     observation = Observation()
     # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
-    metrics = _ROWS | {
+    metrics = _same_rows(manifest) | {
         "min_timestamp_ms": "unix_millis(min(`timestamp`))",
         "max_timestamp_ms": "unix_millis(max(`timestamp`))",
         "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
-        "bytes_per_record": f"avg(if(`offset` % {_SAMPLED} = 0, {_CONTENT}, null))",
+        "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
     }
-    return ObservedRows(rows.observe(observation, *_columns(metrics)), observation)
+    return ObservedRows(rows.observe(observation, *_columns(metrics)), observation, manifest)
 
 
-def scan(rows: DataFrame) -> tuple[PartitionTally, ...]:
+def scan(rows: DataFrame, manifest: Manifest) -> tuple[PartitionTally, ...]:
     """Tally rows by topic and partition: one pass over three columns.
 
     :param rows: rows with Kafka's topic, partition and offset.
+    :param manifest: what was read.
     """
-    metrics = _ROWS | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
+    metrics = _same_rows(manifest) | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
     grouped = rows.groupBy("topic", "partition").agg(*_columns(metrics)).collect()
     tallies = (_partition_tally(each.asDict()) for each in grouped)
     return tuple(sorted(tallies, key=lambda each: (each.topic, each.partition)))
 
 
+def _same_rows(manifest: Manifest) -> dict[str, str]:
+    """Equal ones make it the same rows. A name takes longer to hash than two numbers: a window's only one is left out,
+    as what was written is grouped by topic."""
+    topic = "`topic`, " if len({each.topic for each in manifest.ranges}) > 1 else ""
+    return {"count": "count(*)", "checksum": f"bit_xor(xxhash64({topic}`partition`, `offset`))"}
+
+
 def _columns(metrics: dict[str, str]) -> list[Column]:
     return [F.expr(expression).alias(name) for name, expression in metrics.items()]
-
-
-def _tally(sums: dict[str, Any]) -> Tally:
-    """From Spark's row; every sum over no rows is null there."""
-    return Tally(
-        count=sums["count"],
-        checksum=sums["checksum"] or 0,
-        min_timestamp_ms=sums["min_timestamp_ms"],
-        max_timestamp_ms=sums["max_timestamp_ms"],
-        outside_window=sums["outside_window"] or 0,
-        bytes_per_record=sums["bytes_per_record"],
-    )
 
 
 def _partition_tally(sums: dict[str, Any]) -> PartitionTally:

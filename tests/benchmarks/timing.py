@@ -32,10 +32,15 @@ def shortest(works: Works, runs: int = 5) -> dict[str, float]:
 
 
 def medians(works: Works, rounds: int = 5) -> dict[str, float]:
-    """Seconds of each, the median of some rounds in which all take turns; one round before them isn't counted."""
+    """Seconds of each, the median of some rounds in which all take turns; one round before them isn't counted.
+
+    Each round begins with another one: what comes before a work, such as another program's start, leaves its traces.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in works}
+    turns = list(works.items())
     for number in range(rounds + 1):
-        for name, work in works.items():
+        turns.append(turns.pop(0))
+        for name, work in turns:
             answer, taken_s = timed(work)
             # What measures itself, as a program that has to start first, says its own seconds.
             if number:

@@ -98,6 +98,13 @@ class TestOneAttempt:
             (2, 0, 124),
         ]
 
+    def test_tells_topics_apart(self, open_window: OpenWindow, make_flights: MakeFlights, table: str) -> None:
+        """Two with the same offsets would cancel each other out of a checksum without names."""
+        topics = [make_flights({0: 9}) for _ in range(2)]
+        window = open_window(manifest_of([(each, 0, 0, 9) for each in sorted(topics)]))
+        load(window, table)
+        assert (window.audit.count, window.audit.checksum != 0) == (18, True)
+
     def test_leaves_no_side_files_in_the_ledger(
         self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
     ) -> None:
