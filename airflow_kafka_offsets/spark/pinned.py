@@ -32,8 +32,8 @@ FAST = {
     # Spark asks the leader for the log's start and end after every poll: two round trips for each 500 records by
     # default.
     "kafka.max.poll.records": "20000",
-    # A task reads one partition, so what a fetch may bring is what one partition may bring: 1 MiB by default. Much more
-    # is no faster, and Spark keeps up to 64 idle consumers an executor with what they have fetched.
+    # A task reads one partition, so what a fetch may bring is what one partition may bring: 1 MiB by default. More
+    # costs memory: Spark keeps up to 64 idle consumers an executor with what they have fetched.
     "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
     # Spark sets 64 KiB, which caps a connection at 64 KiB a round trip; -1 leaves the window to the operating system.
     "kafka.receive.buffer.bytes": "-1",

@@ -220,7 +220,7 @@ class TestKilledCoordinator:
         topic = new_topic(cluster, replicas=[[3]])
         produce(cluster, topic, count=3)
         partner, dead, _ = cluster.brokers
-        with connected_client(cluster.bootstrap_servers, timeout_s=30) as client:
+        with connected_client(cluster.bootstrap_servers, timeout_s=90) as client:
             group = new_group_of(cluster, dead.node_id)
             partner.kill()
             wait_until(lambda: cluster.in_sync("__consumer_offsets", 0) == {2, 3}, "two replicas are left")

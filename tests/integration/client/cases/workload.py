@@ -25,7 +25,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev import raw_client
 
-PATIENCE_S = 40.0
+PATIENCE_S = 150.0
 """How long to wait for what a busy machine does in a second."""
 TIMEOUT_S = 20.0
 """Deadline of a call that is to be answered."""
