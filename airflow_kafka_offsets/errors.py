@@ -17,6 +17,7 @@
     │   ├── TopicChangedError               topic missing, re-created, or of another cluster
     │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
     │   └── UnprovenError                   what was read or written differs from the manifest
+    ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
     ├── ConditionFailedError                what is waited for can't come true, by a policy that the user chose
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
@@ -153,7 +154,7 @@ class UnprovenError(WindowError):
     """What was read or written differs from what the manifest says."""
 
 
-class DriverGoneError(WindowError):
+class DriverGoneError(KafkaOffsetsError):
     """Spark's driver vanished before it had said how its attempt ended. A new attempt may come through."""
 
     @property

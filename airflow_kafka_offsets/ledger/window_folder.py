@@ -237,6 +237,18 @@ class WindowFolder:
         with _naming(path):
             return None if content is None else Publication.from_bytes(content)
 
+    def published_result(self) -> tuple[Publication, RunResult]:
+        """The same of a published window, and what its attempt counted.
+
+        :raises LedgerCorruptError: when either is missing.
+        """
+        published = self.publication()
+        result = None if published is None else self.result(published.attempt)
+        if published is None or result is None:
+            by = "nobody" if published is None else f"{published.attempt}, whose result is missing"
+            raise LedgerCorruptError(f"Window {self.id} is published by {by}.")
+        return published, result
+
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
         """Note the verdict on the published attempt. What explains its gaps stays as it was noted first: a log that was
         looked at later may have been compacted since.

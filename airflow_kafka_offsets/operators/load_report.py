@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.audit import RunResult
 from airflow_kafka_offsets.offsets.manifest import Manifest
@@ -20,9 +19,7 @@ def load_report(folder: WindowFolder, manifest: Manifest, published: Publication
     :param attempt: the attempt that has just ended.
     :raises LedgerCorruptError: when no such counts are in the ledger.
     """
-    result = folder.result(attempt) or folder.result(published.attempt)
-    if result is None:
-        raise LedgerCorruptError(f"Window {folder.id} is published by {published.attempt}, whose result is missing.")
+    result = folder.result(attempt) or folder.published_result()[1]
     return {
         "window": folder.id,
         "attempt": attempt,

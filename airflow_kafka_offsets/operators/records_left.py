@@ -10,7 +10,7 @@ from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, short
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.preflight import check_readable, readable
+from airflow_kafka_offsets.preflight import readable
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets.windows import TruncationPolicy
@@ -30,14 +30,6 @@ class RecordsLeft:
     kafka: KafkaOffsetsHook
     ledger: Ledger
     on_truncation: TruncationPolicy
-
-    def check(self, pinned: PinnedManifest) -> None:
-        """Make sure that a window can be read as it was pinned.
-
-        :raises WindowError: when it can't.
-        """
-        with self.kafka.get_conn() as client:
-            check_readable(client, pinned.manifest)
 
     def of(self, pinned: PinnedManifest) -> PinnedManifest:
         """What is to be read of a window that isn't published.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.errors import DriverGoneError, LedgerError, WindowError
+from airflow_kafka_offsets.errors import DriverGoneError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -43,7 +43,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     ``SparkSubmitOperator`` works as it does there.
 
     A retry, or a second attempt beside the first, reads the same range, and only one of them is published. A run of a
-    window that is published already reads it again, proves that it gives the same rows, and leaves the published ones.
+    window that is published already counts the published rows again and leaves them, and Kafka isn't asked.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param kafka_conn_id: connection id for the pre-flight and for the reader. (templated)
@@ -89,30 +89,23 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         one_of("on_truncation", self.on_truncation, "fail", "clamp")
         ref = WindowRef.from_json(self.window)
         left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_truncation)
-        load = _Load(context, ref, left, self._get_hook()._connection)
-        place = DriverPlace.of(load.spark["master"], load.spark["deploy_mode"], self.conf or {})
+        spark = self._get_hook()._connection
+        place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
+        load = _Load(context, ref, left, place, spark["spark_binary"])
         pinned, published = ref.loaded(load.ledger)
         self.seen = load.seen(pinned)
         self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
         earlier = None if self._memory is None else self._memory.earlier(ref)
         if earlier is not None:
             return self._go_on(load, earlier, published)
-        if published is None:
-            return self._run_anew(load, load.records_left.of(pinned), published, place)
-        try:
-            load.records_left.check(pinned)
-        except WindowError as error:
-            # A worker that died after Spark had published, or a rerun after retention: nothing is left to do.
-            self.log.warning("Window %s is published, and can't be read again to compare: %s", ref.window, error)
-            return self._report(load, pinned, published.attempt)
-        return self._run_anew(load, pinned, published, place)
+        # Of a published window Spark counts the output, and asks Kafka for nothing.
+        pinned = pinned if published else load.records_left.of(pinned)
+        return self._run_anew(load, pinned, published)
 
-    def _run_anew(
-        self, load: _Load, pinned: PinnedManifest, published: Publication | None, place: DriverPlace
-    ) -> dict[str, Any]:
+    def _run_anew(self, load: _Load, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
         attempt = self._begin(load, pinned)
         submission = Submission(
-            *(load.ledger, pinned, attempt, self.allow_gaps, load.kafka, place, load.spark["spark_binary"])
+            *(load.ledger, pinned, attempt, self.allow_gaps, load.kafka, load.place, load.spark_binary)
         )
         with self._watched(load, pinned, attempt, published), submission.arguments(self):
             try:
@@ -174,7 +167,8 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
         counts = load.ledger.pinned(folder.id, folder.revision)
         report = load_report(folder, counts.manifest, published, attempt)
-        self.application_id = report["application_id"]
+        own = tried.application(attempt)
+        self.application_id = own.id if own else report["application_id"]
         self.log.info(
             "Window %s: %s rows in %s; read, written and counted in %s s, %s a second",
             folder.id,
@@ -205,13 +199,15 @@ class _Load:
     :param context: the task's.
     :param ref: the window that was resolved.
     :param records_left: asks Kafka for its records.
-    :param spark: the Spark connection, as the provider reads it.
+    :param place: where the driver runs.
+    :param spark_binary: what submits it.
     """
 
     context: Context
     ref: WindowRef
     records_left: RecordsLeft
-    spark: Mapping[str, Any]
+    place: DriverPlace
+    spark_binary: str
 
     @property
     def kafka(self) -> KafkaOffsetsHook:

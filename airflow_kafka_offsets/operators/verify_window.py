@@ -11,18 +11,16 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_kafka_offsets.arguments import as_milliseconds
-from airflow_kafka_offsets.errors import LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
 from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.preflight import check_topics
-from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
 from airflow_kafka_offsets.offsets.windows import seams
 from airflow_kafka_offsets.operators.base import failing_fast
@@ -123,7 +121,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         ledger = ref.ledger()
         folder, pinned = ref.published(ledger)
         manifest = pinned.manifest
-        publication, result = _published_result(folder)
+        publication, result = folder.published_result()
         verdict = self._explained(manifest, result, judge(manifest, result, publication))
         tiling = _tiling_around(ledger, manifest)
         self.seen = SeenWindow(pinned, output=result.output, verdict=verdict, tiling=tiling)
@@ -183,15 +181,6 @@ def _seconds(wait: timedelta | None) -> str:
 def _describe(tiling: Tiling) -> str:
     """A window alone proves nothing of how it meets others."""
     return "tiles" if tiling.windows > 1 else "no neighbour yet"
-
-
-def _published_result(folder: WindowFolder) -> tuple[Publication, RunResult]:
-    published = folder.publication()
-    assert published is not None, "it was chosen for that"
-    result = folder.result(published.attempt)
-    if result is None:
-        raise LedgerCorruptError(f"Window {folder.id} is published by {published.attempt}, whose result is missing.")
-    return published, result
 
 
 def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:

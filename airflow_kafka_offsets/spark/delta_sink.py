@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, commit_marks
@@ -42,8 +44,20 @@ class DeltaSink(TableSink):
 
     def _exists(self, spark: SparkSession) -> bool:
         if "/" in self.table:
-            return HadoopFiles(spark).exists(f"{self.table}/_delta_log")
+            log = HadoopFiles(spark).names(f"{self.table}/_delta_log")
+            return any(each.endswith((".json", ".parquet")) for each in log)
         return spark.catalog.tableExists(self.table)
+
+    def _create(self, rows: DataFrame, attempt: Attempt) -> None:
+        try:
+            super()._create(rows, attempt)
+        except AnalysisException:
+            # Delta makes the log's folder before the first commit, and takes it for a table: a driver that is killed in
+            # between leaves one that can't be made anew, and can be written.
+            if "/" not in self.table:
+                raise
+            empty = rows.sparkSession.createDataFrame([], rows.schema)
+            empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN).save(self.table)
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         # Delta itself keeps an older revision out, so that a first attempt need not ask.

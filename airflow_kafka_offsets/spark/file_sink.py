@@ -55,7 +55,7 @@ class FileSink(Sink):
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
         """Write the attempt's folder; a window without offsets has none (S6).
 
-        :raises ConfigurationError: the folder can't be made, or the attempt's name was used before.
+        :raises ConfigurationError: the folder can't be made.
         :raises LedgerConflictError: the plain path holds what isn't this pipeline's.
         """
         files = HadoopFiles(rows.sparkSession)
@@ -66,11 +66,6 @@ class FileSink(Sink):
             return Written(None, attempt.name)
         folder = self._folder(attempt)
         files.make_folder(folder.rpartition("/")[0])
-        if files.exists(folder):
-            raise ConfigurationError(
-                f"{folder} exists: the attempt's name was used before. Every try needs its own; where the cluster "
-                "restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
-            )
         sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
         rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
         if self.hive_path:

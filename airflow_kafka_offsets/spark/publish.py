@@ -149,30 +149,41 @@ def _begin(files: HadoopFiles, window: PinnedWindow) -> Attempt:
     """Note in the ledger which Spark application this attempt is."""
     manifest = window.manifest
     folder = f"{window.folder}/{_APPLICATIONS}"
-    earlier = [each for each in files.names(folder) if each != f"{window.attempt}.json"]
+    names = [each for each in files.names(folder) if each.endswith(".json")]
+    notes = {each.removesuffix(".json"): _note(files, f"{folder}/{each}") for each in names}
     attempt = Attempt(
         name=window.attempt,
         pipeline=manifest.pipeline,
         window=manifest.window,
         revision=manifest.revision,
         manifest_sha256=manifest.sha256,
-        started_ms=max([now_ms(), *(_started_ms(files, f"{folder}/{each}") + 1 for each in earlier)]),
+        # An earlier attempt's clock may be ahead of this one's.
+        started_ms=max([now_ms(), *(int(each.get("started_ms", 0)) + 1 for each in notes.values())]),
         offsets=manifest.span,
         strict_time=window.strict_time,
-        earlier=frozenset(each.removesuffix(".json") for each in earlier),
+        earlier=frozenset(name for name, each in notes.items() if not each.get("refused")),
     )
     context = window.spark.sparkContext
     note = {"application_id": context.applicationId, "ui": context.uiWebUrl, "started_ms": attempt.started_ms}
-    files.write(f"{folder}/{attempt.name}.json", json.dumps(note).encode())
+    uri = _note_uri(window, attempt.name)
+    if not files.create_exclusive(uri, json.dumps(note).encode()):
+        raise ConfigurationError(
+            f"{uri} exists: the attempt's name was used before. Every try needs its own; where the cluster restarts "
+            "drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+        )
     return attempt
 
 
-def _started_ms(files: HadoopFiles, note: str) -> int:
-    """When an earlier attempt began, by its own clock, which may be ahead of this one's."""
+def _note(files: HadoopFiles, uri: str) -> dict[str, Any]:
+    """What an attempt noted when it began, if it came that far."""
     try:
-        return int(json.loads(files.read(note) or b"{}")["started_ms"])
-    except (KeyError, ValueError):  # half written
-        return 0
+        return dict(json.loads(files.read(uri) or b"{}"))
+    except ValueError:  # half written
+        return {}
+
+
+def _note_uri(window: PinnedWindow, attempt: str) -> str:
+    return f"{window.folder}/{_APPLICATIONS}/{attempt}.json"
 
 
 def _published_attempt(files: HadoopFiles, window: PinnedWindow, attempt: Attempt, standing: Publication) -> Attempt:
@@ -255,7 +266,8 @@ def _refuse_unproved(files: HadoopFiles, window: PinnedWindow, result: RunResult
         problem = _misplaced(sink.read(window.spark, replace(attempt, name=writer)), result.read)
     if problem:
         # What an earlier attempt committed isn't trusted a second time: the next one writes anew.
-        files.delete(f"{window.folder}/{_APPLICATIONS}/{writer}.json")
+        uri = _note_uri(window, writer)
+        files.write(uri, json.dumps(_note(files, uri) | {"refused": True}).encode())
         raise UnprovenError(
             f"Window {attempt.window} is not published: {problem}. The rows of attempt {attempt.name} stay "
             f"at {result.output}, its counts at {_result_uri(window, attempt.name)}."

@@ -127,6 +127,8 @@ def scan(rows: DataFrame, manifest: Manifest) -> tuple[PartitionTally, ...]:
     :param rows: rows with Kafka's topic, partition and offset.
     :param manifest: what was read.
     """
+    # A sink may keep them as other types, and a hash is of one.
+    rows = rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()))
     metrics = _same_rows(manifest) | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
     grouped = rows.groupBy("topic", "partition").agg(*_columns(metrics)).collect()
     tallies = (_partition_tally(each.asDict()) for each in grouped)

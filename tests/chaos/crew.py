@@ -6,6 +6,7 @@ import multiprocessing
 import random
 import signal
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any, NoReturn, Self
@@ -98,7 +99,8 @@ class Crew:
             if each.task is None and self._waiting:
                 task, each.tries = self._waiting.popleft()
                 each.task = replace(task, resolved=task.window in self._pinned)
-                each.connection.send(each.task)
+                with suppress(ConnectionError):  # it died meanwhile, as the next look at its connection tells
+                    each.connection.send(each.task)
 
     def _listen(self) -> None:
         ready = wait([each.connection for each in self._seats if each.task], SILENCE_S)
@@ -111,7 +113,7 @@ class Crew:
     def _hear(self, seat: _Seat) -> None:
         try:
             said: Said = seat.connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             self._replace(seat)
             return
         assert seat.task is not None

@@ -55,16 +55,6 @@ class TestPreflight:
         assert fails_with(DataLossError, failed)
         assert ledger.window(window["window"]).listing().state is WindowState.LOST
 
-    def test_a_published_window_whose_records_are_gone_by_now_stays_published(
-        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context, publish: Publish
-    ) -> None:
-        """S22: the worker died after Spark had published, and retention passed before the retry."""
-        window = resolve(ten, at(2), at(7))
-        publish(window)
-        admin.delete_records({TopicPartition(ten, 0): 5})
-        result = self.load(window).execute(context)
-        assert (result["published_attempt"], result["rows"]) == ("try-1", 5)
-
     def test_a_deleted_topic_is_named(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
     ) -> None:

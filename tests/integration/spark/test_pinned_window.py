@@ -91,7 +91,8 @@ class TestEmptyWindow:
     def test_gives_headers_when_asked_for(
         self, open_window: OpenWindow, manifest: Manifest, empty_manifest: Manifest
     ) -> None:
-        empty = open_window(empty_manifest).read(includeHeaders="true", **NOWHERE)
+        """Spark ignores an option's case."""
+        empty = open_window(empty_manifest).read(includeheaders="true", **NOWHERE)
 
         assert empty.dtypes == open_window(manifest).read(includeHeaders="true").dtypes
 

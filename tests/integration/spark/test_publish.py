@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from airflow.sdk import ObjectStoragePath
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,6 +20,7 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
     UnprovenError,
 )
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
@@ -168,12 +170,13 @@ class TestRetries:
             overtaken(open_window(manifest, "try-2"), table, another)
 
     def test_an_attempt_can_not_use_a_name_again(
-        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
+        self, open_window: OpenWindow, empty_manifest: Manifest, table: str, ledger: Path
     ) -> None:
-        (tmp_path / "table" / f"window={manifest.window}" / "attempt=try-1").mkdir(parents=True)
+        """Of a window without offsets there is no folder that would tell."""
+        load(open_window(empty_manifest), table)
 
         with pytest.raises(ConfigurationError, match="the attempt's name was used before"):
-            load(open_window(manifest), table)
+            load(open_window(empty_manifest), table)
 
 
 class TestRevisions:
@@ -238,6 +241,29 @@ class TestNotProved:
 
         assert not (window_folder(ledger, manifest) / "committed.json").exists()
         assert result_of(ledger, manifest, "try-1").read.count == 205
+
+    def test_an_attempt_that_was_not_proved_stays_known_to_the_ledger(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        """As that of a driver that no operator has submitted, and so noted as an attempt."""
+        with pytest.raises(UnprovenError):
+            load(open_window(manifest), table, lambda rows: rows.limit(3))
+        load(open_window(manifest, "try-2"), table)
+
+        listing = Ledger(ObjectStoragePath(ledger.parent.as_uri()), ledger.name).window(manifest.window).listing()
+        assert listing.attempts == listing.results == ["try-1", "try-2"]
+
+    def test_a_sink_may_keep_the_columns_as_other_types(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        """A hash of a partition's number is another one where it is a bigint."""
+
+        class Wider(FileSink):
+            def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+                return super().read(spark, attempt).withColumn("partition", F.col("partition").cast("bigint"))
+
+        window = open_window(manifest)
+        assert window.publish(window.read(), Wider(table)).rows == 205
 
     def test_a_write_that_never_reads_is_not_published(
         self, open_window: OpenWindow, manifest: Manifest, table: str, monkeypatch: pytest.MonkeyPatch

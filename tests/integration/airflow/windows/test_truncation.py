@@ -13,7 +13,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with
+from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with, use_connection
 from tests.integration.airflow.windows.conftest import (
     DeleteBefore,
     InSparksPlace,
@@ -157,6 +157,24 @@ class TestBetweenPinAndLoad:
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert (row["state"], row["revision"], row["offsets"], row["lost"]) == ("committed", 2, 2, 3)
         assert load(window, on_truncation="clamp").execute(context)["published_attempt"] == result["attempt"]
+
+    def test_a_published_window_stays_published_and_kafka_is_not_asked(
+        self,
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        publish: Publish,
+        in_sparks_place: InSparksPlace,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """S22: the worker died after Spark had published, and Kafka is down at the retry. Spark counts the output."""
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        in_sparks_place("")
+        use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})
+        result = load(window).execute(context)
+        assert result["published_attempt"] == "try-1" != result["attempt"]
+        assert result["rows"] == 5
 
 
 class TestWhileSparkReads:

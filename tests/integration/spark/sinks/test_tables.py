@@ -199,6 +199,15 @@ class TestPipelines:
         with pytest.raises(LedgerConflictError, match="is a table of pipeline flights"):
             table_sink.read(spark, attempt_of(manifest, pipeline="other"))
 
+    def test_a_table_that_delta_has_only_begun_to_make_is_none_yet(
+        self, open_window: OpenWindow, manifest: Manifest, tmp_path: Path
+    ) -> None:
+        """A driver was killed between the log's folder and its first commit."""
+        table = tmp_path / "begun"
+        (table / "_delta_log").mkdir(parents=True)
+
+        assert publish(open_window(manifest), DeltaSink(str(table))) == "try-1"
+
 
 class TestRefusals:
     def test_an_iceberg_table_has_a_name(self) -> None:
