@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +32,7 @@ Context = dict[str, Any]
 Commit = Callable[[str, str, int], None]
 Resolve = Callable[..., dict[str, Any]]
 Publish = Callable[[dict[str, Any]], None]
+InSparksPlace = Callable[[str], None]
 Run = Callable[..., tuple[int, str, str]]
 
 T0 = datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -38,6 +41,7 @@ FOR_EVER = {"retention.ms": "-1"}
 DAY_MS = 86_400_000
 FIRST_DAY_MS = int(datetime(2013, 3, 9, tzinfo=UTC).timestamp() * 1000)
 RECORDS_A_DAY = 40
+LOCAL_SPARK = json.dumps({"conn_type": "spark", "host": "local[2]"})
 
 
 @pytest.fixture(autouse=True)
@@ -200,3 +204,28 @@ def commit(broker: Broker) -> Commit:
             client.commit_offsets(group, CommittedOffsets([CommittedOffset(topic, 0, offset)])).raise_for_errors()
 
     return write
+
+
+@pytest.fixture
+def in_sparks_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InSparksPlace:
+    """Put Python code on the PATH as ``spark-submit``, which a load starts with Spark's arguments."""
+
+    def put(code: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        program = folder / "spark-submit"
+        program.write_text(f"#!{sys.executable}\n{code}")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
+
+    return put
+
+
+@pytest.fixture
+def loaded(ten: str, resolve: Resolve, publish: Publish, in_sparks_place: InSparksPlace) -> dict[str, Any]:
+    """A published window. A load of it starts a ``spark-submit`` that has nothing to do."""
+    window = resolve(ten, at(2), at(7))
+    publish(window)
+    in_sparks_place("")
+    return window

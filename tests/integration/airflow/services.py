@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,13 +23,18 @@ def airflow_services(
     """The services of this session. Tests write Dag files of their own into ``dags_folder``, each Dag id once.
 
     Modules below the repository's root, such as a test's own trigger classes, can be imported by all services. Their
-    connection ``kafka_default`` reaches the session's broker.
+    connection ``kafka_default`` reaches the session's broker, and their ``spark-submit`` has nothing to do.
     """
     home: Path = tmp_path_factory.mktemp("airflow-services")
+    spark_submit = home / "bin" / "spark-submit"
+    spark_submit.parent.mkdir()
+    spark_submit.write_text("#!/bin/sh\n")
+    spark_submit.chmod(0o755)
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     environment = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
         "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
+        "PATH": f"{spark_submit.parent}{os.pathsep}{os.environ['PATH']}",
     }
     with AirflowServices(home, environment) as running:
         request.session.stash[RUNNING] = running

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperato
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev import ROOT
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import FOR_EVER, T0, Context, Publish, Resolve, at
+from tests.integration.airflow.conftest import FOR_EVER, T0, Context, Resolve, at
 from tests.integration.conftest import MakeTopic
 from tests.unit.spark.manifests import manifest_of
 
@@ -65,19 +65,10 @@ def change(file: Path, **fields: Any) -> None:
 
 
 @pytest.fixture
-def unreadable(ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient) -> dict[str, Any]:
-    """A window that is published and whose records are gone by now, so that a load of it needs no Spark."""
-    window = resolve(ten, at(2), at(7))
-    publish(window)
-    admin.delete_records({TopicPartition(ten, 0): 5})
-    return window
-
-
-@pytest.fixture
-def folder(unreadable: dict[str, Any]) -> Path:
+def folder(loaded: dict[str, Any]) -> Path:
     """The window's folder in the ledger; its rows are in a table of their own."""
-    found = Path(urlsplit(unreadable["manifest"]).path).parent
-    output = f"s3a://lake/flights/window={unreadable['window']}/attempt=try-1"
+    found = Path(urlsplit(loaded["manifest"]).path).parent
+    output = f"s3a://lake/flights/window={loaded['window']}/attempt=try-1"
     change(found / "committed.json", output=output)
     change(found / "results" / "try-1.json", output=output)
     return found
@@ -154,16 +145,16 @@ class TestResolve:
 
 class TestLoad:
     def test_topics_go_in_and_the_table_comes_out(
-        self, unreadable: dict[str, Any], folder: Path, ten: str, context: Context
+        self, loaded: dict[str, Any], folder: Path, ten: str, context: Context
     ) -> None:
         """The window's own folder is the part of the table that was written."""
-        task = KafkaSparkSubmitOperator(task_id="l", window=unreadable)
+        task = KafkaSparkSubmitOperator(task_id="l", window=loaded)
         task.execute(context)
         answer = told(task)
         assert [(each["name"], each["inputFacets"][FACET]["offsets"]) for each in answer["inputs"]] == [(ten, 5)]
         (table,) = answer["outputs"]
         assert (table["namespace"], table["name"]) == ("s3://lake", "flights")
-        location = f"s3a://lake/flights/window={unreadable['window']}/attempt=try-1"
+        location = f"s3a://lake/flights/window={loaded['window']}/attempt=try-1"
         assert facets(table, "output") == {
             "outputStatistics": {"rowCount": 5},
             "subset": {"outputCondition": {"locations": [location], "type": "location"}},
@@ -226,18 +217,18 @@ class TestVerify:
         return {each["assertion"]: each["success"] for each in found}
 
     def test_the_proof_is_three_assertions_on_the_table(
-        self, unreadable: dict[str, Any], folder: Path, context: Context
+        self, loaded: dict[str, Any], folder: Path, context: Context
     ) -> None:
-        task = KafkaVerifyWindowOperator(task_id="v", window=unreadable)
+        task = KafkaVerifyWindowOperator(task_id="v", window=loaded)
         task.execute(context)
         assert self.assertions(task) == {"read_is_manifest": True, "written_is_read": True, "window_tiles": True}
 
     def test_what_is_not_proved_is_an_assertion_that_failed(
-        self, unreadable: dict[str, Any], folder: Path, context: Context
+        self, loaded: dict[str, Any], folder: Path, context: Context
     ) -> None:
         result = folder / "results" / "try-1.json"
         change(result, read=json.loads(result.read_text())["read"] | {"count": 6})
-        task = KafkaVerifyWindowOperator(task_id="v", window=unreadable)
+        task = KafkaVerifyWindowOperator(task_id="v", window=loaded)
         with pytest.raises(AirflowFailException, match="read 6 rows, wrote 5"):
             task.execute(context)
         assert self.assertions(task) == {"read_is_manifest": True, "written_is_read": False, "window_tiles": True}
@@ -258,6 +249,7 @@ if __name__ == "__main__":
 """
 WITHOUT_OPENLINEAGE = """
 import json, os, sys
+from types import SimpleNamespace
 
 sys.modules |= dict.fromkeys(["openlineage", "airflow.providers.openlineage.extractors"])
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -266,7 +258,8 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 
 given = json.loads(os.environ["GIVEN"])
 window = KafkaResolveWindowOperator(task_id="resolve", **given).execute({})
-assert KafkaSparkSubmitOperator(task_id="load", window=window).execute({})["rows"] == 5
+context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="load", try_number=1)}
+assert KafkaSparkSubmitOperator(task_id="load", window=window).execute(context)["rows"] == 5
 print(KafkaVerifyWindowOperator(task_id="verify", window=window).execute({})["verdict"])
 """
 
@@ -289,14 +282,14 @@ class TestProcesses:
     pytestmark = pytest.mark.timeout(900)
 
     def test_its_listener_sends_what_tasks_did(
-        self, unreadable: dict[str, Any], folder: Path, ten: str, tmp_path: Path, airflow_db: Path
+        self, loaded: dict[str, Any], folder: Path, ten: str, tmp_path: Path, airflow_db: Path
     ) -> None:
         file = tmp_path / "events.jsonl"
         transport = {"type": "file", "log_file_path": str(file), "append": True}
         run_python(
             tmp_path / "told.py",
             DAG,
-            GIVEN=json.dumps(unreadable),
+            GIVEN=json.dumps(loaded),
             AIRFLOW__CORE__DAGS_FOLDER=str(tmp_path),
             AIRFLOW__OPENLINEAGE__TRANSPORT=json.dumps(transport),
             AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT="120",
@@ -312,8 +305,6 @@ class TestProcesses:
         (table,) = ends["told.load"]["outputs"]
         assert (table["name"], facets(table, "output")["outputStatistics"]) == ("flights", {"rowCount": 5})
 
-    def test_without_the_provider_tasks_work_as_ever(
-        self, unreadable: dict[str, Any], ten: str, tmp_path: Path
-    ) -> None:
+    def test_without_the_provider_tasks_work_as_ever(self, loaded: dict[str, Any], ten: str, tmp_path: Path) -> None:
         given = json.dumps({"pipeline": "loads", "topics": ten, "start": at(2), "end": at(7)})
         assert "read = written = log" in run_python(tmp_path / "without.py", WITHOUT_OPENLINEAGE, GIVEN=given)

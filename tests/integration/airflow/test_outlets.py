@@ -12,7 +12,6 @@ import pytest
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.context import OutletEventAccessors
-from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
@@ -21,7 +20,7 @@ from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperato
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev import ROOT
 from dev.airflow_services import AirflowServices
-from tests.integration.airflow.conftest import Context, Publish, Resolve, at
+from tests.integration.airflow.conftest import Context, Resolve, at
 
 TABLE = Asset("table", uri="s3://lake/table")
 DEADLINE_S = 240.0
@@ -32,15 +31,6 @@ def events(context: Context) -> OutletEventAccessors:
     """What a task's context takes events by: Airflow's own."""
     context["outlet_events"] = OutletEventAccessors()
     return context["outlet_events"]
-
-
-@pytest.fixture
-def unreadable(ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient) -> dict[str, Any]:
-    """A window that is published and whose records are gone by now, so that a load of it needs no Spark."""
-    window = resolve(ten, at(2), at(7))
-    publish(window)
-    admin.delete_records({TopicPartition(ten, 0): 5})
-    return window
 
 
 class TestExtra:
@@ -54,39 +44,37 @@ class TestExtra:
         assert json.loads(json.dumps(window)) == window
 
     def test_that_of_a_loaded_window_adds_attempt_rows_and_output(
-        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+        self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
     ) -> None:
-        KafkaSparkSubmitOperator(task_id="l", window=unreadable, outlets=[TABLE]).execute(context)
-        published = {"attempt": "try-1", "published_attempt": "try-1", "rows": 5, "output": "file:/out"}
-        assert events[TABLE].extra == events[TABLE].extra | unreadable | published
+        KafkaSparkSubmitOperator(task_id="l", window=loaded, outlets=[TABLE]).execute(context)
+        published = {"published_attempt": "try-1", "rows": 5, "output": "file:/out"}
+        assert events[TABLE].extra == events[TABLE].extra | loaded | published
 
     def test_that_of_a_proved_window_adds_the_proof(
-        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+        self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
     ) -> None:
-        report = KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[TABLE]).execute(context)
-        assert events[TABLE].extra == unreadable | report
+        report = KafkaVerifyWindowOperator(task_id="v", window=loaded, outlets=[TABLE]).execute(context)
+        assert events[TABLE].extra == loaded | report
         assert (report["verdict"], report["read"], report["output"]) == ("read = written = log", 5, "file:/out")
 
     def test_it_is_taken_wherever_a_window_is(
-        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+        self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
     ) -> None:
-        KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[TABLE]).execute(context)
+        KafkaVerifyWindowOperator(task_id="v", window=loaded, outlets=[TABLE]).execute(context)
         extra = dict(events[TABLE].extra)
-        assert WindowRef.from_json(extra) == WindowRef.from_json(unreadable)
+        assert WindowRef.from_json(extra) == WindowRef.from_json(loaded)
         assert KafkaSparkSubmitOperator(task_id="l", window=extra).execute(context)["rows"] == 5
         assert KafkaCommitOffsetsOperator(task_id="c", window=extra, group="g").execute(context)["committed"] == 1
 
     def test_what_else_is_noted_on_the_event_stays(
-        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
+        self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
     ) -> None:
         events[TABLE].extra["owner"] = "me"
-        KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[TABLE]).execute(context)
-        assert (events[TABLE].extra["owner"], events[TABLE].extra["sha256"]) == ("me", unreadable["sha256"])
+        KafkaVerifyWindowOperator(task_id="v", window=loaded, outlets=[TABLE]).execute(context)
+        assert (events[TABLE].extra["owner"], events[TABLE].extra["sha256"]) == ("me", loaded["sha256"])
 
-    def test_an_alias_gets_none(
-        self, unreadable: dict[str, Any], context: Context, events: OutletEventAccessors
-    ) -> None:
-        KafkaVerifyWindowOperator(task_id="v", window=unreadable, outlets=[AssetAlias("some")]).execute(context)
+    def test_an_alias_gets_none(self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors) -> None:
+        KafkaVerifyWindowOperator(task_id="v", window=loaded, outlets=[AssetAlias("some")]).execute(context)
         assert len(events) == 0
 
     def test_a_window_that_is_not_proved_gets_none(
@@ -154,17 +142,17 @@ class TestScheduling:
     pytestmark = pytest.mark.timeout(900)
 
     def test_a_dag_after_a_load_proves_and_commits_the_same_offsets(
-        self, airflow: AirflowServices, unreadable: dict[str, Any], ten: str
+        self, airflow: AirflowServices, loaded: dict[str, Any], ten: str
     ) -> None:
         """The example Dag ``on_window_loaded``."""
         make_ready(airflow, "flights_loaded", "loader", "on_window_loaded")
         run_id = airflow.trigger(
-            "loader", {"topics": ten, "start": at(2), "end": at(7), "ledger_root": unreadable["ledger_root"]}
+            "loader", {"topics": ten, "start": at(2), "end": at(7), "ledger_root": loaded["ledger_root"]}
         )
         after = first_run(airflow, "on_window_loaded")
         assert airflow.runs("loader")[run_id] == "success"
         (window,) = result(airflow, "on_window_loaded", after, "windows")
-        assert window == window | unreadable | {"rows": 5}
+        assert window == window | loaded | {"rows": 5}
         assert result(airflow, "on_window_loaded", after, "verify")["offsets"] == 5
         assert result(airflow, "on_window_loaded", after, "commit") == {
             "group": "flights-warehouse",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperato
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
+    LOCAL_SPARK,
     T0_MS,
     Context,
     Publish,
@@ -34,8 +34,6 @@ from tests.integration.airflow.conftest import (
     recreate,
 )
 from tests.integration.conftest import Produce
-
-LOCAL_SPARK = json.dumps({"conn_type": "spark", "host": "local[2]"})
 
 
 class TestPreflight:

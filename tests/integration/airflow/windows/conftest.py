@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -24,7 +20,6 @@ XCom = dict[str, Any]
 Increment = Callable[..., XCom]
 Snapshot = Callable[..., XCom]
 Said = Callable[[], str]
-InSparksPlace = Callable[[str], None]
 
 
 class DeleteBefore(Protocol):
@@ -33,7 +28,6 @@ class DeleteBefore(Protocol):
 
 
 HOUR_S = 3600
-LOCAL_SPARK = json.dumps({"conn_type": "spark", "host": "local[2]"})
 
 
 def manifest_of(window: XCom) -> Manifest:
@@ -92,19 +86,3 @@ def snapshot(context: Context) -> Snapshot:
         return operator.execute(context)
 
     return run
-
-
-@pytest.fixture
-def in_sparks_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InSparksPlace:
-    """Put Python code on the PATH as ``spark-submit``, which a load starts with Spark's arguments."""
-
-    def put(code: str) -> None:
-        folder = tmp_path / "bin"
-        folder.mkdir(exist_ok=True)
-        program = folder / "spark-submit"
-        program.write_text(f"#!{sys.executable}\n{code}")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
-
-    return put

@@ -13,10 +13,18 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with, use_connection
+from tests.integration.airflow.conftest import (
+    Context,
+    InSparksPlace,
+    Publish,
+    Resolve,
+    Run,
+    at,
+    fails_with,
+    use_connection,
+)
 from tests.integration.airflow.windows.conftest import (
     DeleteBefore,
-    InSparksPlace,
     Said,
     XCom,
     evidence,
