@@ -18,19 +18,22 @@ from airflow_kafka_offsets.ledger.storage import StoragePath
 
 CHANCE = 0.008
 """Of each kind of death, at each creation."""
+DRIVERS_CHANCE = 0.004
+"""The same of a Spark driver, who leaves a Java and its executor to be started anew."""
 _NUMEROUS = ("snapshots", "instants", "attempts", "losses")
 KINDS = ("before", "halfway through", "right after")
 
 
-def become_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
+def become_mortal(rng: random.Random, last_words: Callable[[str], object], chance: float = CHANCE) -> None:
     """From now on, die around some creations of files.
 
     :param last_words: told what the process dies of.
+    :param chance: of each kind of death, at each creation.
     """
     create = storage._create
 
     def create_or_die(path: StoragePath, content: bytes) -> None:
-        number = int(rng.random() / CHANCE)
+        number = int(rng.random() / chance)
         fate = KINDS[number] if number < len(KINDS) else None
         if fate == "halfway through" and path.protocol == "s3":  # an object store has no halfway
             fate = "before"
@@ -63,7 +66,7 @@ def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) 
 
     def mortal(step: Callable[..., Any], words: Callable[..., str]) -> Callable[..., Any]:
         def step_or_die(*arguments: Any) -> Any:
-            number = int(rng.random() / CHANCE)
+            number = int(rng.random() / DRIVERS_CHANCE)
 
             def die(fate: str) -> None:
                 last_words(f"{fate} {words(*arguments)}")

@@ -32,7 +32,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.preflight import readable
 from airflow_kafka_offsets.resolver import Policies, Resolver
-from tests.chaos.death import become_mortal, make_driver_mortal
+from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
 from tests.chaos.plan import Task
 from tests.chaos.range_load import RangeLoader
 
@@ -103,9 +103,10 @@ class Said:
 
 def work(connection: Any, settings: Settings) -> None:
     """Do tasks until nobody is there to give more."""
-    become_mortal(random.Random(settings.seed), lambda words: connection.send(Said("dies", words)))
+    rng, chance = random.Random(settings.seed), DRIVERS_CHANCE if settings.spark else CHANCE
+    become_mortal(rng, lambda words: connection.send(Said("dies", words)), chance)
     if settings.spark is not None:
-        make_driver_mortal(random.Random(settings.seed), lambda words: connection.send(Said("dies", words)))
+        make_driver_mortal(rng, lambda words: connection.send(Said("dies", words)))
     with suppress(EOFError), closing(Worker(settings)) as worker:
         while True:
             connection.send(worker.do(connection.recv()))
@@ -113,6 +114,8 @@ def work(connection: Any, settings: Settings) -> None:
 
 def may_pass(error: Exception) -> bool:
     """Whether a task that fails so is worth another try."""
+    if isinstance(error, DataLossError):  # while it was read: the next try clamps, as Airflow's does
+        return POLICIES.on_truncation == "clamp"
     if isinstance(error, KafkaOffsetsError):
         return error.retriable
     if type(error).__name__ in ("Py4JJavaError", "Py4JNetworkError"):
