@@ -32,7 +32,7 @@ def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, s
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW_VAR_FLIGHTS_OUTPUT": (home / "output" / "flights").as_uri(),
         "JAVA_HOME": str(java_home()),
-        "SPARK_CONF_DIR": str(_spark_conf(home)),
+        **_spark_settings(home),
         # spark-submit, and the Python that its workers run, are this environment's own.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,
@@ -44,21 +44,22 @@ def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, s
     return found
 
 
-def _spark_conf(home: Path) -> Path:
-    """Spark's own settings: jars are fetched once for all, and nothing is left outside ``.local/``."""
-    folder = home / "spark"
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = {
-        "spark.jars.ivy": LOCAL / "spark-ivy",  # not that of dev.jars: neither locks it for the other
-        "spark.local.dir": folder / "scratch",
-        "spark.sql.warehouse.dir": folder / "warehouse",
+def _spark_settings(home: Path) -> dict[str, str]:
+    """Spark's own: jars are fetched once for all, and nothing is left outside ``.local/``.
+
+    Not in a ``spark-defaults.conf``: with its folder before Spark's classes Java does without the archive of them.
+    """
+    properties = {
+        "ivy.home": LOCAL / "spark-ivy",  # not that of dev.jars: neither locks it for the other
+        "spark.sql.warehouse.dir": home / "spark" / "warehouse",
         "spark.ui.enabled": "false",
-        "spark.driver.memory": "1g",
         "spark.sql.session.timeZone": "UTC",
     }
-    lines = (f"{name} {value}\n" for name, value in settings.items())
-    (folder / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
-    return folder
+    return {
+        "SPARK_SUBMIT_OPTS": " ".join(f"-D{name}={value}" for name, value in properties.items()),
+        "SPARK_LOCAL_DIRS": str(home / "spark" / "scratch"),
+        "SPARK_DRIVER_MEMORY": "1g",
+    }
 
 
 def start_migration(variables: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.ledger.storage import StoragePath
 
 CHANCE = 0.008
 """Of each kind of death, at each creation."""
-DRIVERS_CHANCE = 0.006
+DRIVERS_CHANCE = 0.0045
 """The same of a Spark driver, who leaves a Java and its executor to be started anew."""
 _NUMEROUS = ("snapshots", "instants", "attempts", "losses")
 KINDS = ("before", "halfway through", "right after")

@@ -12,7 +12,7 @@ import psutil
 
 from dev.spark_cluster import SparkCluster
 
-BETWEEN_S = (6.0, 24.0)
+BETWEEN_S = (10.0, 40.0)
 GROWN_UP_S = 8.0
 """Younger ones are left alone: one takes some seconds to start, and nothing would ever be done."""
 
