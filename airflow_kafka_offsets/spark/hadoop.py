@@ -32,9 +32,13 @@ JAVA_ERRORS = (Py4JJavaError, PySparkException)
 
 
 def hadoop_uri(uri: str) -> str:
-    """The URI as Hadoop spells it: ``s3a://`` for ``s3://``, and no slash at the end."""
+    """The URI as Hadoop spells it: ``s3a://`` for ``s3://``, no Airflow connection id before a bucket, and no slash at
+    the end."""
     scheme, separator, rest = uri.partition("://")
-    return ("s3a" + separator + rest if scheme == "s3" else uri).rstrip("/")
+    if scheme in ("s3", "gs"):
+        bucket, slash, path = rest.partition("/")
+        uri = f"{scheme.replace('s3', 's3a')}{separator}{bucket.rpartition('@')[2]}{slash}{path}"
+    return uri.rstrip("/")
 
 
 def read_file(spark: SparkSession, uri: str) -> bytes | None:

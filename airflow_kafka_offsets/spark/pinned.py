@@ -92,6 +92,8 @@ class PinnedWindow:
         self.allow_gaps = allow_gaps
         self.bytes_per_record = bytes_per_record
         self.strict_time = False
+        self.read_before: Tally | None = None
+        """What the attempt that published the window has read, once :meth:`publish` has found one."""
         self._kafka = kafka
         self._read: ObservedRows | None = None
 
@@ -159,11 +161,14 @@ class PinnedWindow:
 
     @property
     def audit(self) -> Tally:
-        """What was read, summed up by the action on the frame that :meth:`read` returned last.
+        """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`publish`
+        found the window published, and so read nothing, it is what the attempt that published it has read.
 
         :raises ConfigurationError: when nothing was read yet.
         :raises UnprovenError: when no action has read the rows.
         """
+        if self.read_before is not None:
+            return self.read_before
         if self._read is None:
             raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
         return self._read.tally() if self.manifest.span else Tally()

@@ -75,8 +75,8 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
         with its topic, partition and offset, and ``outside_window`` with strict time: filter and aggregate what is
         published, or the proof fails.
     :param sink: where the rows go.
-    :raises ConfigurationError: the sink can't be written, a column is missing or taken, the attempt's name was used, or
-        the session is one of Spark Connect.
+    :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or taken, the attempt's
+        name was used, or the session is one of Spark Connect.
     :raises DataLossError: Kafka no longer has all records of the window.
     :raises UnprovenError: what was read or written isn't the window. Nothing is published; the rows stay for
         inspection.
@@ -88,6 +88,8 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
             "A session of Spark Connect can read and audit a window, and not publish it: committed.json is created by "
             "the driver, which the client doesn't reach. Submit the job with KafkaSparkSubmitOperator."
         )
+    if not hasattr(sink, "kind"):
+        raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
     _check_columns(rows, audited_columns(window.strict_time))
     files = HadoopFiles(window.spark)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
@@ -96,7 +98,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     if standing is None:
         standing = _ahead(files, window, sink, attempt) or _publish(files, window, rows, sink, attempt)
     else:
-        _recount(files, window, standing, sink, attempt)
+        window.read_before = _recount(files, window, standing, sink, attempt)
     if standing.manifest_sha256 == attempt.manifest_sha256:
         sink.published(window.spark, standing, _published_attempt(files, window, attempt, standing))
     return PublishedRun(
@@ -192,8 +194,11 @@ def _published_attempt(files: HadoopFiles, window: PinnedWindow, attempt: Attemp
     return replace(attempt, name=writer, strict_time=standing.outside is not None, moved_to=standing.moved_to)
 
 
-def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt) -> None:
-    """Refuse a published window whose rows the sink doesn't hold as they were counted."""
+def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt) -> Tally:
+    """Refuse a published window whose rows the sink doesn't hold as they were counted.
+
+    :returns: what the attempt that published it has read.
+    """
     name = attempt.window
     if standing.manifest_sha256 != attempt.manifest_sha256:
         raise LedgerConflictError(f"Window {name} is published from another manifest ({standing.manifest_sha256}).")
@@ -202,15 +207,16 @@ def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, si
             f"Window {name} is published as {standing.sink} in {standing.output}, and this run was to write "
             f"{sink.kind}. A window has one output: use another pipeline name for another one."
         )
-    recorded = _result(files, window, standing.attempt).written
+    recorded = _result(files, window, standing.attempt)
     found = scan(sink.read(window.spark, _published_attempt(files, window, attempt, standing)), window.manifest)
-    if found != recorded:
+    if found != recorded.written:
         raise LedgerConflictError(
             f"Window {name} is published with {standing.rows} rows in {standing.moved_to or standing.output}, and the "
             f"output of this run holds {_count(found)} of them. A window has one output: use another pipeline name "
             "for another one. Where the rows were lost, restore them; or, to load the window again, "
             f"airflow kafka-offsets ledger forget {attempt.pipeline} {name} --force."
         )
+    return recorded.read
 
 
 def _load(window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:

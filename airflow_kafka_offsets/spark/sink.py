@@ -64,7 +64,7 @@ class Written:
 class Sink(ABC):
     """Where a window's rows go. For a place of your own, write :meth:`write` and :meth:`read`.
 
-    :cvar kind: what the ledger calls it.
+    :cvar kind: what the ledger calls it: a name of your own, such as ``"postgres"``.
     :cvar keeps_attempts_apart: each attempt's rows have a place of their own, so that none replaces another's.
     """
 

@@ -29,7 +29,7 @@ from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.publish import PublishedRun
 from airflow_kafka_offsets.spark.published import read_published
-from airflow_kafka_offsets.spark.sink import Attempt, Written
+from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, load, window_folder
@@ -140,10 +140,12 @@ class TestRetries:
         self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str, tmp_path: Path
     ) -> None:
         """S23, S14: nothing is read from Kafka, where a compacted topic may hold less by now."""
-        load(open_window(manifest), table)
-        run = load(open_window(manifest, "try-2"), table)
+        first, rerun = open_window(manifest), open_window(manifest, "try-2")
+        load(first, table)
+        run = load(rerun, table)
 
         assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
+        assert rerun.audit == first.audit
         assert not (window_folder(ledger, manifest) / "results" / "try-2.json").exists()
         assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
 
@@ -264,6 +266,20 @@ class TestNotProved:
 
         window = open_window(manifest)
         assert window.publish(window.read(), Wider(table)).rows == 205
+
+    def test_a_sink_without_a_kind_is_refused_before_anything_is_read(
+        self, open_window: OpenWindow, manifest: Manifest
+    ) -> None:
+        class Nameless(Sink):
+            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+                raise AssertionError
+
+            def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+                raise AssertionError
+
+        window = open_window(manifest)
+        with pytest.raises(ConfigurationError, match="Nameless has no kind"):
+            window.publish(window.read(), Nameless())
 
     def test_a_write_that_never_reads_is_not_published(
         self, open_window: OpenWindow, manifest: Manifest, table: str, monkeypatch: pytest.MonkeyPatch

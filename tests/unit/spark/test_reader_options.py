@@ -73,6 +73,8 @@ class TestSpeed:
     [
         ("s3://bucket/key/", "s3a://bucket/key"),
         ("s3a://bucket/key", "s3a://bucket/key"),
+        ("s3://aws_default@bucket/key", "s3a://bucket/key"),
+        ("gs://google_cloud_default@bucket/key", "gs://bucket/key"),
         ("hdfs://host:8020/key", "hdfs://host:8020/key"),
         ("file:///tmp/key", "file:///tmp/key"),
         ("/tmp/key/", "/tmp/key"),
