@@ -152,6 +152,11 @@ class WindowFolder:
         create_exclusive(self._sha256, sha256.encode())
         return PinnedManifest(plain_uri(self._manifest), sha256, manifest)
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether there is a manifest, whatever it says."""
+        return read(self._manifest) is not None
+
     def complete(self) -> PinnedManifest | None:
         """The stored manifest, its hash written where a crash left it out; None when there is none."""
         content = read(self._manifest)

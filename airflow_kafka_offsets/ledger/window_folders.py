@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from airflow_kafka_offsets.errors import LedgerError
@@ -47,7 +47,7 @@ class WindowFolders:
     def newest(self, window: str) -> WindowFolder:
         """A window's newest revision that counts; the folder of the next one when there is none."""
         live = self.live(window)
-        return live[-1] if live else self.revision(window, self._next_number(window))
+        return _newest(live) if live else self.revision(window, self._next_number(window))
 
     def published(self, window: str) -> WindowFolder | None:
         """The published revision whose rows count."""
@@ -57,7 +57,8 @@ class WindowFolders:
 
     def all(self) -> list[WindowFolder]:
         """The newest revision of every window, in order of time."""
-        return [self.revision(window, numbers[-1]) for window, numbers in live_revisions(self.names()).items()]
+        live = live_revisions(self.names())
+        return [_newest([self.revision(window, each) for each in numbers]) for window, numbers in live.items()]
 
     def current(self) -> list[WindowFolder]:
         """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
@@ -103,3 +104,8 @@ class WindowFolders:
     def _names_of(self, window: str) -> list[str]:
         """What is named after one window."""
         return [each for each in self.names([month_of(window)]) if each.startswith(window)]
+
+
+def _newest(revisions: Sequence[WindowFolder]) -> WindowFolder:
+    """Of a window's revisions, oldest first. A later one that a crash left without a manifest is passed over."""
+    return next((each for each in reversed(revisions[1:]) if each.is_pinned), revisions[0])

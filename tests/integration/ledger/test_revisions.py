@@ -161,6 +161,17 @@ class TestPublished:
             publish(ledger, each)
         assert [each.revision for each in ledger.window_folders.current()] == [1]
 
+    def test_one_that_a_crash_left_without_a_manifest_is_passed_over(self, ledger: Ledger) -> None:
+        """Found by the chaos run: a load that was to clamp died, and no other one found the window."""
+        first = pin(ledger, 0, 10, 20)
+        folders = ledger.window_folders
+        create_exclusive(folders.revision(FIRST, 2)._folder / "draft.json", b"{")
+        assert ledger.pinned(FIRST) == first == ledger.last_pinned()
+        assert [(each.window, each.revision) for each in ledger.summaries()] == [(FIRST, 1)]
+        third = folders.pin_again(replace(first.manifest, start_snapshot=7))
+        assert third.manifest.revision == 3
+        assert ledger.pinned(FIRST) == third
+
     def test_pinning_the_same_again_makes_no_revision(self, ledger: Ledger) -> None:
         first = pin(ledger, 0, 10, 20)
         assert ledger.window_folders.pin_again(first.manifest) == first
