@@ -54,7 +54,7 @@ class DeltaSink(TableSink):
         except AnalysisException:
             # Delta makes the log's folder before the first commit, and takes it for a table: a driver that is killed in
             # between leaves one that can't be made anew, and can be written.
-            if "/" not in self.table:
+            if "/" not in self.table or not HadoopFiles(rows.sparkSession).exists(f"{self.table}/_delta_log"):
                 raise
             empty = rows.sparkSession.createDataFrame([], rows.schema)
             empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN).save(self.table)
