@@ -65,6 +65,7 @@ _TOGETHER = {
         "tests/integration/dev/test_deferred_waits.py",
         "tests/integration/airflow/test_outlets.py",
         "tests/integration/airflow/waits/test_triggerer.py",
+        "tests/integration/airflow/waits/test_watchers.py",
     ),
 }
 # What takes minutes goes first, so that what is left for the end is short and both processes end together.

@@ -1,0 +1,124 @@
+"""A program in spark-submit's place that notes what it is given, so that no cluster is needed. The window is published
+already: the load then ends well. Standalone clusters are real ones, in ``tests/integration/spark/cluster``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
+
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Context, Publish, Resolve, at, sasl, use_connection
+
+PASSWORD = "admin-secret"
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+APPLICATION_ID = "application_1700000000000_0001"
+POD = "load-1f2e3d-driver"
+
+NOTING = f"""#!{sys.executable}
+import json, os, sys
+words = sys.argv[1:]
+file = words[words.index("--properties-file") + 1] if "--properties-file" in words else None
+noted = {{"words": words, "secrets": os.environ.get("KAFKA_OFFSETS_SECRETS")}}
+if file:
+    noted |= {{"properties": open(file).read(), "mode": os.stat(file).st_mode}}
+with open(os.path.join(os.path.dirname(__file__), "noted.jsonl"), "a") as notes:
+    print(json.dumps(noted), file=notes)
+print("Submitted {APPLICATION_ID}", "pod name: {POD}", "Exit code: 0", sep="\\n")
+"""
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What spark-submit was given, a line each time; the file is there after the first."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "spark-submit"
+    program.write_text(NOTING)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text("spark.eventLog.enabled true\n")
+    return folder / "noted.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def locked(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_connection(monkeypatch, "locked", sasl(broker, "admin", PASSWORD))
+
+
+@pytest.fixture(autouse=True)
+def _metrics(context: Context) -> None:
+    context["ti"].stats_tags = {}
+
+
+@pytest.fixture
+def window(ten: str, resolve: Resolve, publish: Publish) -> dict[str, Any]:
+    pinned = resolve(ten, at(2), at(7))
+    publish(pinned)
+    return pinned
+
+
+def spark_connection(monkeypatch: pytest.MonkeyPatch, host: str, **extra: str) -> None:
+    fields = {"conn_type": "spark", "host": host, "extra": {"deploy-mode": "cluster"} | extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(fields))
+
+
+def load(window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
+    return KafkaSparkSubmitOperator(
+        task_id="load",
+        window=window,
+        kafka_conn_id="locked",
+        packages=CONNECTOR,
+        application_args=["--output", "hdfs:///data/orders"],
+        **arguments,
+    )
+
+
+def last(noted: Path) -> dict[str, Any]:
+    """What spark-submit was given last; without the size of records, which is what the broker's disk says."""
+    given = dict(json.loads(noted.read_text().splitlines()[-1]))
+    (size,) = (place for place, word in enumerate(given["words"]) if word.startswith("spark.kafkaOffsets.bytesPer"))
+    assert given["words"].pop(size - 1) == "--conf"
+    del given["words"][size - 1]
+    return given
+
+
+def confs(broker: Broker, window: dict[str, Any], attempt: str) -> list[str]:
+    """The confs of every load, as words of a command."""
+    told = {
+        "kafka.bootstrap.servers": broker.sasl_bootstrap_servers,
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    }
+    own = {
+        "manifest": window["manifest"],
+        "sha256": window["sha256"],
+        "attempt": attempt,
+        "allowGaps": "false",
+    }
+    return [f"spark.kafkaOffsets.{name}={value}" for name, value in (told | own).items()]
+
+
+def as_words(values: list[str]) -> list[str]:
+    return [word for value in values for word in ("--conf", value)]
+
+
+class WorkerDies(BaseException):
+    """Stands for SIGKILL: nothing catches it."""
+
+
+def dying_between_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the worker die when the provider waits between two questions to the cluster."""
+
+    def die(_seconds: float) -> None:
+        raise WorkerDies
+
+    monkeypatch.setattr(spark_submit, "time", SimpleNamespace(sleep=die))

@@ -1,0 +1,183 @@
+"""What the operator has spark-submit do on Kubernetes: the whole command, and nothing secret in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.providers.apache.spark.operators import spark_submit as spark_submit_operator
+from airflow.sdk.exceptions import AirflowFailException
+from kafka import KafkaAdminClient, TopicPartition
+
+from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.spark.conf import RunConf
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
+from tests.integration.airflow.submit_commands.conftest import (
+    CONNECTOR,
+    PASSWORD,
+    POD,
+    WorkerDies,
+    as_words,
+    confs,
+    dying_between_polls,
+    last,
+    load,
+    spark_connection,
+)
+
+SECRET_REF = "spark.kubernetes.driver.secretKeyRef.KAFKA_OFFSETS_SECRETS"
+
+
+class Gone(Exception):
+    """What the Kubernetes client raises for a pod that isn't there."""
+
+    status = 404
+
+
+class Pods:
+    """Kubernetes' client and the provider's module of it, as far as the Spark provider asks them.
+
+    :ivar phases: the driver pod's phase, one answer after the other; ``gone`` when there is none such.
+    """
+
+    ApiException = Gone
+
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+
+    def get_kube_client(self) -> Pods:
+        return self
+
+    def read_namespaced_pod(self, pod: str, namespace: str) -> Any:
+        assert (pod, namespace) == (POD, "etl")
+        phase = self.phases.pop(0)
+        if phase == "gone":
+            raise Gone
+        return SimpleNamespace(status=SimpleNamespace(phase=phase, container_statuses=None))
+
+
+class TestKubernetes:
+    OWN: ClassVar = {SECRET_REF: "kafka-loader:options", "spark.kubernetes.container.image": "etl/spark:4.0.0"}
+
+    @pytest.fixture(autouse=True)
+    def pods(self, monkeypatch: pytest.MonkeyPatch) -> Pods:
+        """The Spark provider finds them where it looks for the Kubernetes provider."""
+        pods = Pods()
+        for module in (spark_submit, spark_submit_operator):
+            monkeypatch.setattr(module, "kube_client", pods, raising=False)
+        spark_connection(monkeypatch, "k8s://https://kubernetes.default.svc:443", namespace="etl")
+        dying_between_polls(monkeypatch)
+        return pods
+
+    def load(self, window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
+        return load(window, conf=self.OWN, track_driver_via_k8s_api=True, **arguments)
+
+    def test_the_command_with_the_users_own_secret(
+        self, window: dict[str, Any], broker: Broker, context: Context, noted: Path, pods: Pods
+    ) -> None:
+        pods.phases = ["Succeeded"]
+        result = self.load(window).execute(context)
+
+        given = last(noted)
+        words = given["words"]
+        bundle = words[words.index("--py-files") + 1]
+        told = confs(broker, window, result["attempt"])
+        own = [f"{name}={value}" for name, value in self.OWN.items()]
+        assert words == [
+            *("--master", "k8s://https://kubernetes.default.svc:443"),
+            *as_words([*told[:3], *own, *told[3:], "spark.kubernetes.submission.waitAppCompletion=false"]),
+            *("--conf", "spark.kubernetes.namespace=etl", "--py-files", bundle, "--packages", CONNECTOR),
+            *("--name", "arrow-spark", "--deploy-mode", "cluster"),
+            *(LOAD_APPLICATION, "--output", "hdfs:///data/orders"),
+        ]
+        assert given["secrets"] is None
+        assert PASSWORD not in str(given)
+
+    @pytest.mark.parametrize("meanwhile", [["Running", "Succeeded"], ["Succeeded", "Succeeded"]])
+    def test_a_second_try_goes_on_with_the_pod_of_the_first(
+        self, meanwhile: list[str], window: dict[str, Any], context: Context, noted: Path, pods: Pods
+    ) -> None:
+        """The worker dies while the pod runs."""
+        self.die_in_the_first_try(window, context, pods)
+        pods.phases = meanwhile
+        result = self.load(window).execute(context)
+
+        assert len(noted.read_text().splitlines()) == 1
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in last(noted)["words"]
+        assert not {"spark_job_id", "k8s_driver_status"} & set(context["task_state_store"])
+
+    @pytest.mark.parametrize("meanwhile", ["gone", "Failed"])
+    def test_a_pod_that_has_failed_meanwhile_or_is_gone_is_followed_by_another_attempt(
+        self, meanwhile: str, window: dict[str, Any], context: Context, noted: Path, pods: Pods
+    ) -> None:
+        self.die_in_the_first_try(window, context, pods)
+        pods.phases = [meanwhile, "Succeeded"]
+        result = self.load(window).execute(context)
+
+        first, second = noted.read_text().splitlines()
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
+
+    def test_after_a_loss_it_goes_on_with_the_revision_that_the_pod_loads(
+        self,
+        ten: str,
+        resolve: Resolve,
+        publish: Publish,
+        admin: KafkaAdminClient,
+        ledger: Ledger,
+        context: Context,
+        noted: Path,
+        pods: Pods,
+    ) -> None:
+        """``clamp`` has made another one than was resolved; the pod publishes while there is no worker."""
+        window = resolve(ten, at(2), at(7))
+        admin.delete_records({TopicPartition(ten, 0): 5})
+        pods.phases = ["Running"]
+        with pytest.raises(WorkerDies):
+            self.load(window, on_truncation="clamp").execute(context)
+        pods.phases = ["Running", "Succeeded"]
+        publish({"manifest": ledger.pinned(window["window"], 2).uri})
+        again = self.load(window, on_truncation="clamp")
+        result = again.execute(context)
+
+        assert len(noted.read_text().splitlines()) == 1
+        assert (result["revision"], result["lost"], result["rows"]) == (2, 3, 2)
+        assert again.seen.pinned.manifest.revision == 2
+
+    def test_a_pod_that_vanishes_before_anything_is_published_leaves_it_to_the_next_try(
+        self, ten: str, resolve: Resolve, context: Context, noted: Path, pods: Pods
+    ) -> None:
+        """Its node is drained, say: the provider takes that for a good end."""
+        window = resolve(ten, at(2), at(7))
+        pods.phases = ["gone"]
+        with pytest.raises(DriverGoneError, match=r"is gone, and window .* is not published"):
+            self.load(window).execute(context)
+        assert "spark_job_id" not in context["task_state_store"]
+
+    def die_in_the_first_try(self, window: dict[str, Any], context: Context, pods: Pods) -> None:
+        pods.phases = ["Running"]
+        with pytest.raises(WorkerDies):
+            self.load(window).execute(context)
+        assert context["task_state_store"]["spark_job_id"] == f"etl:{POD}"
+
+    def test_credentials_without_a_secret_to_hold_them_are_refused_before_anything_is_submitted(
+        self, window: dict[str, Any], context: Context, noted: Path
+    ) -> None:
+        with pytest.raises(AirflowFailException, match=SECRET_REF.replace(".", r"\.")) as failed:
+            load(window, durable=False).execute(context)
+        assert fails_with(ConfigurationError, failed)
+        assert not noted.exists()
+
+
+def test_what_kubernetes_gives_the_driver_may_be_plain_json() -> None:
+    """A user writes it into the secret by hand."""
+    told = {"spark.kafkaOffsets.manifest": "hdfs:///m", "spark.kafkaOffsets.sha256": "00"}
+    read = RunConf.read(told, {"KAFKA_OFFSETS_SECRETS": '{"kafka.sasl.jaas.config": "x"}\n'})
+    assert read.kafka == {"kafka.sasl.jaas.config": "x"}

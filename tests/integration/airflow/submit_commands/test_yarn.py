@@ -1,0 +1,179 @@
+"""What the operator has spark-submit do on YARN: the whole command, and nothing secret in it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from base64 import b64decode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Context, fails_with
+from tests.integration.airflow.submit_commands.conftest import (
+    APPLICATION_ID,
+    CONNECTOR,
+    PASSWORD,
+    WorkerDies,
+    as_words,
+    confs,
+    dying_between_polls,
+    last,
+    load,
+    spark_connection,
+)
+
+
+class ResourceManager:
+    """YARN's REST API, as far as the provider asks it.
+
+    :param states: what an application's state is, one answer after the other; ``unknown`` when there is none such.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.states: list[str] = []
+        self._server = HTTPServer(("127.0.0.1", 0), self._handler())
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+        dying_between_polls(monkeypatch)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        manager = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                state = manager.states.pop(0)
+                final = "SUCCEEDED" if state == "FINISHED" else "UNDEFINED"
+                body = json.dumps({"app": {"state": state, "finalStatus": final}}).encode()
+                known = self.path == f"/ws/v1/cluster/apps/{APPLICATION_ID}" and state != "unknown"
+                self.send_response(200 if known else 404)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def resource_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
+    manager = ResourceManager(monkeypatch)
+    yield manager
+    manager.close()
+
+
+class TestYarn:
+    def test_the_command_and_the_credentials_in_a_private_properties_file_with_the_defaults(
+        self,
+        window: dict[str, Any],
+        broker: Broker,
+        context: Context,
+        noted: Path,
+        resource_manager: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        resource_manager.states = ["FINISHED"]
+        arguments = {"conf": {"spark.executor.cores": "2"}, "yarn_track_via_rm_api": True}
+        operator = load(window, **arguments)
+        result = operator.execute(context)
+
+        given = last(noted)
+        words = given["words"]
+        file, bundle = (words[words.index(name) + 1] for name in ("--properties-file", "--py-files"))
+        told = confs(broker, window, result["attempt"])
+        assert words == [
+            *("--master", "yarn", "--conf", "spark.yarn.maxAppAttempts=1"),
+            *as_words([*told[:3], "spark.executor.cores=2", *told[3:], "spark.yarn.submit.waitAppCompletion=false"]),
+            *("--properties-file", file, "--py-files", bundle, "--packages", CONNECTOR),
+            *("--name", "arrow-spark", "--deploy-mode", "cluster"),
+            *(LOAD_APPLICATION, "--output", "hdfs:///data/orders"),
+        ]
+        defaults, _, line, end = given["properties"].split("\n")
+        name, _, text = line.partition(" ")
+        assert (defaults, name, end) == (
+            "spark.eventLog.enabled true",
+            "spark.kafkaOffsets.secrets",
+            "",
+        )
+        assert PASSWORD in json.loads(b64decode(text))["kafka.sasl.jaas.config"]
+        assert stat.S_IMODE(given["mode"]) == 0o600
+        assert (given["secrets"], Path(file).exists(), Path(bundle).exists()) == (None, False, False)
+        assert PASSWORD not in str(words)
+        assert (operator.conf, operator.py_files, operator.properties_file) == (arguments["conf"], None, None)
+
+    def test_the_defaults_are_those_of_the_spark_that_the_task_names(
+        self, window: dict[str, Any], context: Context, noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spark_connection(monkeypatch, "yarn")
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "spark-defaults.conf").write_text("spark.executor.cores 4\n")
+        load(window, durable=False, env_vars={"SPARK_CONF_DIR": str(tmp_path / "other")}).execute(context)
+        assert last(noted)["properties"].startswith("spark.executor.cores 4\n")
+
+    def test_a_deploy_mode_among_the_confs_is_refused(
+        self, window: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither the Spark provider nor this package would know where the driver is."""
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn"}))
+        with pytest.raises(AirflowFailException, match="deploy_mode=") as failed:
+            load(window, conf={"spark.submit.deployMode": "cluster"}).execute(context)
+        assert fails_with(ConfigurationError, failed)
+
+    def test_a_second_try_goes_on_with_the_application_of_the_first(
+        self,
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        resource_manager: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The worker dies while the application runs."""
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        resource_manager.states = ["SUBMITTED"]
+        with pytest.raises(WorkerDies):
+            load(window, yarn_track_via_rm_api=True).execute(context)
+        assert context["task_state_store"]["spark_job_id"] == APPLICATION_ID
+        resource_manager.states = ["RUNNING", "FINISHED"]
+        result = load(window, yarn_track_via_rm_api=True).execute(context)
+
+        words = last(noted)["words"]
+        assert len(noted.read_text().splitlines()) == 1
+        assert "spark.yarn.submit.waitAppCompletion=false" in words
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in words
+        assert "spark_job_id" not in context["task_state_store"]
+
+    @pytest.mark.parametrize("meanwhile", ["FAILED", "unknown"])
+    def test_an_application_that_has_failed_meanwhile_or_is_unknown_by_now_is_followed_by_another_attempt(
+        self,
+        meanwhile: str,
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        resource_manager: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        resource_manager.states = ["SUBMITTED"]
+        with pytest.raises(WorkerDies):
+            load(window, yarn_track_via_rm_api=True).execute(context)
+        resource_manager.states = [meanwhile, "FINISHED"]
+        result = load(window, yarn_track_via_rm_api=True).execute(context)
+
+        first, second = noted.read_text().splitlines()
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first

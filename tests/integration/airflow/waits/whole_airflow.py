@@ -1,0 +1,26 @@
+"""What tests of waits and watchers on a whole Airflow share."""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from dev.kafka import Broker
+
+DEADLINE_S = 240.0
+
+
+def client_of(broker: Broker) -> OffsetsClient:
+    return OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers}))
+
+
+def commit(broker: Broker, topic: str, offset: int | None, *groups: str) -> None:
+    """Commit an offset on all partitions of a topic; None for the end of each."""
+    with client_of(broker) as client:
+        ends = client.list_offsets(client.partitions_of([topic]), OffsetSpec.LATEST).raise_for_errors()
+        pieces = [
+            CommittedOffset(each.topic, each.partition, each.offset if offset is None else offset) for each in ends
+        ]
+        for group in groups:
+            client.commit_offsets(group, CommittedOffsets(pieces)).raise_for_errors()
