@@ -62,14 +62,6 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
         )
 
 
-def check_readable(client: OffsetsClient, manifest: Manifest) -> None:
-    """Refuse a window that can no longer be read exactly.
-
-    :raises: as :func:`readable`.
-    """
-    check_ranges(manifest, _extents(client, manifest))
-
-
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:
     check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
     return client.log_extents([TopicPartition(each.topic, each.partition) for each in manifest.non_empty()])

@@ -135,7 +135,7 @@ class Loader(Protocol):
     def close(self) -> None: ...
 
 
-def _loader(settings: Settings, client: OffsetsClient) -> Loader:
+def _loader(settings: Settings) -> Loader:
     """By Spark where there is a cluster. What it is made of is imported there alone: it takes a second."""
     if settings.spark is not None:
         from tests.chaos.spark_load import SparkLoader
@@ -145,7 +145,7 @@ def _loader(settings: Settings, client: OffsetsClient) -> Loader:
     def path(store: str, uri: str) -> UPath:
         return settings.places[store].path(uri, patient=settings.patient)
 
-    return RangeLoader(client, settings.bootstrap_servers, path, settings.output)
+    return RangeLoader(settings.bootstrap_servers, path, settings.output)
 
 
 class Worker:
@@ -162,7 +162,7 @@ class Worker:
             )
             for store, each in settings.places.items()
         }
-        self._loader = _loader(settings, self._client)
+        self._loader = _loader(settings)
 
     def close(self) -> None:
         self._loader.close()

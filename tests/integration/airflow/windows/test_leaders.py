@@ -10,10 +10,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.preflight import check_readable, readable
+from airflow_kafka_offsets.preflight import readable
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with, use_connection
-from tests.integration.airflow.windows.conftest import manifest_of, ranges
+from tests.integration.airflow.windows.conftest import ranges
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until
 
 CLIENT_TIMEOUT_S = 4
@@ -87,7 +87,7 @@ class TestUncleanElection:
         wait_until(lambda: leads(cluster, topic, 0) and cluster.leader(topic, 0) is behind, "the other replica leads")
 
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 ends at 7, the log at 3"):
-            check_readable(client, manifest_of(window))
+            readable(client, ledger, ledger.pinned(window["window"]))
         produce(cluster, topic, timestamps=stamps(12))
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 .* 7, .* 4") as failed:
             resolve(topic, at(10), at(20))

@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.preflight import check_readable
+from airflow_kafka_offsets.preflight import readable
 from tests.integration.airflow.conftest import Commit, Resolve, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, Said, XCom, evidence, manifest_of, ranges, stamped
 from tests.integration.client.cases.workload import new_name
@@ -61,13 +61,20 @@ class TestAddedPartition:
         assert ranges(resolve(ten, at(5), at(10))) == [(0, 5, 10), (1, 0, 1)]
 
     def test_between_resolve_and_run_leaves_the_window_as_it_is(
-        self, ten: str, admin: KafkaAdminClient, produce: Produce, resolve: Resolve, client: OffsetsClient
+        self,
+        ten: str,
+        admin: KafkaAdminClient,
+        produce: Produce,
+        resolve: Resolve,
+        client: OffsetsClient,
+        ledger: Ledger,
     ) -> None:
         """S17: the run reads what was pinned; all of the new partition is in the next window."""
         window = resolve(ten, at(0), at(10))
         admin.create_partitions({ten: 2})
         produce(ten, 1, stamped(3, 12))
-        check_readable(client, manifest_of(window))
+        pinned = ledger.pinned(window["window"])
+        assert readable(client, ledger, pinned) == pinned
         assert resolve(ten, at(0), at(10)) == window
         following = resolve(ten, at(10), at(20))
         assert (ranges(following), evidence(following)[1][0]) == ([(0, 10, 10), (1, 0, 2)], "new_partition")

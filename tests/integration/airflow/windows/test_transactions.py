@@ -15,10 +15,11 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.preflight import check_readable
+from airflow_kafka_offsets.preflight import readable
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with
 from tests.integration.airflow.windows.conftest import Said, evidence, manifest_of, ranges, stamped
@@ -58,7 +59,14 @@ def holder(client: OffsetsClient, topic: str) -> str:
 
 class TestOpen:
     def test_the_window_ends_before_it_and_the_next_one_begins_with_it(
-        self, broker: Broker, three: str, resolve: Resolve, client: OffsetsClient, settle: Settle, said: Said
+        self,
+        broker: Broker,
+        three: str,
+        resolve: Resolve,
+        client: OffsetsClient,
+        ledger: Ledger,
+        settle: Settle,
+        said: Said,
     ) -> None:
         """S9, S10, E13, E14: its records are in one window, once; the remark names the producer."""
         with transactional_producer(broker) as producer:
@@ -66,7 +74,8 @@ class TestOpen:
             held = resolve(three, at(0), at(10))
             assert (ranges(held), evidence(held)) == ([(0, 0, 3)], [("matched", "log_end")])
             assert f"The window ends where an open transaction begins: {holder(client, three)}" in said()
-            check_readable(client, manifest_of(held))
+            pinned = ledger.pinned(held["window"])
+            assert readable(client, ledger, pinned) == pinned
             producer.commit_transaction()
         settle()
         following = resolve(three, at(10), at(20))
