@@ -28,16 +28,12 @@ class Tally:
     :param count: number of rows.
     :param checksum: xor of a 64-bit hash of each row's partition and offset, and of its topic where the window has
         several; signed, as Spark gives it.
-    :param min_timestamp_ms: smallest record timestamp, Unix milliseconds; None without rows.
-    :param max_timestamp_ms: largest record timestamp; None without rows.
     :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records).
     :param bytes_per_record: mean size of key and value, of a sample of them; None where none was in the sample.
     """
 
     count: int = 0
     checksum: int = 0
-    min_timestamp_ms: int | None = None
-    max_timestamp_ms: int | None = None
     outside_window: int = 0
     bytes_per_record: float | None = None
 

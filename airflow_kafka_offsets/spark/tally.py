@@ -63,8 +63,6 @@ class ObservedRows:
             count=sums["count"],
             # Sums over no rows are null.
             checksum=sums["checksum"] or 0,
-            min_timestamp_ms=sums["min_timestamp_ms"],
-            max_timestamp_ms=sums["max_timestamp_ms"],
             outside_window=sums["outside_window"] or 0,
             bytes_per_record=self._bytes_per_record(sums["count"], sums["sampled_bytes"] or 0),
         )
@@ -113,8 +111,6 @@ def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
     observation = Observation()
     # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
     metrics = _same_rows(manifest) | {
-        "min_timestamp_ms": "unix_millis(min(`timestamp`))",
-        "max_timestamp_ms": "unix_millis(max(`timestamp`))",
         "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
         "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
     }
