@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from dev import jars
+from dev import class_archives, jars
 from dev.java import java_command
 
 # The first compiler tier alone and a serial collector: a short-lived broker is up sooner and stays smaller.
@@ -53,5 +53,5 @@ def _command(version: str, class_name: str, *arguments: str, heap_mb: int, log_l
         without=UNWANTED_JARS,
     )
     logging = (f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}", "-Dorg.slf4j.simpleLogger.showDateTime=true")
-    flags = (*JVM_FLAGS, f"-Xmx{heap_mb}m", *logging)
+    flags = (*JVM_FLAGS, *class_archives.kafka_flags(), f"-Xmx{heap_mb}m", *logging)
     return [java_command(), *flags, "-cp", jars.classpath(folder), class_name, *arguments]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from dev.spark_archive import QUICK_START
+from dev.class_archives import QUICK_START
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
