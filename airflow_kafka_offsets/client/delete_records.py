@@ -7,12 +7,10 @@ from typing import Any
 
 from kafka.protocol.admin import DeleteRecordsRequest
 
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
@@ -47,9 +45,7 @@ def parse_delete_records(response: Any) -> dict[TopicPartition, LogExtent]:
     }
 
 
-async def send_delete_records(
-    transport: Transport, leaders: Leaders, offsets: Mapping[TopicPartition, int], deadline: Deadline
-) -> LogExtents:
+async def send_delete_records(call: Call, offsets: Mapping[TopicPartition, int]) -> LogExtents:
     """Ask all leaders at the same time. Asking twice does no harm."""
 
     def build(pieces: list[TopicPartition], version: int, timeout_ms: int) -> Any:
@@ -61,4 +57,4 @@ async def send_delete_records(
         parse=parse_delete_records,
         failed=lambda piece, error: LogExtent(*piece, error=error),
     )
-    return LogExtents(await ask_leaders(transport, leaders, request, offsets, deadline))
+    return LogExtents(await ask_leaders(call, request, offsets))

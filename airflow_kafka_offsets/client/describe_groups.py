@@ -16,7 +16,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from airflow_kafka_offsets.client.coordinators import Coordinators
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
@@ -28,7 +28,7 @@ from airflow_kafka_offsets.client.response_errors import (
     named_error,
     response_error,
 )
-from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.groups import (
     DEAD,
@@ -125,29 +125,27 @@ def join_descriptions(classic: GroupDescription, consumer: GroupDescription | No
     return next((each for each in answers if each.kind), next((each for each in answers if each.error), classic))
 
 
-async def fetch_descriptions(
-    transport: Transport, coordinators: Coordinators, groups: Collection[str], deadline: Deadline
-) -> GroupDescriptions:
+async def fetch_descriptions(call: Call, groups: Collection[str]) -> GroupDescriptions:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
 
     async def classic(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
-        version = await transport.version(node, DescribeGroupsRequest, attempt)
+        version = await call.transport.version(node, DescribeGroupsRequest, attempt)
         request = DescribeGroupsRequest[version](groups=groups, include_authorized_operations=False)
-        return parse_describe_groups(await transport.send(node, request, attempt))
+        return parse_describe_groups(await call.transport.send(node, request, attempt))
 
     async def consumer(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
         try:
-            version = await transport.version(node, ConsumerGroupDescribeRequest, attempt)
+            version = await call.transport.version(node, ConsumerGroupDescribeRequest, attempt)
         except RequestFailedError as failed:
             if failed.error.code == UNSUPPORTED_VERSION:
                 return {}  # before Kafka 3.7 there are no such groups
             raise
         request = ConsumerGroupDescribeRequest(version=version, group_ids=groups, include_authorized_operations=False)
-        return parse_consumer_group_describe(await transport.send(node, request, attempt))
+        return parse_consumer_group_describe(await call.transport.send(node, request, attempt))
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
         works = [partial(each, node, groups, attempt) for each in (classic, consumer)]
-        ours, theirs = await transport.gather(works)
+        ours, theirs = await call.transport.gather(works)
         return {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
 
     doubted: set[str] = set()
@@ -160,4 +158,4 @@ async def fetch_descriptions(
         return _JUST_TAKEN_OVER
 
     question = Question(ask, passing, lambda group, error: GroupDescription(group, error=error))
-    return GroupDescriptions((await FanOut(transport, coordinators, question, deadline).run(groups)).values())
+    return GroupDescriptions((await FanOut(call, call.coordinators, question).run(groups)).values())

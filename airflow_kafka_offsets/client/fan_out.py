@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.response_errors import (
     MALFORMED,
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.client.response_errors import (
     is_stale,
     left_out,
 )
-from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
 
 P = TypeVar("P", bound=Hashable)
@@ -54,13 +55,12 @@ class Question(Generic[P, R]):
 
 
 class FanOut(Generic[P, R]):
-    """One call: pieces in, a result for each of them out, by the deadline."""
+    """Pieces in, a result for each of them out, by the call's deadline."""
 
-    def __init__(self, transport: Transport, places: Places[P], question: Question[P, R], deadline: Deadline) -> None:
-        self._transport = transport
+    def __init__(self, call: Call, places: Places[P], question: Question[P, R]) -> None:
+        self._call = call
         self._places = places
         self._question = question
-        self._deadline = deadline
         self._results: dict[P, R] = {}
 
     async def run(self, pieces: Iterable[P]) -> dict[P, R]:
@@ -74,7 +74,7 @@ class FanOut(Generic[P, R]):
 
     async def _settle(self, pieces: Collection[P], attempt: int) -> None:
         try:
-            places = await self._places.locate(pieces, self._deadline)
+            places = await self._places.locate(pieces, self._call.deadline)
         except ClusterUnreachableError:
             if attempt == 0:
                 raise
@@ -90,11 +90,11 @@ class FanOut(Generic[P, R]):
             else:
                 shards[place].append(piece)
         works = [partial(self._ask_shard, node, shard, attempt) for node, shard in shards.items()]
-        await self._transport.gather([*works, partial(self._again, homeless, attempt)])
+        await self._call.transport.gather([*works, partial(self._again, homeless, attempt)])
 
     async def _ask_shard(self, node: int, pieces: list[P], attempt: int) -> None:
         try:
-            answer = await self._question.ask(node, pieces, self._transport.attempt(self._deadline))
+            answer = await self._question.ask(node, pieces, self._call.attempt())
         except RequestFailedError as failed:
             answer = self._failed(pieces, failed.error)
         except MALFORMED as malformed:
@@ -117,6 +117,6 @@ class FanOut(Generic[P, R]):
 
     async def _again(self, pieces: Collection[P], attempt: int) -> None:
         pause = backoff_s(attempt)
-        if pieces and self._deadline.allows(pause):
-            await self._transport.sleep(pause)
+        if pieces and self._call.deadline.allows(pause):
+            await self._call.transport.sleep(pause)
             await self._settle(pieces, attempt + 1)

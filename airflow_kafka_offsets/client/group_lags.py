@@ -5,25 +5,25 @@ coordinators with the topics' metadata alongside; commits; ends. Each is one req
 the log starts, without which a commit on deleted records can't be told from a good one. Which topics a group touches is
 only known from its commits and members, unless the caller names topics or partitions: the first look at a group takes a
 metadata round more, later ones ask alongside.
+
+Everywhere here ``isolation_level`` is which end counts, and ``both_ends`` asks for the other one too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from airflow_kafka_offsets.client.coordinators import Coordinators
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import BOTH_ENDS, fetch_extents
 from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.response_errors import UNSUPPORTED_VERSION, left_out
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
@@ -45,143 +45,134 @@ def touched_topics(commits: GroupOffsets, description: GroupDescription | None) 
     return read.union(commits.offsets.topics())
 
 
-class GroupLagRounds:
-    """Asks for lag; remembers which topics each group touched, to ask for their metadata alongside the next time.
+async def lags_on_topics(
+    call: Call,
+    groups: Collection[str],
+    topics: Iterable[str],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> GroupLags:
+    """Lag on all partitions of these topics, and on no others. Each partition is named to the coordinator, so that
+    a missing permission is an error and not a gap (E32).
 
-    ``isolation_level`` is which end counts; ``both_ends`` asks for the other one too.
+    :raises OffsetsError: naming every topic that is unknown or may not be described.
     """
+    metadata, _ = await _beside(
+        call,
+        partial(call.leaders.describe, topics, call.deadline),
+        partial(call.coordinators.locate, groups, call.deadline),
+    )
+    partitions = partitions_of(metadata.raise_for_errors())
+    return await _judge(call, dict.fromkeys(groups, partitions), isolation_level, both_ends)
 
-    def __init__(self, transport: Transport, leaders: Leaders, coordinators: Coordinators) -> None:
-        self._transport = transport
-        self._leaders = leaders
-        self._coordinators = coordinators
-        self._touched: dict[str, set[str]] = {}
 
-    async def on_topics(
-        self,
-        groups: Collection[str],
-        topics: Iterable[str],
-        isolation_level: IsolationLevel,
-        both_ends: bool,
-        deadline: Deadline,
-    ) -> GroupLags:
-        """Lag on all partitions of these topics, and on no others. Each partition is named to the coordinator, so that
-        a missing permission is an error and not a gap (E32).
+async def lags_on_partitions(
+    call: Call,
+    wanted: Mapping[str, Collection[TopicPartition]],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> GroupLags:
+    """Lag of each group on exactly its partitions, each of which may be in error alone. Metadata is asked only for
+    topics with a partition whose leader isn't known.
 
-        :raises OffsetsError: naming every topic that is unknown or may not be described.
-        """
-        metadata, _ = await self._beside(
-            partial(self._leaders.describe, topics, deadline), partial(self._coordinators.locate, groups, deadline)
-        )
-        partitions = partitions_of(metadata.raise_for_errors())
-        return await self._judge(dict.fromkeys(groups, partitions), isolation_level, both_ends, deadline)
+    :param wanted: partitions by group, none of them twice.
+    """
+    everything = list(_all_of(wanted))
+    await _beside(
+        call,
+        partial(call.leaders.locate, everything, call.deadline),
+        partial(call.coordinators.locate, wanted, call.deadline),
+    )
+    return await _judge(call, wanted, isolation_level, both_ends)
 
-    async def on_partitions(
-        self,
-        wanted: Mapping[str, Collection[TopicPartition]],
-        isolation_level: IsolationLevel,
-        both_ends: bool,
-        deadline: Deadline,
-    ) -> GroupLags:
-        """Lag of each group on exactly its partitions, each of which may be in error alone. Metadata is asked only for
-        topics with a partition whose leader isn't known.
 
-        :param wanted: partitions by group, none of them twice.
-        """
-        everything = list(_all_of(wanted))
-        await self._beside(
-            partial(self._leaders.locate, everything, deadline), partial(self._coordinators.locate, wanted, deadline)
-        )
-        return await self._judge(wanted, isolation_level, both_ends, deadline)
+async def _judge(
+    call: Call,
+    wanted: Mapping[str, Collection[TopicPartition]],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> GroupLags:
+    """The rounds after the look-up of leaders and coordinators: commits, then ends."""
+    everything = _all_of(wanted)
+    commits = await _commits(call, wanted)
+    doubtful = [each.group for each in commits if not each.has_commits]
+    extents, described = await _beside(
+        call,
+        partial(_ends, call, commits, everything, isolation_level, both_ends),
+        partial(_describe_groups, call, doubtful),
+    )
+    return GroupLags(
+        _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
+        for each in commits
+    )
 
-    async def _judge(
-        self,
-        wanted: Mapping[str, Collection[TopicPartition]],
-        isolation_level: IsolationLevel,
-        both_ends: bool,
-        deadline: Deadline,
-    ) -> GroupLags:
-        """The rounds after the look-up of leaders and coordinators: commits, then ends."""
-        everything = _all_of(wanted)
-        commits = await self._commits(wanted, deadline)
-        doubtful = [each.group for each in commits if not each.has_commits]
-        extents, described = await self._beside(
-            partial(self._ends, commits, everything, isolation_level, both_ends, deadline),
-            partial(self._describe_groups, doubtful, deadline),
-        )
-        return GroupLags(
-            _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
-            for each in commits
-        )
 
-    async def on_committed(
-        self, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool, deadline: Deadline
-    ) -> GroupLags:
-        """Lag on all partitions of every topic that each group has commits on, or that its members read."""
-        expected = set().union(*(self._touched.get(group, set()) for group in groups))
-        await self._coordinators.locate(groups, deadline)  # once, not by each of the next two
-        commits, described, metadata = await self._beside(
-            partial(self._commits, dict.fromkeys(groups), deadline),
-            partial(self._describe_groups, groups, deadline),
-            partial(self._describe_topics, expected, deadline),
-        )
-        touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
-        self._touched |= touched
-        everything = set().union(*touched.values())
-        partitions = partitions_of(metadata) + partitions_of(
-            await self._describe_topics(everything - expected, deadline)
-        )
-        # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
-        partitions += [key for each in commits for key in each.offsets.partitions()]
-        partitions += [key for each in described for key in each.assignment()]
-        judged = [each for each in dict.fromkeys(partitions) if each.topic in everything]
-        extents = await self._ends(commits, judged, isolation_level, both_ends, deadline)
-        return GroupLags(
-            _lag(each, extents.of_topics(touched[each.group]), described.lookup(each.group), isolation_level)
-            for each in commits
-        )
+async def lags_on_committed(
+    call: Call, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
+) -> GroupLags:
+    """Lag on all partitions of every topic that each group has commits on, or that its members read."""
+    expected = set().union(*(call.touched.get(group, set()) for group in groups))
+    await call.coordinators.locate(groups, call.deadline)  # once, not by each of the next two
+    commits, described, metadata = await _beside(
+        call,
+        partial(_commits, call, dict.fromkeys(groups)),
+        partial(_describe_groups, call, groups),
+        partial(_describe_topics, call, expected),
+    )
+    touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
+    call.touched.update(touched)
+    everything = set().union(*touched.values())
+    partitions = partitions_of(metadata) + partitions_of(await _describe_topics(call, everything - expected))
+    # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
+    partitions += [key for each in commits for key in each.offsets.partitions()]
+    partitions += [key for each in described for key in each.assignment()]
+    judged = [each for each in dict.fromkeys(partitions) if each.topic in everything]
+    extents = await _ends(call, commits, judged, isolation_level, both_ends)
+    return GroupLags(
+        _lag(each, extents.of_topics(touched[each.group]), described.lookup(each.group), isolation_level)
+        for each in commits
+    )
 
-    async def _commits(
-        self, wanted: Mapping[str, Collection[TopicPartition] | None], deadline: Deadline
-    ) -> GroupsOffsets:
-        return await fetch_offsets(self._transport, self._coordinators, wanted, _half(deadline))
 
-    async def _describe_groups(self, groups: Collection[str], deadline: Deadline) -> GroupDescriptions:
-        return await fetch_descriptions(self._transport, self._coordinators, groups, _half(deadline))
+async def _commits(call: Call, wanted: Mapping[str, Collection[TopicPartition] | None]) -> GroupsOffsets:
+    return await fetch_offsets(_half(call), wanted)
 
-    async def _describe_topics(self, topics: Collection[str], deadline: Deadline) -> TopicsMetadata:
-        return await self._leaders.describe(topics, deadline) if topics else TopicsMetadata()
 
-    async def _ends(
-        self,
-        commits: GroupsOffsets,
-        partitions: Collection[TopicPartition],
-        isolation_level: IsolationLevel,
-        both_ends: bool,
-        deadline: Deadline,
-    ) -> LogExtents:
-        """Where the logs start and end. The high watermark is asked too where a commit lies past the stable offset."""
-        levels = BOTH_ENDS if both_ends else (isolation_level,)
-        extents = await fetch_extents(self._transport, self._leaders, partitions, deadline, levels)
-        if _HIGH_WATERMARK in levels:
-            return extents
-        past = {key for each in commits for key in _past_the_end(each, extents)}
-        if not past:
-            return extents
-        found = await fetch_list_offsets(
-            self._transport, self._leaders, past, OffsetSpec.LATEST, _HIGH_WATERMARK, deadline
-        )
-        complete = (
-            LogExtent(*key, error=each.error or left_out("the leader"))
-            if each.offset is None
-            else extents.lookup(*key)._replace(high_watermark=each.offset)  # type: ignore[union-attr]  # it was past it
-            for each in found
-            for key in [(each.topic, each.partition)]
-        )
-        return LogExtents([*extents, *complete])
+async def _describe_groups(call: Call, groups: Collection[str]) -> GroupDescriptions:
+    return await fetch_descriptions(_half(call), groups)
 
-    async def _beside(self, *works: Any) -> Any:
-        return await self._transport.gather(works)
+
+async def _describe_topics(call: Call, topics: Collection[str]) -> TopicsMetadata:
+    return await call.leaders.describe(topics, call.deadline) if topics else TopicsMetadata()
+
+
+async def _ends(
+    call: Call,
+    commits: GroupsOffsets,
+    partitions: Collection[TopicPartition],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> LogExtents:
+    """Where the logs start and end. The high watermark is asked too where a commit lies past the stable offset."""
+    levels = BOTH_ENDS if both_ends else (isolation_level,)
+    extents = await fetch_extents(call, partitions, levels)
+    if _HIGH_WATERMARK in levels:
+        return extents
+    past = {key for each in commits for key in _past_the_end(each, extents)}
+    if not past:
+        return extents
+    complete = (
+        LogExtent(*key, error=each.error or left_out("the leader"))
+        if each.offset is None
+        else extents.lookup(*key)._replace(high_watermark=each.offset)  # type: ignore[union-attr]  # it was past it
+        for each in await fetch_list_offsets(call, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
+        for key in [(each.topic, each.partition)]
+    )
+    return LogExtents([*extents, *complete])
+
+
+async def _beside(call: Call, *works: Any) -> Any:
+    return await call.transport.gather(works)
 
 
 def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[TopicPartition]:
@@ -199,9 +190,9 @@ def _hides_partitions(commits: GroupOffsets, error: ResponseError) -> bool:
     return error.code != UNSUPPORTED_VERSION or not commits.has_commits
 
 
-def _half(deadline: Deadline) -> Deadline:
-    """The deadline of a round with another one to come, so that a hung coordinator costs its own groups alone."""
-    return deadline.within(deadline.remaining_s() / 2)
+def _half(call: Call) -> Call:
+    """A round with another one to come gets half of the time, so that a hung coordinator costs its own groups alone."""
+    return replace(call, deadline=call.deadline.within(call.deadline.remaining_s() / 2))
 
 
 def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:

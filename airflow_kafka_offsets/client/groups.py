@@ -12,10 +12,11 @@ from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest
 
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Places, Question
 from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId
 from airflow_kafka_offsets.errors import ResponseError
 
 _CONSUMER_PROTOCOLS = ("consumer", "")
@@ -76,14 +77,14 @@ class _Itself:
         pass
 
 
-async def fetch_groups(transport: Transport, brokers: Collection[int], deadline: Deadline) -> dict[int, BrokerGroups]:
+async def fetch_groups(call: Call, brokers: Collection[int]) -> dict[int, BrokerGroups]:
     """The groups of each broker, all asked at the same time."""
 
     async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
-        version = await transport.version(node, ListGroupsRequest, attempt)
-        listed = parse_list_groups(await transport.send(node, ListGroupsRequest[version](), attempt))
+        version = await call.transport.version(node, ListGroupsRequest, attempt)
+        listed = parse_list_groups(await call.transport.send(node, ListGroupsRequest[version](), attempt))
         return dict.fromkeys(brokers, listed)
 
     question = Question(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
     places: Places[int] = _Itself()
-    return await FanOut(transport, places, question, deadline).run(brokers)
+    return await FanOut(call, places, question).run(brokers)

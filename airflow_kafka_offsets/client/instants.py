@@ -15,12 +15,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.leaders import Leaders
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import fetch_extents
-from airflow_kafka_offsets.client.record_search import RecordSearch
-from airflow_kafka_offsets.client.transport import Transport
+from airflow_kafka_offsets.client.record_search import find_records
 from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.listed import (
     ListedOffsets,
@@ -33,20 +31,15 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, Spec
 
 
 async def look_up(
-    transport: Transport,
-    leaders: Leaders,
-    search: RecordSearch,
-    wanted: Mapping[OffsetSpec, Collection[TopicPartition]],
-    isolation_level: IsolationLevel,
-    deadline: Deadline,
+    call: Call, wanted: Mapping[OffsetSpec, Collection[TopicPartition]], isolation_level: IsolationLevel
 ) -> dict[OffsetSpec, ListedOffsets]:
     """Ask for several specs at the same time, and once more where an instant has no record.
 
     :param wanted: partitions by spec.
     """
-    ask = partial(fetch_list_offsets, transport, leaders)
-    works: list[Any] = [partial(ask, each, spec, isolation_level, deadline) for spec, each in wanted.items()]
-    found = dict(zip(wanted, await transport.gather(works), strict=True))
+    ask, gather = partial(fetch_list_offsets, call), call.transport.gather
+    works: list[Any] = [partial(ask, each, spec, isolation_level) for spec, each in wanted.items()]
+    found = dict(zip(wanted, await gather(works), strict=True))
     instants = {spec: each for spec, each in found.items() if spec.kind is SpecKind.TIMESTAMP and each.unmatched()}
     if not instants:
         return found
@@ -54,21 +47,21 @@ async def look_up(
     level = IsolationLevel.READ_UNCOMMITTED
     # The newest record first: the end, which a leader tells after it, isn't before it then on a busy log.
     works = [
-        partial(ask, unmatched, OffsetSpec.MAX_TIMESTAMP, level, deadline),
-        partial(fetch_extents, transport, leaders, unmatched, deadline, {level, isolation_level}),
+        partial(ask, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
+        partial(fetch_extents, call, unmatched, {level, isolation_level}),
     ]
-    newest, extents = await transport.gather(works)
+    newest, extents = await gather(works)
 
     async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:
         doubtful = contradicted(listed, extents, newest, isolation_level)
         if doubtful:
-            again = await ask(doubtful, spec, isolation_level, deadline)
+            again = await ask(doubtful, spec, isolation_level)
             listed = ListedOffsets([*listed, *again])  # mostly a record has just come
             starts = extents.of_partitions(again.unmatched())
             read = [Position(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
-            records = await search.find(read, isolation_level, spec.timestamp_ms, deadline)
+            records = await find_records(call, read, isolation_level, spec.timestamp_ms)
             listed = put_in_records(listed, records, extents)
         return say_why_unmatched(listed, extents, newest)
 
-    explained = await transport.gather(partial(explain, *each) for each in instants.items())
+    explained = await gather(partial(explain, *each) for each in instants.items())
     return found | dict(zip(instants, explained, strict=True))

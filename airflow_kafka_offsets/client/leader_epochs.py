@@ -12,13 +12,11 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.list_offsets import Epochs
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, EpochEnds
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
@@ -65,13 +63,11 @@ def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEn
     }
 
 
-async def fetch_epoch_ends(
-    transport: Transport, leaders: Leaders, epochs: Mapping[TopicPartition, int], deadline: Deadline
-) -> EpochEnds:
+async def fetch_epoch_ends(call: Call, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
 
     def build(pieces: list[TopicPartition], version: int, _: int) -> Any:
-        return offset_for_leader_epoch_request({each: epochs[each] for each in pieces}, leaders.epoch, version)
+        return offset_for_leader_epoch_request({each: epochs[each] for each in pieces}, call.leaders.epoch, version)
 
     request = LeaderRequest(
         OffsetForLeaderEpochRequest,
@@ -80,4 +76,4 @@ async def fetch_epoch_ends(
         failed=lambda piece, error: EpochEnd(*piece, error=error),
         at_least=FIRST_VERSION,
     )
-    return EpochEnds(await ask_leaders(transport, leaders, request, epochs, deadline))
+    return EpochEnds(await ask_leaders(call, request, epochs))

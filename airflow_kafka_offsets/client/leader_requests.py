@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionElement, TopicPartition
 
@@ -36,24 +36,17 @@ class LeaderRequest(Generic[R]):
     at_most: int | None = None
 
 
-async def ask_leaders(
-    transport: Transport,
-    leaders: Leaders,
-    request: LeaderRequest[R],
-    partitions: Iterable[TopicPartition],
-    deadline: Deadline,
-) -> Iterable[R]:
+async def ask_leaders(call: Call, request: LeaderRequest[R], partitions: Iterable[TopicPartition]) -> Iterable[R]:
     """Ask all leaders at the same time, each in its turn; an element for every partition, by the deadline."""
 
     async def ask(node: NodeId, pieces: list[TopicPartition], _: Deadline) -> Mapping[TopicPartition, R]:
-        async with leaders.turns.at(node):
-            attempt = transport.attempt(deadline)  # from now on: the line may have been long
-            version = await transport.version(
+        async with call.leaders.turns.at(node):
+            attempt = call.attempt()  # from now on: the line may have been long
+            version = await call.transport.version(
                 node, request.request_class, attempt, at_least=request.at_least, at_most=request.at_most
             )
-            return request.parse(
-                await transport.send(node, request.build(pieces, version, attempt.remaining_ms()), attempt)
-            )
+            built = request.build(pieces, version, attempt.remaining_ms())
+            return request.parse(await call.transport.send(node, built, attempt))
 
     question = Question(ask, lambda element: element.error, request.failed)
-    return (await FanOut(transport, leaders, question, deadline).run(partitions)).values()
+    return (await FanOut(call, call.leaders, question).run(partitions)).values()

@@ -7,10 +7,9 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.framing import BulkRequest
 from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.list_offsets import (
     FLOORS,
     failed_listing,
@@ -23,25 +22,20 @@ from airflow_kafka_offsets.client.list_offsets_codec import (
     decode_list_offsets,
     encode_list_offsets,
 )
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 
 async def fetch_list_offsets(
-    transport: Transport,
-    leaders: Leaders,
-    partitions: Iterable[TopicPartition],
-    spec: OffsetSpec,
-    isolation_level: IsolationLevel,
-    deadline: Deadline,
+    call: Call, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation_level: IsolationLevel
 ) -> ListedOffsets:
     """An element for every partition, by the deadline."""
 
     def build(pieces: list[TopicPartition], version: int, timeout_ms: int) -> Any:
         write = list_offsets_request if version < FIRST_VERSION else encode_list_offsets
-        written = write(pieces, spec, isolation_level, epochs=leaders.epoch, timeout_ms=timeout_ms, version=version)
+        epochs = call.leaders.epoch
+        written = write(pieces, spec, isolation_level, epochs=epochs, timeout_ms=timeout_ms, version=version)
         if version < FIRST_VERSION:
             return written
         return BulkRequest(ListOffsetsRequest[version](), lambda body: decode_list_offsets(body, spec), written)
@@ -56,4 +50,4 @@ async def fetch_list_offsets(
         failed=lambda piece, error: failed_listing(piece, spec, error),
         at_least=FLOORS.get(spec.kind, 0),
     )
-    return ListedOffsets(await ask_leaders(transport, leaders, request, partitions, deadline))
+    return ListedOffsets(await ask_leaders(call, request, partitions))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafka.protocol.consumer import FetchRequest
 
 from airflow_kafka_offsets.client.batch_counts import count_batches
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.fetch import (
@@ -22,7 +23,6 @@ from airflow_kafka_offsets.client.fetch import (
     fetch_request,
     parse_fetch,
 )
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.response_errors import (
@@ -34,7 +34,7 @@ from airflow_kafka_offsets.client.response_errors import (
     left_out,
     named_error,
 )
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.extents import LogExtent
 from airflow_kafka_offsets.offsets.log_contents import LogContent, LogContents, LogRange
@@ -79,15 +79,15 @@ class LogCount:
         stands_still = self._so_far() == self._counted
         return stands_still or not self._left()
 
-    async def go_on(self, transport: Transport, leaders: Leaders, deadline: Deadline) -> None:
+    async def go_on(self, call: Call) -> None:
         """Count until all is counted, or the deadline comes.
 
         :raises ClusterUnreachableError: when no broker at all could say where to ask.
         """
         self._counted = self._so_far()
-        call = _Round(transport, leaders, self._contents, self._isolation_level, deadline)
-        question = Question(call.ask, lambda content: content.error, self._failed)
-        self._contents |= await FanOut(transport, leaders, question, deadline).run(self._left())
+        reading = _Round(call, self._contents, self._isolation_level)
+        question = Question(reading.ask, lambda content: content.error, self._failed)
+        self._contents |= await FanOut(call, call.leaders, question).run(self._left())
         log.info("Counted what is at %s of %s offsets", self._so_far(), self._span)
 
     def _failed(self, piece: TopicPartition, error: ResponseError) -> LogContent:
@@ -109,31 +109,22 @@ class LogCount:
 class _Round:
     """One round of reading, until its deadline."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        leaders: Leaders,
-        contents: dict[TopicPartition, LogContent],
-        isolation_level: IsolationLevel,
-        deadline: Deadline,
-    ) -> None:
-        self._transport = transport
-        self._leaders = leaders
+    def __init__(self, call: Call, contents: dict[TopicPartition, LogContent], isolation_level: IsolationLevel) -> None:
+        self._call = call
         self._contents = contents
         self._isolation_level = isolation_level
-        self._deadline = deadline
 
     async def ask(
         self, node: NodeId, pieces: list[TopicPartition], attempt: Deadline
     ) -> Mapping[TopicPartition, LogContent]:
         """Read until each range is counted or in error. Each request is an attempt of its own."""
-        version = await self._transport.version(
+        version = await self._call.transport.version(
             node, FetchRequest, attempt, at_least=FIRST_VERSION, at_most=LAST_VERSION
         )
         for each in pieces:
             self._contents[each] = self._contents[each]._replace(error=None)
         waiting = [each for each in pieces if self._goes_on(each)]
-        while waiting and self._deadline.allows(0):
+        while waiting and self._call.deadline.allows(0):
             asked, waiting = waiting[:_MOST_PARTITIONS], waiting[_MOST_PARTITIONS:]
             left_behind = await self._read(node, _by_topic(asked), version)
             # First in the next request is who got nothing: there it can't be left out (KIP-74).
@@ -180,16 +171,16 @@ class _Round:
     async def _fetch(
         self, node: NodeId, asked: Sequence[TopicPartition], version: int
     ) -> Mapping[TopicPartition, Fetched]:
-        attempt = self._transport.attempt(self._deadline)
+        attempt = self._call.attempt()
         limit_bytes = _ANSWER_BYTES // len(asked)
         request = fetch_request(
             [Stretch(each, self._contents[each].counted_to, limit_bytes) for each in asked],
             self._isolation_level,
-            epochs=self._leaders.epoch,
+            epochs=self._call.leaders.epoch,
             max_wait_ms=min(_REMOTE_STORAGE_MS, attempt.remaining_ms() // 2),
             version=version,
         )
-        return parse_fetch(await self._transport.send(node, request, attempt), asked)
+        return parse_fetch(await self._call.transport.send(node, request, attempt), asked)
 
     def _take_in(self, piece: TopicPartition, answer: Fetched) -> None:
         before = self._contents[piece]
@@ -212,9 +203,7 @@ class _Round:
         """Say where the logs start and end whose offset is in none of them: the answer doesn't say it."""
         if not lost:
             return
-        extents = await fetch_extents(
-            self._transport, self._leaders, lost, self._deadline, [IsolationLevel.READ_UNCOMMITTED]
-        )
+        extents = await fetch_extents(self._call, lost, [IsolationLevel.READ_UNCOMMITTED])
         for piece in lost:
             extent = extents.lookup(*piece) or LogExtent(*piece)
             self._fail(piece, _why_not_in(extent, self._contents[piece].counted_to))
@@ -225,14 +214,7 @@ class _Round:
         """
         if not empty:
             return
-        local = await fetch_list_offsets(
-            self._transport,
-            self._leaders,
-            empty,
-            OffsetSpec.EARLIEST_LOCAL,
-            IsolationLevel.READ_UNCOMMITTED,
-            self._deadline,
-        )
+        local = await fetch_list_offsets(self._call, empty, OffsetSpec.EARLIEST_LOCAL, IsolationLevel.READ_UNCOMMITTED)
         for piece in empty:
             content, start = self._contents[piece], local.lookup(*piece)
             if start is not None and start.offset is not None and content.counted_to < start.offset:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.leaders import Leaders
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_SERVER_ERROR, named_error
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -48,19 +46,15 @@ def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffs
 
 
 async def fetch_extents(
-    transport: Transport,
-    leaders: Leaders,
-    partitions: Iterable[TopicPartition],
-    deadline: Deadline,
-    isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS,
+    call: Call, partitions: Iterable[TopicPartition], isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS
 ) -> LogExtents:
     """Ask all leaders all questions at the same time; an element for every partition, by the deadline.
 
     :param isolation_levels: which ends to ask for.
     """
     wanted, levels = list(partitions), list(isolation_levels)
-    await leaders.locate(wanted, deadline)  # once, not by each question
+    await call.leaders.locate(wanted, call.deadline)  # once, not by each question
     asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, each) for each in levels)]
-    works = [partial(fetch_list_offsets, transport, leaders, wanted, *each, deadline) for each in asked]
-    starts, *ends = await transport.gather(works)
+    works = [partial(fetch_list_offsets, call, wanted, *each) for each in asked]
+    starts, *ends = await call.transport.gather(works)
     return join_extents(starts, dict(zip(levels, ends, strict=True)))

@@ -10,12 +10,12 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import named_error
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.log_sizes import LogSize, LogSizes
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -65,15 +65,13 @@ def _why_missing(response: Any) -> ResponseError:
     return named_error(code, _HINTS.get(code, ""))
 
 
-async def fetch_log_sizes(
-    transport: Transport, leaders: Leaders, partitions: Iterable[TopicPartition], deadline: Deadline
-) -> LogSizes:
+async def fetch_log_sizes(call: Call, partitions: Iterable[TopicPartition]) -> LogSizes:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
 
     async def ask(node: NodeId, pieces: list[TopicPartition], attempt: Deadline) -> Mapping[TopicPartition, LogSize]:
-        version = await transport.version(node, DescribeLogDirsRequest, attempt)
-        response = await transport.send(node, describe_log_dirs_request(pieces, version), attempt)
+        version = await call.transport.version(node, DescribeLogDirsRequest, attempt)
+        response = await call.transport.send(node, describe_log_dirs_request(pieces, version), attempt)
         return parse_describe_log_dirs(response, pieces)
 
     question = Question(ask, lambda size: size.error, lambda piece, error: LogSize(*piece, error=error))
-    return LogSizes((await FanOut(transport, leaders, question, deadline).run(partitions)).values())
+    return LogSizes((await FanOut(call, call.leaders, question).run(partitions)).values())

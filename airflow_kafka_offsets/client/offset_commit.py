@@ -14,13 +14,13 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest
 
-from airflow_kafka_offsets.client.coordinators import Coordinators
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.offset_fetch import TopicIds, names_all, passing_error
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import left_out, response_error
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -109,12 +109,7 @@ def refuse_active_group(group: str, written: CommittedOffsets) -> None:
 
 
 async def send_commit(
-    transport: Transport,
-    coordinators: Coordinators,
-    group: str,
-    offsets: CommittedOffsets,
-    deadline: Deadline,
-    topic_ids: TopicIds | None = None,
+    call: Call, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
 ) -> WrittenOffsets:
     """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
     newest = None if names_all([offsets.partitions()], topic_ids) else _NEWEST_BY_NAME
@@ -127,14 +122,14 @@ async def send_commit(
         )
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
-        version = await transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
+        version = await call.transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
         nonlocal known
-        response = await transport.send(node, offset_commit_request(group, offsets, version, topic_ids), attempt)
+        response = await call.transport.send(node, offset_commit_request(group, offsets, version, topic_ids), attempt)
         known = parse_offset_commit(offsets, response, topic_ids)
         return {group: known}
 
     def passing(written: WrittenOffsets) -> ResponseError | None:
         return passing_error(GroupOffsets(group, written))
 
-    results = await FanOut(transport, coordinators, Question(ask, passing, failed), deadline).run([group])
+    results = await FanOut(call, call.coordinators, Question(ask, passing, failed)).run([group])
     return results[group]

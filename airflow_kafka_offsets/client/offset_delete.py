@@ -10,14 +10,14 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetDeleteRequest
 
-from airflow_kafka_offsets.client.coordinators import Coordinators
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.offset_commit import WrittenOffsets
 from airflow_kafka_offsets.client.offset_fetch import passing_error
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import left_out, response_error
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -56,23 +56,17 @@ def _failed(partitions: Collection[TopicPartition], error: ResponseError) -> Wri
     return WrittenOffsets(CommittedOffset(*each, error=error) for each in partitions)
 
 
-async def send_delete(
-    transport: Transport,
-    coordinators: Coordinators,
-    group: str,
-    partitions: Collection[TopicPartition],
-    deadline: Deadline,
-) -> WrittenOffsets:
+async def send_delete(call: Call, group: str, partitions: Collection[TopicPartition]) -> WrittenOffsets:
     """Ask the group's coordinator. Asking twice does no harm."""
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
-        version = await transport.version(node, OffsetDeleteRequest, attempt)
-        response = await transport.send(node, offset_delete_request(group, partitions, version), attempt)
+        version = await call.transport.version(node, OffsetDeleteRequest, attempt)
+        response = await call.transport.send(node, offset_delete_request(group, partitions, version), attempt)
         return {group: parse_offset_delete(partitions, response)}
 
     def passing(written: WrittenOffsets) -> ResponseError | None:
         return passing_error(GroupOffsets(group, written))
 
     question = Question(ask, passing, lambda _, error: _failed(partitions, error))
-    results = await FanOut(transport, coordinators, question, deadline).run([group])
+    results = await FanOut(call, call.coordinators, question).run([group])
     return results[group]

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest
 
-from airflow_kafka_offsets.client.coordinators import Coordinators
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.framing import BulkRequest
@@ -168,15 +168,9 @@ class _Fetch:
         return replace(known, offsets=CommittedOffsets([*known.offsets, *lost]))
 
 
-async def fetch_offsets(
-    transport: Transport,
-    coordinators: Coordinators,
-    wanted: Wanted,
-    deadline: Deadline,
-    topic_ids: TopicIds | None = None,
-) -> GroupsOffsets:
+async def fetch_offsets(call: Call, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
-    fetch = _Fetch(transport, wanted, topic_ids)
+    fetch = _Fetch(call.transport, wanted, topic_ids)
     question = Question(fetch.ask, fetch.passing, fetch.failed)
-    results = await FanOut(transport, coordinators, question, deadline).run(wanted)
+    results = await FanOut(call, call.coordinators, question).run(wanted)
     return GroupsOffsets(results.values())

@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.coordinators import Coordinators
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.delete_records import send_delete_records
 from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
-from airflow_kafka_offsets.client.group_lags import GroupLagRounds
+from airflow_kafka_offsets.client.group_lags import lags_on_committed, lags_on_partitions, lags_on_topics
 from airflow_kafka_offsets.client.groups import fetch_groups
 from airflow_kafka_offsets.client.instants import look_up
 from airflow_kafka_offsets.client.leader_epochs import fetch_epoch_ends
@@ -30,11 +32,12 @@ from airflow_kafka_offsets.client.offset_commit import refuse_active_group, send
 from airflow_kafka_offsets.client.offset_delete import send_delete
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.producers import fetch_producers
-from airflow_kafka_offsets.client.record_search import RecordSearch
+from airflow_kafka_offsets.client.record_findings import RecordFindings
+from airflow_kafka_offsets.client.record_search import find_records
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION
 from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets
 from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.client.surveys import Survey, cluster_id_of, look_up_instants, survey
+from airflow_kafka_offsets.client.surveys import Survey, ask_survey, cluster_id_of, look_up_instants
 from airflow_kafka_offsets.client.topic_configs import fetch_topic_configs, topic_facts
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.client.zookeeper_offsets import fetch_zookeeper_offsets
@@ -58,18 +61,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class _Session:
-    """What lives from the first request to ``close``: connections, and what was learnt through them."""
-
-    def __init__(self, settings: ClientSettings, timeout_s: float) -> None:
-        # Half of the deadline for one answer leaves time to ask the next leader when a broker hangs.
-        self.transport = Transport(settings, settings.request_timeout_s or timeout_s / 2)
-        self.leaders = Leaders(self.transport)
-        self.coordinators = Coordinators(self.transport)
-        self.lag_rounds = GroupLagRounds(self.transport, self.leaders, self.coordinators)
-        self.record_search = RecordSearch(self.transport, self.leaders)
-
-
 class OffsetsClient:
     """Asks one Kafka cluster for offsets. A context manager; connects on the first call, from any one thread at a time.
 
@@ -82,7 +73,7 @@ class OffsetsClient:
             raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline above 0 seconds.")
         self._settings = settings
         self._timeout_s = timeout_s
-        self._session: _Session | None = None
+        self._last_call: Call | None = None
         self.throttle_time_ms = 0
         """The longest that a broker throttled the last call by (quotas, KIP-124), in milliseconds; 0 when none did."""
 
@@ -94,28 +85,33 @@ class OffsetsClient:
 
     def close(self) -> None:
         """Close all connections. The next call opens them anew."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.transport.close()
+        last, self._last_call = self._last_call, None
+        if last is not None:
+            last.transport.close()
 
-    def _ask(self, work: Callable[[_Session, Deadline], Coroutine[Any, Any, T]]) -> T:
-        if self._session is None:
-            self._session = _Session(self._settings, self._timeout_s)
-        session, deadline = self._session, Deadline.after(self._timeout_s)
-        session.transport.throttle_time_ms = 0
+    def _ask(self, work: Callable[[Call], Coroutine[Any, Any, T]]) -> T:
+        call = self._last_call = self._next_call(Deadline.after(self._timeout_s))
+        call.transport.throttle_time_ms = 0
         try:
-            return session.transport.run(lambda: work(session, deadline), deadline)
+            return call.transport.run(lambda: work(call), call.deadline)
         finally:
-            self.throttle_time_ms = session.transport.throttle_time_ms
+            self.throttle_time_ms = call.transport.throttle_time_ms
             if self.throttle_time_ms:
                 log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
+
+    def _next_call(self, deadline: Deadline) -> Call:
+        if self._last_call is not None:
+            return replace(self._last_call, deadline=deadline)
+        # Half of the deadline for one answer leaves time to ask the next leader when a broker hangs.
+        transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
+        return Call(transport, Leaders(transport), Coordinators(transport), RecordFindings(), {}, deadline)
 
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
 
         :raises ClusterError: when the brokers are too old to have one (before 0.10.1).
         """
-        return cluster_id_of(self._ask(lambda session, deadline: session.leaders.describe([], deadline)).cluster_id)
+        return cluster_id_of(self._ask(lambda call: call.leaders.describe([], call.deadline)).cluster_id)
 
     def topics(self, names: Iterable[str] | None = None) -> TopicsMetadata:
         """Topics with their id, partitions and leaders (Metadata, key 3), or each topic's own error.
@@ -123,7 +119,7 @@ class OffsetsClient:
         :param names: topics to ask for; None for all that may be described. Topics are never created by asking.
         """
         wanted = None if names is None else _several(names)
-        return self._ask(lambda session, deadline: session.leaders.describe(wanted, deadline))
+        return self._ask(lambda call: call.leaders.describe(wanted, call.deadline))
 
     def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         """All partitions of some topics, in order (Metadata, key 3).
@@ -141,15 +137,15 @@ class OffsetsClient:
         """
         wanted = _several(names)
 
-        async def work(session: _Session, deadline: Deadline) -> dict[str, TopicFacts]:
-            metadata = await session.leaders.describe(wanted, deadline)
+        async def work(call: Call) -> dict[str, TopicFacts]:
+            metadata = await call.leaders.describe(wanted, call.deadline)
             failures = [(f"topic {each.topic}", each.error) for each in metadata if each.error is not None]
             if any(error.code != UNKNOWN_TOPIC_OR_PARTITION for _, error in failures):
                 raise OffsetsError(
                     "Describing topics", [each for each in failures if each[1].code != UNKNOWN_TOPIC_OR_PARTITION]
                 )
             found = metadata.ok()
-            configs = await fetch_topic_configs(session.transport, [each.topic for each in found], deadline)
+            configs = await fetch_topic_configs(call, [each.topic for each in found])
             return {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in found}
 
         return self._ask(work)
@@ -188,12 +184,7 @@ class OffsetsClient:
                 raise ConfigurationError(
                     f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse."
                 )
-
-        return self._ask(
-            lambda session, deadline: look_up(
-                session.transport, session.leaders, session.record_search, asked, level, deadline
-            )
-        )
+        return self._ask(lambda call: look_up(call, asked, level))
 
     def segment_offsets(
         self, partitions: Iterable[TopicPartition], before: OffsetSpec = OffsetSpec.LATEST, *, max_offsets: int = 1000
@@ -206,11 +197,7 @@ class OffsetsClient:
         :param max_offsets: at most so many a partition.
         """
         wanted = list(partitions)
-        return self._ask(
-            lambda session, deadline: fetch_segment_offsets(
-                session.transport, session.leaders, wanted, before, max_offsets, deadline
-            )
-        )
+        return self._ask(lambda call: fetch_segment_offsets(call, wanted, before, max_offsets))
 
     def log_extents(self, partitions: Iterable[TopicPartition]) -> LogExtents:
         """Log start, high watermark and last stable offset per partition, in one round (three ListOffsets, key 2).
@@ -218,7 +205,7 @@ class OffsetsClient:
         An element for every partition: complete, or in error.
         """
         wanted = list(partitions)
-        return self._ask(lambda session, deadline: fetch_extents(session.transport, session.leaders, wanted, deadline))
+        return self._ask(lambda call: fetch_extents(call, wanted))
 
     def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
         """How large each log is on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
@@ -227,9 +214,7 @@ class OffsetsClient:
         cluster.
         """
         wanted = list(partitions)
-        return self._ask(
-            lambda session, deadline: fetch_log_sizes(session.transport, session.leaders, wanted, deadline)
-        )
+        return self._ask(lambda call: fetch_log_sizes(call, wanted))
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """Where a leader epoch ends in each log (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
@@ -240,9 +225,7 @@ class OffsetsClient:
         :param epochs: leader epoch by partition, as an earlier answer named it.
         """
         wanted = dict(epochs)
-        return self._ask(
-            lambda session, deadline: fetch_epoch_ends(session.transport, session.leaders, wanted, deadline)
-        )
+        return self._ask(lambda call: fetch_epoch_ends(call, wanted))
 
     def survey(self, topics: Iterable[str]) -> Survey:
         """Everything that a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.
@@ -253,7 +236,7 @@ class OffsetsClient:
         :raises ClusterError: when the brokers are too old to have a cluster id.
         """
         names = _several(topics)
-        return self._ask(lambda session, deadline: survey(session.transport, session.leaders, names, deadline))
+        return self._ask(lambda call: ask_survey(call, names))
 
     def look_up(
         self,
@@ -272,13 +255,8 @@ class OffsetsClient:
         :param instants: Unix milliseconds.
         """
         specs, level = list(map(OffsetSpec.at, instants)), IsolationLevel.of(isolation_level)
-
-        async def work(session: _Session, deadline: Deadline) -> dict[int, ListedOffsets]:
-            parts = session.transport, session.leaders, session.record_search
-            found = await look_up_instants(*parts, survey.extents, specs, level, deadline)
-            return {spec.timestamp_ms: each for spec, each in found.items() if spec.timestamp_ms is not None}
-
-        return self._ask(work)
+        found = self._ask(lambda call: look_up_instants(call, survey.extents, specs, level))
+        return {spec.timestamp_ms: each for spec, each in found.items() if spec.timestamp_ms is not None}
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
         """Who writes to each partition, and whose transaction is open there (DescribeProducers, key 61, KIP-664).
@@ -286,9 +264,7 @@ class OffsetsClient:
         An element for every partition; UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the topic.
         """
         wanted = list(partitions)
-        return self._ask(
-            lambda session, deadline: fetch_producers(session.transport, session.leaders, wanted, deadline)
-        )
+        return self._ask(lambda call: fetch_producers(call, wanted))
 
     def first_records(
         self,
@@ -323,10 +299,9 @@ class OffsetsClient:
         if any(each.offset < 0 for positions in asked.values() for each in positions):
             raise ConfigurationError("Records are looked for from an offset of 0 or more.")
 
-        async def work(session: _Session, deadline: Deadline) -> dict[int | None, FirstRecords]:
-            find = session.record_search.find
-            works = [partial(find, positions, level, at_ms, deadline) for at_ms, positions in asked.items()]
-            return dict(zip(asked, await session.transport.gather(works), strict=True))
+        async def work(call: Call) -> dict[int | None, FirstRecords]:
+            works = [partial(find_records, call, positions, level, at_ms) for at_ms, positions in asked.items()]
+            return dict(zip(asked, await call.transport.gather(works), strict=True))
 
         return self._ask(work)
 
@@ -340,7 +315,7 @@ class OffsetsClient:
         """
         count = LogCount(ranges, IsolationLevel.of(isolation_level))
         while not count.is_over:
-            self._ask(lambda session, deadline: count.go_on(session.transport, session.leaders, deadline))
+            self._ask(count.go_on)
         return count.contents()
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> LogExtents:
@@ -351,9 +326,7 @@ class OffsetsClient:
         wanted = dict(offsets)
         if any(each < 0 for each in wanted.values()):
             raise ConfigurationError("Records are deleted before an offset of 0 or more.")
-        return self._ask(
-            lambda session, deadline: send_delete_records(session.transport, session.leaders, wanted, deadline)
-        )
+        return self._ask(lambda call: send_delete_records(call, wanted))
 
     def committed_offsets(
         self,
@@ -373,18 +346,12 @@ class OffsetsClient:
         """
         wanted = {group: None if each is None else list(each) for group, each in groups.items()}
         ids = _topic_ids(topic_ids)
-        return self._ask(
-            lambda session, deadline: fetch_offsets(session.transport, session.coordinators, wanted, deadline, ids)
-        )
+        return self._ask(lambda call: fetch_offsets(call, wanted, ids))
 
     def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
         """What a group has committed to ZooKeeper (OffsetFetch, version 0, which Kafka 4.0 dropped)."""
         wanted = list(partitions)
-        return self._ask(
-            lambda session, deadline: fetch_zookeeper_offsets(
-                session.transport, session.leaders, group, wanted, deadline
-            )
-        )
+        return self._ask(lambda call: fetch_zookeeper_offsets(call, group, wanted))
 
     def group_lags(
         self,
@@ -415,18 +382,12 @@ class OffsetsClient:
             if topics is not None:
                 raise ConfigurationError("Groups are measured on their partitions or on topics: leave out one of them.")
             partitions = {group: list(dict.fromkeys(each)) for group, each in groups.items()}
-            return self._ask(
-                lambda session, deadline: session.lag_rounds.on_partitions(partitions, level, both_ends, deadline)
-            )
-        wanted, named = _several(groups), None if topics is None else _several(topics)
-
-        async def work(session: _Session, deadline: Deadline) -> GroupLags:
-            rounds = session.lag_rounds
-            if named is None:
-                return await rounds.on_committed(wanted, level, both_ends, deadline)
-            return await rounds.on_topics(wanted, named, level, both_ends, deadline)
-
-        return self._ask(work)
+            return self._ask(lambda call: lags_on_partitions(call, partitions, level, both_ends))
+        wanted = _several(groups)
+        if topics is None:
+            return self._ask(lambda call: lags_on_committed(call, wanted, level, both_ends))
+        named = _several(topics)
+        return self._ask(lambda call: lags_on_topics(call, wanted, named, level, both_ends))
 
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
         """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).
@@ -434,9 +395,7 @@ class OffsetsClient:
         An element for every group, also for one that doesn't exist.
         """
         wanted = _several(groups)
-        return self._ask(
-            lambda session, deadline: fetch_descriptions(session.transport, session.coordinators, wanted, deadline)
-        )
+        return self._ask(lambda call: fetch_descriptions(call, wanted))
 
     def all_groups(self) -> list[str]:
         """Ids of all consumer groups that may be described, classic and KIP-848, in order (ListGroups, key 16).
@@ -444,9 +403,9 @@ class OffsetsClient:
         :raises OffsetsError: naming the brokers that could not list theirs: a list without them would be short.
         """
 
-        async def work(session: _Session, deadline: Deadline) -> list[str]:
-            await session.leaders.describe([], deadline)
-            listed = await fetch_groups(session.transport, session.transport.brokers(), deadline)
+        async def work(call: Call) -> list[str]:
+            await call.leaders.describe([], call.deadline)
+            listed = await fetch_groups(call, call.transport.brokers())
             failures = [(f"broker {broker}", each.error) for broker, each in listed.items() if each.error is not None]
             if failures:
                 raise OffsetsError("Listing groups", failures)
@@ -468,11 +427,7 @@ class OffsetsClient:
         if not len(offsets):
             return offsets
         ids = _topic_ids(topic_ids)
-        written = self._ask(
-            lambda session, deadline: send_commit(
-                session.transport, session.coordinators, group, offsets, deadline, ids
-            )
-        )
+        written = self._ask(lambda call: send_commit(call, group, offsets, ids))
         refuse_active_group(group, written)
         return written
 
@@ -484,9 +439,7 @@ class OffsetsClient:
         :raises CommitRefusedError: when active members of the group read the topics.
         """
         wanted = list(partitions)
-        deleted = self._ask(
-            lambda session, deadline: send_delete(session.transport, session.coordinators, group, wanted, deadline)
-        )
+        deleted = self._ask(lambda call: send_delete(call, group, wanted))
         refuse_active_group(group, deleted)
         return deleted
 

@@ -7,12 +7,10 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest
 
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.producers import ActiveProducer, PartitionProducers, Producers
 
@@ -51,9 +49,7 @@ def _producer(state: Any) -> ActiveProducer:
     )
 
 
-async def fetch_producers(
-    transport: Transport, leaders: Leaders, partitions: Iterable[TopicPartition], deadline: Deadline
-) -> Producers:
+async def fetch_producers(call: Call, partitions: Iterable[TopicPartition]) -> Producers:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
     request = LeaderRequest(
         DescribeProducersRequest,
@@ -61,4 +57,4 @@ async def fetch_producers(
         parse=parse_describe_producers,
         failed=lambda piece, error: PartitionProducers(*piece, error=error),
     )
-    return Producers(await ask_leaders(transport, leaders, request, partitions, deadline))
+    return Producers(await ask_leaders(call, request, partitions))

@@ -13,6 +13,7 @@ from functools import partial
 
 from kafka.protocol.consumer import FetchRequest
 
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.fetch import (
@@ -29,7 +30,7 @@ from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.log_readers import LogReader, lanes
 from airflow_kafka_offsets.client.record_batches import read_first_record
-from airflow_kafka_offsets.client.record_findings import ReadLog, RecordFindings
+from airflow_kafka_offsets.client.record_findings import ReadLog
 from airflow_kafka_offsets.client.response_errors import (
     MALFORMED,
     OFFSET_NOT_AVAILABLE,
@@ -40,7 +41,7 @@ from airflow_kafka_offsets.client.response_errors import (
     left_out,
     named_error,
 )
-from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.extents import LogExtent
 from airflow_kafka_offsets.offsets.first_records import FirstRecord, FirstRecords, Position
@@ -53,71 +54,48 @@ _AT_ONCE = 8
 """Requests in flight to one leader, whose answers may be as large as ``ANSWER_BYTES`` each."""
 
 
-class RecordSearch:
-    """Searches; remembers between them where there is no record, and where one is."""
+async def find_records(
+    call: Call, positions: Collection[Position], isolation_level: IsolationLevel, at_or_after_ms: int | None
+) -> FirstRecords:
+    """An element for every position, by the deadline.
 
-    def __init__(self, transport: Transport, leaders: Leaders) -> None:
-        self._transport = transport
-        self._leaders = leaders
-        self._findings = RecordFindings()
-
-    async def find(
-        self,
-        positions: Collection[Position],
-        isolation_level: IsolationLevel,
-        at_or_after_ms: int | None,
-        deadline: Deadline,
-    ) -> FirstRecords:
-        """An element for every position, by the deadline.
-
-        :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
-        :raises ClusterUnreachableError: when no broker at all could say where to ask.
-        """
-        call = _Call(self._transport, self._leaders, self._findings, isolation_level, at_or_after_ms, deadline)
-        return FirstRecords(await call.run(sorted(set(positions))))
+    :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
+    :raises ClusterUnreachableError: when no broker at all could say where to ask.
+    """
+    search = _Search(call, isolation_level, at_or_after_ms)
+    return FirstRecords(await search.run(sorted(set(positions))))
 
 
-class _Call:
+class _Search:
     """One search for all positions. Each leader's positions go their own way, as fan-outs do."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        leaders: Leaders,
-        findings: RecordFindings,
-        isolation_level: IsolationLevel,
-        at_or_after_ms: int | None,
-        deadline: Deadline,
-    ) -> None:
-        self._transport = transport
-        self._leaders = leaders
-        self._findings = findings
+    def __init__(self, call: Call, isolation_level: IsolationLevel, at_or_after_ms: int | None) -> None:
+        self._call = call
         self._isolation_level = isolation_level
         self._at_or_after_ms = at_or_after_ms
-        self._deadline = deadline
         self._readers: dict[Position, LogReader] = {}
 
     async def run(self, positions: Iterable[Position]) -> Iterable[FirstRecord]:
-        now_s = self._findings.now_s()
+        now_s = self._call.findings.now_s()
         self._readers = {each: LogReader(each, now_s) for each in positions}
         self._recall(self._readers.values())
         known = {position: each.element() for position, each in self._readers.items() if each.is_done}
         question = Question(
             self._ask, lambda element: element.error, lambda position, error: FirstRecord(*position, error=error)
         )
-        fan_out = FanOut(self._transport, _PositionLeaders(self._leaders), question, self._deadline)
+        fan_out = FanOut(self._call, _PositionLeaders(self._call.leaders), question)
         return (known | await fan_out.run(each for each in self._readers if each not in known)).values()
 
     async def _ask(self, node: NodeId, positions: list[Position], attempt: Deadline) -> Mapping[Position, FirstRecord]:
         """Read until each position has its answer. Each request is an attempt of its own."""
-        version = await self._transport.version(
+        version = await self._call.transport.version(
             node, FetchRequest, attempt, at_least=FIRST_VERSION, at_most=LAST_VERSION
         )
         readers = [self._readers[each] for each in positions]
         for each in readers:
             each.error = None
         while waiting := [each for each in readers if not each.is_done]:
-            if not self._deadline.allows(0):
+            if not self._call.deadline.allows(0):
                 for each in waiting:
                     each.error = named_error(REQUEST_TIMED_OUT, f"read up to offset {each.offset}, and no record yet")
                 break
@@ -132,19 +110,19 @@ class _Call:
             if not each.is_done:
                 groups[each.piece, each.offset].append(each)
         requests = lanes(first for first, *_ in groups.values())[:_AT_ONCE]
-        await self._transport.gather(partial(self._read, node, lane, version) for lane in requests)
+        await self._call.transport.gather(partial(self._read, node, lane, version) for lane in requests)
         for first, *others in groups.values():
             for each in others:
                 each.follow(first)
 
     def _recall(self, readers: Iterable[LogReader]) -> None:
         for each in readers:
-            finding = self._findings.lookup(self._log(each), each.offset)
+            finding = self._call.findings.lookup(self._log(each), each.offset)
             if finding is not None:
                 each.learn(finding)
 
     def _log(self, reader: LogReader) -> ReadLog:
-        incarnation = self._leaders.incarnation(reader.piece)
+        incarnation = self._call.leaders.incarnation(reader.piece)
         return ReadLog(*reader.piece, incarnation, self._isolation_level, self._at_or_after_ms)
 
     async def _read(self, node: NodeId, lane: Sequence[LogReader], version: int) -> None:
@@ -168,20 +146,20 @@ class _Call:
                 reader.error = named_error(REQUEST_TIMED_OUT, str(error))
         for reader in lane:
             if reader.offset > reader.start or reader.record is not None:
-                self._findings.note(self._log(reader), reader.finding())
+                self._call.findings.note(self._log(reader), reader.finding())
 
     async def _fetch(self, node: NodeId, lane: Sequence[LogReader], version: int) -> Mapping[TopicPartition, Fetched]:
-        attempt = self._transport.attempt(self._deadline)
+        attempt = self._call.attempt()
         request = fetch_request(
             [Stretch(each.piece, each.offset, each.limit_bytes) for each in lane],
             self._isolation_level,
-            epochs=self._leaders.epoch,
+            epochs=self._call.leaders.epoch,
             max_wait_ms=min(_REMOTE_STORAGE_MS, attempt.remaining_ms() // 2),
             version=version,
         )
         asked = [each.piece for each in lane]
         try:
-            return parse_fetch(await self._transport.send(node, request, attempt), asked)
+            return parse_fetch(await self._call.transport.send(node, request, attempt), asked)
         except RequestFailedError as failed:
             return dict.fromkeys(asked, Fetched(error=failed.error))
         except MALFORMED as malformed:
@@ -206,7 +184,7 @@ class _Call:
         if not lost:
             return
         pieces, levels = [each.piece for each in lost], [self._isolation_level]
-        extents = await fetch_extents(self._transport, self._leaders, pieces, self._deadline, levels)
+        extents = await fetch_extents(self._call, pieces, levels)
         for each in lost:
             each.error = None
             each.resume(extents.lookup(*each.piece) or LogExtent(*each.piece), self._isolation_level)
@@ -218,9 +196,7 @@ class _Call:
         if not empty:
             return
         pieces, level = [each.piece for each in empty], IsolationLevel.READ_UNCOMMITTED
-        local = await fetch_list_offsets(
-            self._transport, self._leaders, pieces, OffsetSpec.EARLIEST_LOCAL, level, self._deadline
-        )
+        local = await fetch_list_offsets(self._call, pieces, OffsetSpec.EARLIEST_LOCAL, level)
         for each in empty:
             start = local.lookup(*each.piece)
             if each.visible_end is None or (start and start.offset is not None and each.offset < start.offset):

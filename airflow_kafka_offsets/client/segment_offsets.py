@@ -11,13 +11,11 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.list_offsets import wire_timestamp
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.segments import SegmentOffsets, SegmentsOffsets
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
@@ -51,12 +49,7 @@ def parse_segment_offsets(response: Any) -> dict[TopicPartition, SegmentOffsets]
 
 
 async def fetch_segment_offsets(
-    transport: Transport,
-    leaders: Leaders,
-    partitions: Iterable[TopicPartition],
-    before: OffsetSpec,
-    max_offsets: int,
-    deadline: Deadline,
+    call: Call, partitions: Iterable[TopicPartition], before: OffsetSpec, max_offsets: int
 ) -> SegmentsOffsets:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
     request = LeaderRequest(
@@ -66,4 +59,4 @@ async def fetch_segment_offsets(
         failed=lambda piece, error: SegmentOffsets(*piece, error=error),
         at_most=0,
     )
-    return SegmentsOffsets(await ask_leaders(transport, leaders, request, partitions, deadline))
+    return SegmentsOffsets(await ask_leaders(call, request, partitions))

@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.instants import look_up
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.list_offsets import failed_listing
 from airflow_kafka_offsets.client.log_extents import fetch_extents
 from airflow_kafka_offsets.client.metadata import partitions_of
-from airflow_kafka_offsets.client.record_search import RecordSearch
 from airflow_kafka_offsets.client.topic_configs import fetch_topic_configs, topic_facts
-from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.errors import ClusterError
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
@@ -54,37 +51,31 @@ def cluster_id_of(cluster_id: str | None) -> str:
     return cluster_id
 
 
-async def survey(transport: Transport, leaders: Leaders, topics: Iterable[str], deadline: Deadline) -> Survey:
+async def ask_survey(call: Call, topics: Iterable[str]) -> Survey:
     """Ask the cluster.
 
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     :raises ClusterError: when the cluster has no id.
     """
-    metadata = (await leaders.describe(topics, deadline)).raise_for_errors()
+    metadata = (await call.leaders.describe(topics, call.deadline)).raise_for_errors()
     works: list[Any] = [
-        partial(fetch_extents, transport, leaders, partitions_of(metadata), deadline),
-        partial(fetch_topic_configs, transport, [each.topic for each in metadata], deadline),
+        partial(fetch_extents, call, partitions_of(metadata)),
+        partial(fetch_topic_configs, call, [each.topic for each in metadata]),
     ]
-    extents, configs = await transport.gather(works)
+    extents, configs = await call.transport.gather(works)
     facts = {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in metadata}
     return Survey(cluster_id_of(metadata.cluster_id), facts, extents)
 
 
 async def look_up_instants(
-    transport: Transport,
-    leaders: Leaders,
-    search: RecordSearch,
-    extents: LogExtents,
-    instants: Iterable[OffsetSpec],
-    isolation_level: IsolationLevel,
-    deadline: Deadline,
+    call: Call, extents: LogExtents, instants: Iterable[OffsetSpec], isolation_level: IsolationLevel
 ) -> dict[OffsetSpec, ListedOffsets]:
     """The first records at or after some instants. Where an extent is in error, that is the answer to each of them.
 
     :param extents: where the logs start and end, asked before.
     """
     wanted = dict.fromkeys(instants, extents.ok().partitions())
-    found = await look_up(transport, leaders, search, wanted, isolation_level, deadline)
+    found = await look_up(call, wanted, isolation_level)
     bad = [(TopicPartition(each.topic, each.partition), each.error) for each in extents if each.error is not None]
     return {
         spec: ListedOffsets([*listed.unordered(), *(failed_listing(key, spec, error) for key, error in bad)])

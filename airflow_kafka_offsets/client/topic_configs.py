@@ -13,10 +13,11 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from airflow_kafka_offsets.client.any_broker import ask_any
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.metadata import TopicMetadata
 from airflow_kafka_offsets.client.response_errors import NONE, UNSUPPORTED_VERSION
-from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.offsets.snapshots import TopicFacts
 
 _TOPIC = 2
@@ -56,9 +57,7 @@ def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
     )
 
 
-async def fetch_topic_configs(
-    transport: Transport, topics: Iterable[str], deadline: Deadline
-) -> dict[str, dict[str, str]]:
+async def fetch_topic_configs(call: Call, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Ask any broker; brokers before 0.11 and topics that may not be described give nothing.
 
     :raises ClusterUnreachableError: when no broker answers by the deadline.
@@ -67,11 +66,11 @@ async def fetch_topic_configs(
 
     async def ask(node: NodeId, attempt: Deadline) -> dict[str, dict[str, str]]:
         try:
-            version = await transport.version(node, DescribeConfigsRequest, attempt)
+            version = await call.transport.version(node, DescribeConfigsRequest, attempt)
         except RequestFailedError as failed:
             if failed.error.code == UNSUPPORTED_VERSION:
                 return {}
             raise
-        return parse_topic_configs(await transport.send(node, topic_configs_request(names, version), attempt))
+        return parse_topic_configs(await call.transport.send(node, topic_configs_request(names, version), attempt))
 
-    return await ask_any(transport, ask, deadline) if names else {}
+    return await ask_any(call.transport, ask, call.deadline) if names else {}

@@ -13,18 +13,16 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.any_broker import ask_any
+from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.offset_fetch import offset_fetch_request, parse_offset_fetch
 from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION
-from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
-async def fetch_zookeeper_offsets(
-    transport: Transport, leaders: Leaders, group: str, partitions: Collection[TopicPartition], deadline: Deadline
-) -> GroupOffsets:
+async def fetch_zookeeper_offsets(call: Call, group: str, partitions: Collection[TopicPartition]) -> GroupOffsets:
     """A group's commits in ZooKeeper.
 
     :raises ClusterUnreachableError: when no broker answers by the deadline.
@@ -32,19 +30,19 @@ async def fetch_zookeeper_offsets(
 
     async def ask(node: NodeId, attempt: Deadline) -> GroupOffsets:
         try:
-            await transport.version(node, OffsetFetchRequest, attempt, at_most=0)
+            await call.transport.version(node, OffsetFetchRequest, attempt, at_most=0)
         except RequestFailedError as failed:
             if failed.error.code != UNSUPPORTED_VERSION:
                 raise
             return GroupOffsets(group, error=failed.error)
         request = offset_fetch_request(group, partitions, 0)
-        return parse_offset_fetch(group, await transport.send(node, request, attempt))
+        return parse_offset_fetch(group, await call.transport.send(node, request, attempt))
 
     works: list[Any] = [
-        partial(leaders.describe, {each.topic for each in partitions}, deadline),
-        partial(ask_any, transport, ask, deadline),
+        partial(call.leaders.describe, {each.topic for each in partitions}, call.deadline),
+        partial(ask_any, call.transport, ask, call.deadline),
     ]
-    metadata, found = await transport.gather(works)
+    metadata, found = await call.transport.gather(works)
     existing = {TopicPartition(topic.topic, each.partition) for topic in metadata for each in topic.partitions}
     commits = (_no_commit(each) if _is_missing(each, existing) else each for each in found.offsets)
     return GroupOffsets(group, CommittedOffsets(commits), found.error)
