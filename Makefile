@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-ARCHIVE := .local/spark.jsa
+ARCHIVE := .local/kafka.jsa
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from dev import LOCAL, ROOT
@@ -56,10 +57,14 @@ def make_kafka() -> None:
     """
     from dev.kafka import Broker, BrokerSettings  # here: they use the archive
 
-    KAFKA.unlink(missing_ok=True)
-    draft = _draft(KAFKA)
-    os.environ["JDK_JAVA_OPTIONS"] = f"-XX:ArchiveClassesAtExit={draft} {_QUIETLY}"
-    with Broker(BrokerSettings(name="archived")) as broker:
+    KAFKA.unlink(missing_ok=True)  # a Java that takes classes from it can't make it anew
+    draft, options = _draft(KAFKA), os.environ.get("JDK_JAVA_OPTIONS", "")
+    with closing(Broker(BrokerSettings(name="archived"))) as broker:
+        broker.format()  # another program, whose classes aren't meant
+        os.environ["JDK_JAVA_OPTIONS"] = f"-XX:ArchiveClassesAtExit={draft} {_QUIETLY}"
+        broker.launch()
+        os.environ["JDK_JAVA_OPTIONS"] = options
+        broker.wait_until_ready()
         broker.stop()
     if not draft.exists():
         raise RuntimeError(f"Kafka's classes could not be archived: see {broker.log_file}")
@@ -91,4 +96,4 @@ if __name__ == "__main__":
     else:
         print("keeping the classes of Spark and Kafka in archives (half a minute, once)", file=sys.stderr)
         make_spark()
-        make_kafka()  # after it: what this sets in the environment is for Kafka's Java
+        make_kafka()

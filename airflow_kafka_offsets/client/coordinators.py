@@ -59,7 +59,7 @@ class Coordinators:
 
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
-        # What is known is noted before anything is awaited: another call may forget it meanwhile.
+        # What is known is noted before anything is awaited: another fan-out may forget it meanwhile.
         places: dict[str, int | ResponseError] = {
             group: self._coordinators[group] for group in pieces if group in self._coordinators
         }

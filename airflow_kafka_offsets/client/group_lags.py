@@ -12,10 +12,8 @@ Everywhere here ``isolation_level`` is which end counts, and ``both_ends`` asks 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
@@ -27,7 +25,7 @@ from airflow_kafka_offsets.client.response_errors import UNSUPPORTED_VERSION, le
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.groups import GroupDescription, GroupDescriptions
+from airflow_kafka_offsets.offsets.groups import GroupDescription
 from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -57,8 +55,7 @@ async def lags_on_topics(
 
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     """
-    metadata, _ = await _beside(
-        call,
+    metadata, _ = await call.beside(
         partial(call.leaders.describe, topics, call.deadline),
         partial(call.coordinators.locate, groups, call.deadline),
     )
@@ -78,8 +75,7 @@ async def lags_on_partitions(
     :param wanted: partitions by group, none of them twice.
     """
     everything = list(_all_of(wanted))
-    await _beside(
-        call,
+    await call.beside(
         partial(call.leaders.locate, everything, call.deadline),
         partial(call.coordinators.locate, wanted, call.deadline),
     )
@@ -94,12 +90,11 @@ async def _judge(
 ) -> GroupLags:
     """The rounds after the look-up of leaders and coordinators: commits, then ends."""
     everything = _all_of(wanted)
-    commits = await _commits(call, wanted)
+    commits = await fetch_offsets(call.half(), wanted)
     doubtful = [each.group for each in commits if not each.has_commits]
-    extents, described = await _beside(
-        call,
+    extents, described = await call.beside(
         partial(_ends, call, commits, everything, isolation_level, both_ends),
-        partial(_describe_groups, call, doubtful),
+        partial(fetch_descriptions, call.half(), doubtful),
     )
     return GroupLags(
         _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
@@ -113,10 +108,10 @@ async def lags_on_committed(
     """Lag on all partitions of every topic that each group has commits on, or that its members read."""
     expected = set().union(*(call.touched.get(group, set()) for group in groups))
     await call.coordinators.locate(groups, call.deadline)  # once, not by each of the next two
-    commits, described, metadata = await _beside(
-        call,
-        partial(_commits, call, dict.fromkeys(groups)),
-        partial(_describe_groups, call, groups),
+    half = call.half()
+    commits, described, metadata = await call.beside(
+        partial(fetch_offsets, half, dict.fromkeys(groups)),
+        partial(fetch_descriptions, half, groups),
         partial(_describe_topics, call, expected),
     )
     touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
@@ -132,14 +127,6 @@ async def lags_on_committed(
         _lag(each, extents.of_topics(touched[each.group]), described.lookup(each.group), isolation_level)
         for each in commits
     )
-
-
-async def _commits(call: Call, wanted: Mapping[str, Collection[TopicPartition] | None]) -> GroupsOffsets:
-    return await fetch_offsets(_half(call), wanted)
-
-
-async def _describe_groups(call: Call, groups: Collection[str]) -> GroupDescriptions:
-    return await fetch_descriptions(_half(call), groups)
 
 
 async def _describe_topics(call: Call, topics: Collection[str]) -> TopicsMetadata:
@@ -161,18 +148,15 @@ async def _ends(
     past = {key for each in commits for key in _past_the_end(each, extents)}
     if not past:
         return extents
+    found = await fetch_list_offsets(call, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
     complete = (
         LogExtent(*key, error=each.error or left_out("the leader"))
         if each.offset is None
         else extents.lookup(*key)._replace(high_watermark=each.offset)  # type: ignore[union-attr]  # it was past it
-        for each in await fetch_list_offsets(call, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
+        for each in found
         for key in [(each.topic, each.partition)]
     )
     return LogExtents([*extents, *complete])
-
-
-async def _beside(call: Call, *works: Any) -> Any:
-    return await call.transport.gather(works)
 
 
 def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[TopicPartition]:
@@ -188,11 +172,6 @@ def _only(extents: LogExtents, partitions: Collection[TopicPartition]) -> LogExt
 def _hides_partitions(commits: GroupOffsets, error: ResponseError) -> bool:
     """Whether a group whose members aren't known may read more than it has committed on."""
     return error.code != UNSUPPORTED_VERSION or not commits.has_commits
-
-
-def _half(call: Call) -> Call:
-    """A round with another one to come gets half of the time, so that a hung coordinator costs its own groups alone."""
-    return replace(call, deadline=call.deadline.within(call.deadline.remaining_s() / 2))
 
 
 def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.fan_out import FanOut, Places, Question
 from airflow_kafka_offsets.client.response_errors import response_error
 from airflow_kafka_offsets.client.transport import NodeId
-from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 
 _CONSUMER_PROTOCOLS = ("consumer", "")
 """Groups of consumers, and groups that only commit; Kafka Connect's and others' name their own."""
@@ -77,8 +77,12 @@ class _Itself:
         pass
 
 
-async def fetch_groups(call: Call, brokers: Collection[int]) -> dict[int, BrokerGroups]:
-    """The groups of each broker, all asked at the same time."""
+async def fetch_groups(call: Call) -> dict[int, BrokerGroups]:
+    """The groups of each broker, all asked at the same time.
+
+    :raises OffsetsError: naming the brokers that could not list theirs.
+    """
+    await call.leaders.describe([], call.deadline)
 
     async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
         version = await call.transport.version(node, ListGroupsRequest, attempt)
@@ -87,4 +91,8 @@ async def fetch_groups(call: Call, brokers: Collection[int]) -> dict[int, Broker
 
     question = Question(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
     places: Places[int] = _Itself()
-    return await FanOut(call, places, question).run(brokers)
+    listed = await FanOut(call, places, question).run(call.transport.brokers())
+    failures = [(f"broker {broker}", each.error) for broker, each in listed.items() if each.error is not None]
+    if failures:
+        raise OffsetsError("Listing groups", failures)
+    return listed

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
 
 from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.listing import fetch_list_offsets
@@ -37,25 +36,23 @@ async def look_up(
 
     :param wanted: partitions by spec.
     """
-    ask, gather = partial(fetch_list_offsets, call), call.transport.gather
-    works: list[Any] = [partial(ask, each, spec, isolation_level) for spec, each in wanted.items()]
-    found = dict(zip(wanted, await gather(works), strict=True))
+    works = [partial(fetch_list_offsets, call, each, spec, isolation_level) for spec, each in wanted.items()]
+    found: dict[OffsetSpec, ListedOffsets] = dict(zip(wanted, await call.beside(*works), strict=True))
     instants = {spec: each for spec, each in found.items() if spec.kind is SpecKind.TIMESTAMP and each.unmatched()}
     if not instants:
         return found
     unmatched = set().union(*(each.unmatched() for each in instants.values()))
     level = IsolationLevel.READ_UNCOMMITTED
     # The newest record first: the end, which a leader tells after it, isn't before it then on a busy log.
-    works = [
-        partial(ask, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
+    newest, extents = await call.beside(
+        partial(fetch_list_offsets, call, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
         partial(fetch_extents, call, unmatched, {level, isolation_level}),
-    ]
-    newest, extents = await gather(works)
+    )
 
     async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:
         doubtful = contradicted(listed, extents, newest, isolation_level)
         if doubtful:
-            again = await ask(doubtful, spec, isolation_level)
+            again = await fetch_list_offsets(call, doubtful, spec, isolation_level)
             listed = ListedOffsets([*listed, *again])  # mostly a record has just come
             starts = extents.of_partitions(again.unmatched())
             read = [Position(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
@@ -63,5 +60,5 @@ async def look_up(
             listed = put_in_records(listed, records, extents)
         return say_why_unmatched(listed, extents, newest)
 
-    explained = await gather(partial(explain, *each) for each in instants.items())
+    explained = await call.beside(*(partial(explain, *each) for each in instants.items()))
     return found | dict(zip(instants, explained, strict=True))

@@ -43,7 +43,7 @@ class Leaders:
 
         :raises ClusterUnreachableError: when metadata is needed and no broker answers by the deadline.
         """
-        # What is known is noted before anything is awaited: another call may forget it meanwhile.
+        # What is known is noted before anything is awaited: another fan-out may forget it meanwhile.
         places: dict[TopicPartition, int | ResponseError] = {
             piece: leader for piece in pieces if (leader := self._leader(piece)) is not None
         }

@@ -56,5 +56,5 @@ async def fetch_extents(
     await call.leaders.locate(wanted, call.deadline)  # once, not by each question
     asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, each) for each in levels)]
     works = [partial(fetch_list_offsets, call, wanted, *each) for each in asked]
-    starts, *ends = await call.transport.gather(works)
+    starts, *ends = await call.beside(*works)
     return join_extents(starts, dict(zip(levels, ends, strict=True)))

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.client.response_errors import (
     left_out,
     response_error,
 )
-from airflow_kafka_offsets.client.transport import NodeId, Transport
+from airflow_kafka_offsets.client.transport import NodeId
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -107,10 +107,10 @@ def _complete(offsets: CommittedOffsets, wanted: Iterable[TopicPartition]) -> Co
 
 
 class _Fetch:
-    """One call: what is still to be asked of each group, and what is known of it."""
+    """What is still to be asked of each group, and what is known of it."""
 
-    def __init__(self, transport: Transport, wanted: Wanted, topic_ids: TopicIds | None) -> None:
-        self._transport = transport
+    def __init__(self, call: Call, wanted: Wanted, topic_ids: TopicIds | None) -> None:
+        self._transport = call.transport
         self._wanted = dict(wanted)
         self._topic_ids = topic_ids
         self._known: dict[str, GroupOffsets] = {}
@@ -170,7 +170,7 @@ class _Fetch:
 
 async def fetch_offsets(call: Call, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
-    fetch = _Fetch(call.transport, wanted, topic_ids)
+    fetch = _Fetch(call, wanted, topic_ids)
     question = Question(fetch.ask, fetch.passing, fetch.failed)
     results = await FanOut(call, call.coordinators, question).run(wanted)
     return GroupsOffsets(results.values())

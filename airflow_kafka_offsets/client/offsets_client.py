@@ -11,7 +11,6 @@ import logging
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.client.call import Call
@@ -32,16 +31,14 @@ from airflow_kafka_offsets.client.offset_commit import refuse_active_group, send
 from airflow_kafka_offsets.client.offset_delete import send_delete
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.producers import fetch_producers
-from airflow_kafka_offsets.client.record_findings import RecordFindings
-from airflow_kafka_offsets.client.record_search import find_records
-from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION
+from airflow_kafka_offsets.client.record_search import find_records_by
 from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets
 from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.client.surveys import Survey, ask_survey, cluster_id_of, look_up_instants
-from airflow_kafka_offsets.client.topic_configs import fetch_topic_configs, topic_facts
+from airflow_kafka_offsets.client.surveys import Survey, cluster_id_of, fetch_survey, look_up_instants
+from airflow_kafka_offsets.client.topic_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.client.zookeeper_offsets import fetch_zookeeper_offsets
-from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.committed import CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
@@ -73,7 +70,7 @@ class OffsetsClient:
             raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline above 0 seconds.")
         self._settings = settings
         self._timeout_s = timeout_s
-        self._last_call: Call | None = None
+        self._opened: Call | None = None
         self.throttle_time_ms = 0
         """The longest that a broker throttled the last call by (quotas, KIP-124), in milliseconds; 0 when none did."""
 
@@ -85,12 +82,12 @@ class OffsetsClient:
 
     def close(self) -> None:
         """Close all connections. The next call opens them anew."""
-        last, self._last_call = self._last_call, None
-        if last is not None:
-            last.transport.close()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.transport.close()
 
     def _ask(self, work: Callable[[Call], Coroutine[Any, Any, T]]) -> T:
-        call = self._last_call = self._next_call(Deadline.after(self._timeout_s))
+        call = self._next_call()
         call.transport.throttle_time_ms = 0
         try:
             return call.transport.run(lambda: work(call), call.deadline)
@@ -99,12 +96,15 @@ class OffsetsClient:
             if self.throttle_time_ms:
                 log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
 
-    def _next_call(self, deadline: Deadline) -> Call:
-        if self._last_call is not None:
-            return replace(self._last_call, deadline=deadline)
+    def _next_call(self) -> Call:
+        opened = self._opened
+        if opened is not None:
+            return replace(opened, deadline=Deadline.after(self._timeout_s))
         # Half of the deadline for one answer leaves time to ask the next leader when a broker hangs.
         transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
-        return Call(transport, Leaders(transport), Coordinators(transport), RecordFindings(), {}, deadline)
+        deadline = Deadline.after(self._timeout_s)
+        opened = self._opened = Call(transport, deadline, Leaders(transport), Coordinators(transport))
+        return opened
 
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
@@ -136,19 +136,7 @@ class OffsetsClient:
         :raises OffsetsError: naming the topics that are in error for another reason.
         """
         wanted = _several(names)
-
-        async def work(call: Call) -> dict[str, TopicFacts]:
-            metadata = await call.leaders.describe(wanted, call.deadline)
-            failures = [(f"topic {each.topic}", each.error) for each in metadata if each.error is not None]
-            if any(error.code != UNKNOWN_TOPIC_OR_PARTITION for _, error in failures):
-                raise OffsetsError(
-                    "Describing topics", [each for each in failures if each[1].code != UNKNOWN_TOPIC_OR_PARTITION]
-                )
-            found = metadata.ok()
-            configs = await fetch_topic_configs(call, [each.topic for each in found])
-            return {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in found}
-
-        return self._ask(work)
+        return self._ask(lambda call: fetch_topic_facts(call, wanted))
 
     def list_offsets(
         self,
@@ -236,7 +224,7 @@ class OffsetsClient:
         :raises ClusterError: when the brokers are too old to have a cluster id.
         """
         names = _several(topics)
-        return self._ask(lambda call: ask_survey(call, names))
+        return self._ask(lambda call: fetch_survey(call, names))
 
     def look_up(
         self,
@@ -298,12 +286,7 @@ class OffsetsClient:
         asked = {at_ms: [Position(*each) for each in positions] for at_ms, positions in wanted.items()}
         if any(each.offset < 0 for positions in asked.values() for each in positions):
             raise ConfigurationError("Records are looked for from an offset of 0 or more.")
-
-        async def work(call: Call) -> dict[int | None, FirstRecords]:
-            works = [partial(find_records, call, positions, level, at_ms) for at_ms, positions in asked.items()]
-            return dict(zip(asked, await call.transport.gather(works), strict=True))
-
-        return self._ask(work)
+        return self._ask(lambda call: find_records_by(call, asked, level))
 
     def log_contents(
         self, ranges: Iterable[LogRange], *, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
@@ -402,16 +385,8 @@ class OffsetsClient:
 
         :raises OffsetsError: naming the brokers that could not list theirs: a list without them would be short.
         """
-
-        async def work(call: Call) -> list[str]:
-            await call.leaders.describe([], call.deadline)
-            listed = await fetch_groups(call, call.transport.brokers())
-            failures = [(f"broker {broker}", each.error) for broker, each in listed.items() if each.error is not None]
-            if failures:
-                raise OffsetsError("Listing groups", failures)
-            return sorted({group.group for each in listed.values() for group in each.groups.values() if group.consumes})
-
-        return self._ask(work)
+        listed = self._ask(fetch_groups)
+        return sorted({group.group for each in listed.values() for group in each.groups.values() if group.consumes})
 
     def commit_offsets(
         self, group: str, offsets: CommittedOffsets, *, topic_ids: Mapping[str, str] | None = None

@@ -54,6 +54,14 @@ _AT_ONCE = 8
 """Requests in flight to one leader, whose answers may be as large as ``ANSWER_BYTES`` each."""
 
 
+async def find_records_by(
+    call: Call, wanted: Mapping[int | None, Collection[Position]], isolation_level: IsolationLevel
+) -> dict[int | None, FirstRecords]:
+    """:func:`find_records` for several timestamps, all of them at the same time."""
+    works = [partial(find_records, call, positions, isolation_level, at_ms) for at_ms, positions in wanted.items()]
+    return dict(zip(wanted, await call.beside(*works), strict=True))
+
+
 async def find_records(
     call: Call, positions: Collection[Position], isolation_level: IsolationLevel, at_or_after_ms: int | None
 ) -> FirstRecords:

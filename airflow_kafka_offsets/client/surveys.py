@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.instants import look_up
@@ -51,18 +50,17 @@ def cluster_id_of(cluster_id: str | None) -> str:
     return cluster_id
 
 
-async def ask_survey(call: Call, topics: Iterable[str]) -> Survey:
+async def fetch_survey(call: Call, topics: Iterable[str]) -> Survey:
     """Ask the cluster.
 
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     :raises ClusterError: when the cluster has no id.
     """
     metadata = (await call.leaders.describe(topics, call.deadline)).raise_for_errors()
-    works: list[Any] = [
+    extents, configs = await call.beside(
         partial(fetch_extents, call, partitions_of(metadata)),
         partial(fetch_topic_configs, call, [each.topic for each in metadata]),
-    ]
-    extents, configs = await call.transport.gather(works)
+    )
     facts = {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in metadata}
     return Survey(cluster_id_of(metadata.cluster_id), facts, extents)
 

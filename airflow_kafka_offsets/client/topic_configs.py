@@ -16,8 +16,9 @@ from airflow_kafka_offsets.client.any_broker import ask_any
 from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.metadata import TopicMetadata
-from airflow_kafka_offsets.client.response_errors import NONE, UNSUPPORTED_VERSION
+from airflow_kafka_offsets.client.response_errors import NONE, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.offsets.snapshots import TopicFacts
 
 _TOPIC = 2
@@ -74,3 +75,18 @@ async def fetch_topic_configs(call: Call, topics: Iterable[str]) -> dict[str, di
         return parse_topic_configs(await call.transport.send(node, topic_configs_request(names, version), attempt))
 
     return await ask_any(call.transport, ask, call.deadline) if names else {}
+
+
+async def fetch_topic_facts(call: Call, topics: Iterable[str]) -> dict[str, TopicFacts]:
+    """Facts by topic; one that doesn't exist is absent.
+
+    :raises OffsetsError: naming the topics that are in error for another reason.
+    """
+    metadata = await call.leaders.describe(topics, call.deadline)
+    failures = [(f"topic {each.topic}", each.error) for each in metadata if each.error is not None]
+    failures = [each for each in failures if each[1].code != UNKNOWN_TOPIC_OR_PARTITION]
+    if failures:
+        raise OffsetsError("Describing topics", failures)
+    found = metadata.ok()
+    configs = await fetch_topic_configs(call, [each.topic for each in found])
+    return {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in found}

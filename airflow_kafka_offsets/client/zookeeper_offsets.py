@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest
 
@@ -38,11 +37,10 @@ async def fetch_zookeeper_offsets(call: Call, group: str, partitions: Collection
         request = offset_fetch_request(group, partitions, 0)
         return parse_offset_fetch(group, await call.transport.send(node, request, attempt))
 
-    works: list[Any] = [
+    metadata, found = await call.beside(
         partial(call.leaders.describe, {each.topic for each in partitions}, call.deadline),
         partial(ask_any, call.transport, ask, call.deadline),
-    ]
-    metadata, found = await call.transport.gather(works)
+    )
     existing = {TopicPartition(topic.topic, each.partition) for topic in metadata for each in topic.partitions}
     commits = (_no_commit(each) if _is_missing(each, existing) else each for each in found.offsets)
     return GroupOffsets(group, CommittedOffsets(commits), found.error)

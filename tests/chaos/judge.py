@@ -92,6 +92,7 @@ def judge(pieces: Iterable[Piece], seen: Mapping[tuple[str, int], Seen]) -> list
     :param seen: by topic and partition.
     """
     ordered = sorted(pieces, key=lambda each: (each.topic, each.partition, each.start_ms, each.end_ms))
+    first_ms = min((each.start_ms for each in ordered), default=0)
     last_ms = max((each.end_ms for each in ordered), default=0)
     problems: list[Problem] = []
     for key, some in groupby(ordered, key=lambda each: (each.topic, each.partition)):
@@ -99,6 +100,9 @@ def judge(pieces: Iterable[Piece], seen: Mapping[tuple[str, int], Seen]) -> list
         problems += _seams(line)
         for each in line:
             problems += [*_misread(each, seen[key]), *_false_losses(each, seen[key]), *_mistimed(each, seen[key])]
+        if line[0].start_ms != first_ms and line[0].lost.start != 0:
+            words = "in no window, and not reported as lost, of a partition that came later"
+            problems.append(_problem(line[0], line[0].lost.start - 1, words))
         if line[-1].end_ms != last_ms:
             problems.append(_problem(line[-1], line[-1].end_offset, "later windows leave its partition out"))
     return problems

@@ -46,7 +46,7 @@ class RangeLoader:
         try:
             again = self._reader.read(pinned.manifest)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._AUTO_OFFSET_RESET:
+            if error.args[0].code() != KafkaError._AUTO_OFFSET_RESET or not self._reader.has_lost(pinned.manifest):
                 raise
             return "stands, and can't be read again"
         assert _to_json(again) == json.loads(Path(publication.output).read_text()), "another run, other records"

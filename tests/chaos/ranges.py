@@ -55,6 +55,14 @@ class RangeReader:
         finally:
             consumer.unassign()
 
+    def has_lost(self, manifest: Manifest) -> bool:
+        """Whether the log starts after one of the manifest's ranges does."""
+        consumer = self._consumer(str(manifest.isolation_level))
+        ranges = manifest.non_empty()
+        partitions = [TopicPartition(each.topic, each.partition) for each in ranges]
+        starts = [consumer.get_watermark_offsets(each, PATIENCE_S, cached=False)[0] for each in partitions]
+        return any(start > each.start_offset for start, each in zip(starts, ranges, strict=True))
+
     def _consumer(self, level: str) -> Any:
         if level not in self._consumers:
             self._consumers[level] = Consumer(self._config | {"isolation.level": level})

@@ -75,6 +75,13 @@ class TestJudge:
         found = judge([*WHOLE[:3], other], {KEY: LOG, ("orders", 1): LOG})
         assert "orders-0 offset 30: later windows leave its partition out" in str(found[0])
 
+    def test_notices_that_a_partition_that_came_later_does_not_begin_with_its_first_record(self) -> None:
+        later = [replace(each, partition=1) for each in WHOLE[1:]]
+        seen = {KEY: LOG, ("orders", 1): replace(LOG, log_starts=(0, 10, 25))}
+        (problem,) = judge([*WHOLE, *later], seen)
+        assert "orders-1 offset 9: in no window, and not reported as lost" in str(problem)
+        assert judge([*WHOLE, replace(later[0], lost_offsets=10), *later[1:]], seen) == []
+
     def test_notices_an_end_that_is_not_the_first_record_at_or_after_the_instant(self) -> None:
         late = [piece(0, 0, 11), piece(1, 11, 20), *WHOLE[2:]]
         assert problems(late) == ["orders-0 offset 10: has timestamp 10, at or after the window's end"]

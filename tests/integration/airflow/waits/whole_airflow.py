@@ -11,13 +11,9 @@ from dev.kafka import Broker
 DEADLINE_S = 240.0
 
 
-def client_of(broker: Broker) -> OffsetsClient:
-    return OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers}))
-
-
 def commit(broker: Broker, topic: str, offset: int | None, *groups: str) -> None:
     """Commit an offset on all partitions of a topic; None for the end of each."""
-    with client_of(broker) as client:
+    with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
         ends = client.list_offsets(client.partitions_of([topic]), OffsetSpec.LATEST).raise_for_errors()
         pieces = [
             CommittedOffset(each.topic, each.partition, each.offset if offset is None else offset) for each in ends
