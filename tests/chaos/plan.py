@@ -219,7 +219,7 @@ class _Draw:
 
     def _partition_at(self, place: float) -> tuple[str, int]:
         topic = self.rng.choice(list(PARTITIONS))
-        return topic, self.rng.randrange(sum(birth < place for birth in self.births[topic]))
+        return topic, self.rng.randrange(sum(birth <= max(0.0, place) for birth in self.births[topic]))
 
     def _tasks(self, pipeline: Pipeline) -> None:
         """Each window around its end, a little before or much later, some pinned long before they are loaded, some

@@ -26,7 +26,7 @@ from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.integration.client.cases.workload import coordinator_id, wait_until
 
-WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "30"), ("spark", "4"))}
+WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "30"), ("spark", "6"))}
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 
