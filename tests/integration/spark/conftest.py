@@ -85,7 +85,7 @@ def spark(connector: str, table_jars: str, avro_jar: str, warehouse: Path) -> It
     builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", found)
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config(map=table_confs(warehouse)).config("spark.sql.warehouse.dir", f"file://{warehouse}/named")
-    # A handful of rows never pays for compiled queries: a third of the CPU. Loads on clusters and by spark-submit do.
+    # Compiling a query takes a third of the CPU, for a handful of rows. It is compiled on clusters and by spark-submit.
     builder = builder.config("spark.sql.codegen.wholeStage", "false").config(
         "spark.sql.codegen.factoryMode", "NO_CODEGEN"
     )
