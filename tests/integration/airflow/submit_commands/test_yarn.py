@@ -76,6 +76,19 @@ def resource_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManage
     manager.close()
 
 
+@pytest.fixture
+def abandoned(
+    resource_manager: ResourceManager, window: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
+) -> ResourceManager:
+    """With an application of a first try, whose worker died."""
+    spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+    resource_manager.states = ["SUBMITTED"]
+    with pytest.raises(WorkerDies):
+        load(window, yarn_track_via_rm_api=True).execute(context)
+    assert context["task_state_store"]["spark_job_id"] == APPLICATION_ID
+    return resource_manager
+
+
 class TestYarn:
     def test_the_command_and_the_credentials_in_a_private_properties_file_with_the_defaults(
         self,
@@ -139,16 +152,10 @@ class TestYarn:
         window: dict[str, Any],
         context: Context,
         noted: Path,
-        resource_manager: ResourceManager,
-        monkeypatch: pytest.MonkeyPatch,
+        abandoned: ResourceManager,
     ) -> None:
         """The worker dies while the application runs."""
-        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
-        resource_manager.states = ["SUBMITTED"]
-        with pytest.raises(WorkerDies):
-            load(window, yarn_track_via_rm_api=True).execute(context)
-        assert context["task_state_store"]["spark_job_id"] == APPLICATION_ID
-        resource_manager.states = ["RUNNING", "FINISHED"]
+        abandoned.states = ["RUNNING", "FINISHED"]
         result = load(window, yarn_track_via_rm_api=True).execute(context)
 
         words = last(noted)["words"]
@@ -164,14 +171,9 @@ class TestYarn:
         window: dict[str, Any],
         context: Context,
         noted: Path,
-        resource_manager: ResourceManager,
-        monkeypatch: pytest.MonkeyPatch,
+        abandoned: ResourceManager,
     ) -> None:
-        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
-        resource_manager.states = ["SUBMITTED"]
-        with pytest.raises(WorkerDies):
-            load(window, yarn_track_via_rm_api=True).execute(context)
-        resource_manager.states = [meanwhile, "FINISHED"]
+        abandoned.states = [meanwhile, "FINISHED"]
         result = load(window, yarn_track_via_rm_api=True).execute(context)
 
         first, second = noted.read_text().splitlines()
