@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Literal
 
+from airflow_kafka_offsets.client.metadata import TopicsMetadata
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.surveys import Survey
 from airflow_kafka_offsets.errors import (
@@ -104,13 +105,14 @@ class Resolver:
     def _topics(self) -> list[str]:
         if not isinstance(self._wanted, re.Pattern):
             return sorted(set(self._wanted))
-        found = [each.topic for each in self._client.topics().ok() if not each.internal]
-        matching = sorted(filter(self._wanted.fullmatch, found))
-        if not matching:
+        found = [each for each in self._client.topics() if not each.internal]
+        matching = TopicsMetadata(each for each in found if self._wanted.fullmatch(each.topic))
+        if not len(matching):
             raise ConfigurationError(
                 f"No topic matches {self._wanted.pattern!r}, of {len(found)} that this connection may describe."
             )
-        return matching
+        # Without a topic that can't be described just now, a snapshot would be of fewer topics.
+        return [each.topic for each in matching.raise_for_errors()]
 
     def open(self) -> None:
         """Create the pipeline's ledger, or check that it is this cluster's and covers these topics.

@@ -18,10 +18,10 @@ from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.response_errors import (
     MALFORMED,
-    UNKNOWN_TOPIC_OR_PARTITION,
     client_error,
     is_stale,
     left_out,
+    may_be_told_yet,
 )
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
@@ -85,7 +85,7 @@ class FanOut(Generic[P, R]):
             place = places[piece]
             if isinstance(place, ResponseError):
                 self._results[piece] = self._question.failed(piece, place)
-                if place.retriable and place.code != UNKNOWN_TOPIC_OR_PARTITION:
+                if may_be_told_yet(place):
                     homeless.append(piece)
             else:
                 shards[place].append(piece)

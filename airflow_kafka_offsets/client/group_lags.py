@@ -12,6 +12,7 @@ Everywhere here ``isolation_level`` is which end counts, and ``both_ends`` asks 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -56,7 +57,7 @@ async def lags_on_topics(
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     """
     metadata, _ = await call.beside(
-        partial(call.leaders.describe, topics, call.deadline),
+        partial(call.leaders.describe_all, topics, call.deadline),
         partial(call.coordinators.locate, groups, call.deadline),
     )
     partitions = partitions_of(metadata.raise_for_errors())
@@ -105,7 +106,9 @@ async def _judge(
 async def lags_on_committed(
     call: Call, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
 ) -> GroupLags:
-    """Lag on all partitions of every topic that each group has commits on, or that its members read."""
+    """Lag on all partitions of every topic that each group has commits on, or that its members read. One that can't be
+    described has partitions that nobody knows: what is known of it is in error, so that the total is unknown.
+    """
     expected = set().union(*(call.touched.get(group, set()) for group in groups))
     await call.coordinators.locate(groups, call.deadline)  # once, not by each of the next two
     half = call.half()
@@ -117,20 +120,45 @@ async def lags_on_committed(
     touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
     call.touched.update(touched)
     everything = set().union(*touched.values())
-    partitions = partitions_of(metadata) + partitions_of(await _describe_topics(call, everything - expected))
+    metadata = metadata.updated(await _describe_topics(call, everything - expected))
+    partitions = partitions_of(metadata)
     # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
     partitions += [key for each in commits for key in each.offsets.partitions()]
     partitions += [key for each in described for key in each.assignment()]
     judged = [each for each in dict.fromkeys(partitions) if each.topic in everything]
-    extents = await _ends(call, commits, judged, isolation_level, both_ends)
+    undescribed = {each.topic: each.error for each in metadata.errors()}
+    known = [each for each in judged if each.topic not in undescribed]
+    extents = await _ends(call, commits, known, isolation_level, both_ends)
+    bad = (LogExtent(*each, error=undescribed[each.topic]) for each in judged if each.topic in undescribed)
+    extents = LogExtents([*extents.unordered(), *bad])
     return GroupLags(
-        _lag(each, extents.of_topics(touched[each.group]), described.lookup(each.group), isolation_level)
+        _lag(
+            _refuse_hidden(each, touched[each.group], judged, undescribed),
+            extents.of_topics(touched[each.group]),
+            described.lookup(each.group),
+            isolation_level,
+        )
         for each in commits
     )
 
 
 async def _describe_topics(call: Call, topics: Collection[str]) -> TopicsMetadata:
-    return await call.leaders.describe(topics, call.deadline) if topics else TopicsMetadata()
+    return await call.leaders.describe_all(topics, call.deadline) if topics else TopicsMetadata()
+
+
+def _refuse_hidden(
+    commits: GroupOffsets,
+    touched: Collection[str],
+    judged: Iterable[TopicPartition],
+    undescribed: Mapping[str, ResponseError | None],
+) -> GroupOffsets:
+    """A group is in error when its members read a topic of which nobody can name a single partition."""
+    hidden = sorted(set(undescribed).intersection(touched).difference(each.topic for each in judged))
+    if not hidden or commits.error is not None:
+        return commits
+    error = undescribed[hidden[0]]
+    assert error is not None, "a topic is described or in error"
+    return GroupOffsets(commits.group, error=replace(error, message=f"topic {hidden[0]}: {error.message}"))
 
 
 async def _ends(

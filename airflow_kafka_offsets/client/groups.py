@@ -22,6 +22,8 @@ from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 _CONSUMER_PROTOCOLS = ("consumer", "")
 """Groups of consumers, and groups that only commit; Kafka Connect's and others' name their own."""
 _CONSUMER_TYPES = ("classic", "consumer", None)
+_OFFSETS_TOPIC = "__consumer_offsets"
+"""Kafka's own topic of commits. The leader of a partition coordinates the groups that it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,10 @@ class _Itself:
 async def fetch_groups(call: Call) -> dict[int, BrokerGroups]:
     """The groups of each broker, all asked at the same time.
 
-    :raises OffsetsError: naming the brokers that could not list theirs.
+    :raises OffsetsError: naming the brokers that could not list theirs, and the partitions of the offsets topic whose
+        groups nobody lists, for want of a leader.
     """
-    await call.leaders.describe([], call.deadline)
+    offsets_topic = await call.leaders.describe([_OFFSETS_TOPIC], call.deadline)
 
     async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
         version = await call.transport.version(node, ListGroupsRequest, attempt)
@@ -93,6 +96,13 @@ async def fetch_groups(call: Call) -> dict[int, BrokerGroups]:
     places: Places[int] = _Itself()
     listed = await FanOut(call, places, question).run(call.transport.brokers())
     failures = [(f"broker {broker}", each.error) for broker, each in listed.items() if each.error is not None]
+    # Without groups there is no such topic yet, and not everybody may describe it: then the brokers' word counts.
+    failures += [
+        (f"{each.topic}-{one.partition}", one.error)
+        for each in offsets_topic
+        for one in each.partitions
+        if one.error is not None
+    ]
     if failures:
         raise OffsetsError("Listing groups", failures)
     return listed

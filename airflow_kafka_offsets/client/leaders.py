@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from itertools import count
 
-from airflow_kafka_offsets.client.deadline import Deadline
+from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata, fetch_metadata
-from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION, named_error
+from airflow_kafka_offsets.client.response_errors import UNKNOWN_TOPIC_OR_PARTITION, may_be_told_yet, named_error
 from airflow_kafka_offsets.client.transport import Transport
 from airflow_kafka_offsets.client.turns import Turns
-from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _AT_ONCE = 4
@@ -34,6 +36,24 @@ class Leaders:
         for topic in metadata:
             self._leaders[topic.topic] = {each.partition: each for each in topic.partitions}
             self._topic_ids[topic.topic] = topic.topic_id
+        return metadata
+
+    async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
+        """As :meth:`describe`; topics whose error may pass are asked for again, alone, for half of the time: mostly
+        another round follows.
+
+        :raises ClusterUnreachableError: when no broker answers by the deadline.
+        """
+        patience = deadline.within(deadline.remaining_s() / 2)
+        metadata = await self.describe(topics, deadline)
+        for attempt in count():
+            open_ones = [each.topic for each in metadata if each.error is not None and may_be_told_yet(each.error)]
+            pause = backoff_s(attempt)
+            if not open_ones or not patience.allows(pause):
+                break
+            await self._transport.sleep(pause)
+            with suppress(ClusterUnreachableError):  # what was told stays told
+                metadata = metadata.updated(await self.describe(open_ones, patience))
         return metadata
 
     async def locate(

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.client.response_errors import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
+    left_out,
     named_error,
     response_error,
 )
@@ -32,6 +33,8 @@ _HINTS = {
     TOPIC_AUTHORIZATION_FAILED: "the connection's user may not describe it; it needs the ACL Describe on the topic",
 }
 """What to do about a topic's error."""
+_LEFT_OUT = left_out("the broker")
+_NO_PARTITIONS = named_error(LEADER_NOT_AVAILABLE, "the broker named none of its partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class TopicMetadata:
 
     :param topic: topic name.
     :param topic_id: tells a re-created topic from the old one (v10+, KIP-516); None from brokers before 2.8.
-    :param partitions: in order; empty when in error.
+    :param partitions: in order; empty when in error, and then alone.
     :param internal: Kafka's own, such as ``__consumer_offsets``.
     :param error: Kafka's error for this topic alone: unknown, not to be described, an impossible name.
     """
@@ -99,6 +102,10 @@ class TopicsMetadata(Container[TopicMetadata]):
         """One topic; None when it isn't part of the answer."""
         return self._topics.get(topic)
 
+    def updated(self, later: TopicsMetadata) -> TopicsMetadata:
+        """The same with what a later answer says of some of the topics, or of others."""
+        return TopicsMetadata([*self._topics.values(), *later], self.cluster_id or later.cluster_id)
+
 
 def partitions_of(metadata: TopicsMetadata) -> list[TopicPartition]:
     """All partitions of the topics that are not in error."""
@@ -115,18 +122,23 @@ def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
     return MetadataRequest[version](topics=names, allow_auto_topic_creation=False)
 
 
-def parse_metadata(response: Any) -> TopicsMetadata:
-    """The topics of an answer."""
-    return TopicsMetadata(map(_topic, response.topics), response.cluster_id)
+def parse_metadata(response: Any, asked: Iterable[str] | None = None) -> TopicsMetadata:
+    """The topics of an answer; those that were asked for by name and that it is silent about are in error."""
+    told = TopicsMetadata(map(_topic, response.topics), response.cluster_id)
+    silent = (TopicMetadata(each, error=_LEFT_OUT) for each in asked or () if told.lookup(each) is None)
+    return TopicsMetadata([*told, *silent], told.cluster_id)
 
 
 def _topic(topic: Any) -> TopicMetadata:
+    error = response_error(topic.error_code, _HINTS.get(topic.error_code))
+    if error is None and not topic.partitions:
+        error = _NO_PARTITIONS  # there is no such topic, so that this is one that the broker doesn't know well yet
     return TopicMetadata(
         topic=topic.name,
         topic_id=str(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else None,
         partitions=tuple(sorted(map(_partition, topic.partitions), key=lambda each: each.partition)),
         internal=bool(topic.is_internal),
-        error=response_error(topic.error_code, _HINTS.get(topic.error_code)),
+        error=error,
     )
 
 
@@ -159,4 +171,4 @@ async def fetch_metadata(transport: Transport, topics: Iterable[str] | None, dea
 
     response = await ask_any(transport, ask, deadline)
     transport.learn_brokers(response.brokers)
-    return parse_metadata(response)
+    return parse_metadata(response, names)

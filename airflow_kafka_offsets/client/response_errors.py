@@ -95,6 +95,13 @@ def _words(error: BaseException) -> str:
     return _ERRNO.sub(lambda match: os.strerror(int(match[1])).lower(), text)
 
 
+def may_be_told_yet(error: ResponseError) -> bool:
+    """Whether it is worth asking again who leads a partition or coordinates a group. A topic that isn't known to who
+    knows all topics is gone, or was never there.
+    """
+    return error.retriable and error.code != UNKNOWN_TOPIC_OR_PARTITION
+
+
 def is_stale(error: ResponseError) -> bool:
     """Whether the leader or coordinator that was asked may be the wrong one by now."""
     return bool(kafka_errors.for_code(error.code).invalid_metadata) or error.code in _STALE_BESIDES

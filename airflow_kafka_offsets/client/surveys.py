@@ -56,7 +56,7 @@ async def fetch_survey(call: Call, topics: Iterable[str]) -> Survey:
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     :raises ClusterError: when the cluster has no id.
     """
-    metadata = (await call.leaders.describe(topics, call.deadline)).raise_for_errors()
+    metadata = (await call.leaders.describe_all(topics, call.deadline)).raise_for_errors()
     extents, configs = await call.beside(
         partial(fetch_extents, call, partitions_of(metadata)),
         partial(fetch_topic_configs, call, [each.topic for each in metadata]),

@@ -14,11 +14,10 @@ from kafka.protocol.admin import DescribeConfigsRequest
 
 from airflow_kafka_offsets.client.any_broker import ask_any
 from airflow_kafka_offsets.client.call import Call
-from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.metadata import TopicMetadata
+from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
+from airflow_kafka_offsets.client.metadata import TopicMetadata, TopicsMetadata
 from airflow_kafka_offsets.client.response_errors import NONE, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
-from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.offsets.snapshots import TopicFacts
 
 _TOPIC = 2
@@ -78,15 +77,21 @@ async def fetch_topic_configs(call: Call, topics: Iterable[str]) -> dict[str, di
 
 
 async def fetch_topic_facts(call: Call, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Facts by topic; one that doesn't exist is absent.
+    """Facts by topic; one that doesn't exist is absent. That takes two answers: a broker that has just started may not
+    know a topic yet, and what is held against these facts fails for good.
 
     :raises OffsetsError: naming the topics that are in error for another reason.
     """
-    metadata = await call.leaders.describe(topics, call.deadline)
-    failures = [(f"topic {each.topic}", each.error) for each in metadata if each.error is not None]
-    failures = [each for each in failures if each[1].code != UNKNOWN_TOPIC_OR_PARTITION]
-    if failures:
-        raise OffsetsError("Describing topics", failures)
+    metadata = await call.leaders.describe_all(topics, call.deadline)
+    unknown = [each.topic for each in metadata.errors() if _is_unknown(each)]
+    if unknown:
+        await call.transport.sleep(backoff_s(0))
+        metadata = metadata.updated(await call.leaders.describe_all(unknown, call.deadline))
+    TopicsMetadata(each for each in metadata if not _is_unknown(each)).raise_for_errors()
     found = metadata.ok()
     configs = await fetch_topic_configs(call, [each.topic for each in found])
     return {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in found}
+
+
+def _is_unknown(topic: TopicMetadata) -> bool:
+    return topic.error is not None and topic.error.code == UNKNOWN_TOPIC_OR_PARTITION

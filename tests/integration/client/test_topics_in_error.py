@@ -1,0 +1,199 @@
+"""Topics that one answer can't describe: nothing that was asked of them gets smaller or goes missing for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.errors import OffsetsError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.lag import GroupLag
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.resolver import Resolver
+from tests.integration.client.error_codes.codes import Code, each_of
+from tests.integration.client.pieces import A0, B0, Pieces
+from tests.integration.client.scripted import Answer, ScriptedCluster
+from tests.integration.client.scripted_answers import (
+    classic_groups_are,
+    commits_are,
+    configs_are,
+    consumer_groups_are,
+    groups_are_listed,
+    metadata_is,
+    offsets_are,
+)
+
+UNDESCRIBABLE = (
+    (-1, "UNKNOWN_SERVER_ERROR"),
+    (3, "UNKNOWN_TOPIC_OR_PARTITION"),
+    (17, "INVALID_TOPIC_EXCEPTION"),
+    (29, "TOPIC_AUTHORIZATION_FAILED"),
+)
+"""What a broker says of a topic that is not asked for again."""
+
+
+def without_topic(cluster: ScriptedCluster, topic: str) -> Answer:
+    """A Metadata answer that says nothing of a topic."""
+
+    def answer(request: Any) -> Any:
+        response = cluster.metadata(request)
+        response.topics = [each for each in response.topics if each.name != topic]
+        return response
+
+    return answer
+
+
+def without_partitions(cluster: ScriptedCluster, topic: str) -> Answer:
+    """A Metadata answer that gives a topic neither partitions nor an error."""
+
+    def answer(request: Any) -> Any:
+        response = cluster.metadata(request)
+        for each in response.topics:
+            each.partitions = [] if each.name == topic else each.partitions
+        return response
+
+    return answer
+
+
+def group_of(one: Pieces, commits: Mapping[TopicPartition, int], end: int = 5) -> None:
+    """A group ``g`` without members; all logs reach from 0 to ``end``."""
+    one.broker.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty"}))
+    one.broker.on(ConsumerGroupDescribeRequest, consumer_groups_are({}))
+    one.broker.on(OffsetFetchRequest, commits_are(commits))
+
+    def ends(request: Any) -> Any:
+        earliest = request.topics[0].partitions[0].timestamp == -2
+        return offsets_are(0 if earliest else end)(request)
+
+    one.broker.on(ListOffsetsRequest, ends)
+
+
+def lag_of(one: Pieces) -> GroupLag:
+    lag = one.client.group_lags(["g"]).lookup("g")
+    assert lag is not None
+    return lag
+
+
+class TestLag:
+    """The group has committed on all of a and on b-0; on b-1 it is 5 behind, and has never committed."""
+
+    COMMITS = {A0: 5, B0: 5}
+
+    @each_of(*UNDESCRIBABLE)
+    def test_a_topic_in_error_leaves_the_total_unknown_and_never_smaller(self, one: Pieces, code: Code) -> None:
+        """E18: where b-1 was left out for want of metadata, the group was "0 behind" for one poll."""
+        group_of(one, self.COMMITS)
+        whole, flawed = one.cluster.metadata, metadata_is(one.cluster, topics={"b": code.code})
+        one.broker.on(MetadataRequest, whole, flawed, whole)
+        lags = [lag_of(one) for _ in range(3)]
+        assert [each.total for each in lags] == [5, None, 5]
+        assert [(each.lag, each.error and each.error.name) for each in lags[1].partitions] == [
+            (0, None),
+            (None, code.name),
+        ]
+
+    @each_of(*UNDESCRIBABLE)
+    def test_at_the_first_look_too(self, one: Pieces, code: Code) -> None:
+        group_of(one, self.COMMITS)
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": code.code}), one.cluster.metadata)
+        assert [lag_of(one).total for _ in range(2)] == [None, 5]
+
+    @pytest.mark.parametrize("flaw", [without_topic, without_partitions])
+    def test_a_topic_that_an_answer_is_silent_about_is_in_error_too(self, one: Pieces, flaw: Any) -> None:
+        group_of(one, self.COMMITS)
+        one.broker.on(MetadataRequest, flaw(one.cluster, "b"), one.cluster.metadata)
+        hurried = one._replace(client=one.cluster.client(timeout_s=3))
+        totals = [lag_of(hurried).total for _ in range(2)]
+        assert totals in ([None, 5], [5, 5])
+
+    def test_an_error_that_passes_is_asked_for_again(self, one: Pieces) -> None:
+        """E26"""
+        group_of(one, self.COMMITS)
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}), one.cluster.metadata)
+        assert lag_of(one).total == 5
+        assert one.described_topics() == [["a", "b"], ["b"]]
+
+    def test_an_error_that_stays_is_told_in_time_for_the_ends(self, one: Pieces) -> None:
+        group_of(one, self.COMMITS)
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}))
+        lag = lag_of(one._replace(client=one.cluster.client(timeout_s=3)))
+        assert lag.total is None
+        assert [(each.lag, each.error and each.error.name) for each in lag.partitions] == [
+            (0, None),
+            (None, "LEADER_NOT_AVAILABLE"),
+        ]
+
+    def test_a_wait_is_not_over_by_it(self, one: Pieces) -> None:
+        group_of(one, {A0: 5, B0: 5})
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": -1}), one.cluster.metadata)
+        with pytest.raises(OffsetsError, match="group g on b-0: UNKNOWN_SERVER_ERROR"):
+            GroupsCaughtUp(("g",)).check(one.client)
+
+
+class TestSurveys:
+    @pytest.mark.parametrize("flaw", [without_topic, without_partitions])
+    def test_a_topic_that_an_answer_is_silent_about_is_refused(self, one: Pieces, flaw: Any) -> None:
+        """A snapshot without it would say that the topic has no partitions."""
+        one.broker.on(MetadataRequest, flaw(one.cluster, "b"))
+        one.broker.on(ListOffsetsRequest, offsets_are(5))
+        one.broker.on(DescribeConfigsRequest, configs_are({}))
+        hurried = one.cluster.client(timeout_s=1)
+        with pytest.raises(OffsetsError, match="topic b"):
+            hurried.survey(["a", "b"])
+        with pytest.raises(OffsetsError, match="topic b"):
+            hurried.partitions_of(["a", "b"])
+
+
+class TestPatterns:
+    def test_a_matching_topic_in_error_is_refused_and_not_left_out(self, one: Pieces, tmp_path: Path) -> None:
+        """The pipeline's next window would be of fewer topics."""
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}))
+        ledger = Ledger(ObjectStoragePath(f"file://{tmp_path}"), "loads")
+        resolver = Resolver(one.client, ledger, re.compile("[ab]"), IsolationLevel.READ_COMMITTED)
+        with pytest.raises(OffsetsError, match="topic b: LEADER_NOT_AVAILABLE"):
+            resolver.open()
+
+
+class TestFacts:
+    """What a commit, a pre-flight check and a verdict hold a window's topics against."""
+
+    def test_that_a_topic_is_gone_takes_two_answers(self, one: Pieces) -> None:
+        """A broker that has just started may not know it yet, and a run would fail for good."""
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}), one.cluster.metadata)
+        one.broker.on(DescribeConfigsRequest, configs_are({}))
+        assert set(one.client.topic_facts(["a", "b"])) == {"a", "b"}
+        assert one.described_topics() == [["a", "b"], ["b"]]
+
+    def test_a_topic_that_two_answers_know_nothing_of_is_absent(self, one: Pieces) -> None:
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
+        one.broker.on(DescribeConfigsRequest, configs_are({}))
+        assert set(one.client.topic_facts(["a", "b"])) == {"a"}
+
+
+class TestAllGroups:
+    """Groups are listed by their coordinators; those of a partition of the offsets topic without a leader by nobody."""
+
+    def test_a_list_that_is_short_for_want_of_a_coordinator_is_refused(self) -> None:
+        with ScriptedCluster({"__consumer_offsets": [0, -1]}) as cluster:
+            cluster.brokers[0].on(ListGroupsRequest, groups_are_listed("g"))
+            with pytest.raises(OffsetsError, match=r"Listing groups.*__consumer_offsets-1: LEADER_NOT_AVAILABLE"):
+                cluster.client(timeout_s=2).all_groups()
+
+    @each_of((3, "UNKNOWN_TOPIC_OR_PARTITION"), (29, "TOPIC_AUTHORIZATION_FAILED"))
+    def test_where_the_offsets_topic_is_not_to_be_seen_the_list_is_what_brokers_say(
+        self, one: Pieces, code: Code
+    ) -> None:
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"__consumer_offsets": code.code}))
+        one.broker.on(ListGroupsRequest, groups_are_listed("g"))
+        assert one.client.all_groups() == ["g"]
