@@ -10,7 +10,7 @@
     │   ├── ClusterUnreachableError         no broker answered within the deadline (transient)
     │   └── AuthenticationError             a broker refused the credentials (permanent)
     ├── OffsetsError                        Kafka answered with an error for some partitions or groups
-    ├── OutdatedSurveyError                 a topic has grown while its offsets were being asked (transient)
+    ├── OutdatedSurveyError                 another task knows more than Kafka said when it was asked (transient)
     ├── WindowError                         a window can't be read as it was pinned
     │   ├── DataLossError                   records of the range are gone (retention, DeleteRecords)
     │   ├── LogTruncatedError               the range reaches past the end of the log
@@ -116,7 +116,7 @@ class OffsetsError(KafkaOffsetsError):
 
 
 class OutdatedSurveyError(KafkaOffsetsError):
-    """A topic has more partitions than had been asked for: another task has stored them meanwhile. Transient."""
+    """Another task has stored what Kafka said later, of a log or topic that has grown meanwhile. Transient."""
 
     @property
     def retriable(self) -> bool:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, shorten
+from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_ranges, check_topics, clamp_lost, lost_ranges
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows import TruncationPolicy
+
+log = logging.getLogger(__name__)
+_UNTOLD = {
+    "UNSUPPORTED_VERSION": "brokers before Kafka 2.1 don't tell",
+    "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 tell those who have the ACL ClusterAction",
+}
+"""Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
 
 
 def readable(
@@ -24,6 +35,7 @@ def readable(
     :raises TopicChangedError: another cluster, a topic that is missing or was re-created.
     :raises DataLossError: records of the window are gone; names partitions and exact counts.
     :raises LogTruncatedError: the window reaches past the end of the log, or the log was cut and has grown again.
+    :raises OffsetsError: a partition can't be asked.
     """
     manifest = pinned.manifest
     extents = _extents(client, manifest)
@@ -36,7 +48,9 @@ def readable(
             extents = _extents(client, newest)
             pinned = ledger.window_folders.pin_again(clamp_lost(newest, extents))
     check_ranges(pinned.manifest, extents)
-    refuse_rewritten(client, ledger.snapshots.read(manifest.end_snapshot))
+    for number in sorted({manifest.start_snapshot, manifest.end_snapshot}):
+        # The start too: where the log was cut between the two, the end is of the log as it is now.
+        refuse_rewritten(client, ledger.snapshots.read(number))
     return pinned
 
 
@@ -44,12 +58,17 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     """Refuse to go on from offsets that a log has given to other records since (S15): an unclean leader election cut it
     below them, and it has grown again. Where the log still ends below, log ends tell; here leader epochs do (KIP-101).
 
+    Where nobody can know, a warning says so: the brokers are too old to tell, or the snapshot or the log has no epoch,
+    as of records written before Kafka 0.11.
+
     :raises LogTruncatedError: naming partitions, and where they were cut.
+    :raises OffsetsError: naming partitions that couldn't be asked for another reason; whether they were cut is open.
     """
     epochs = {key: each.leader_epoch for key, each in snapshot.boundaries.items() if each.leader_epoch is not None}
+    ends = client.epoch_ends(epochs) if epochs else EpochEnds()
     cut = [
         f"{each.topic}-{each.partition} was cut at {each.end_offset}, below {known.offset}"
-        for each in client.epoch_ends(epochs)
+        for each in ends
         if (known := snapshot.boundaries[TopicPartition(each.topic, each.partition)])
         and each.end_offset is not None
         and each.end_offset < known.offset
@@ -60,6 +79,35 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
             "replica that was behind leads now (unclean leader election). Nothing was read. Forget the windows "
             "between instants that end past there, or start another pipeline."
         )
+    _refuse_errors(ends)
+    untold = list(_untold(snapshot, ends))
+    if untold:
+        log.warning(
+            "Nobody can tell whether a log was cut below the snapshot at %s and has grown again: %s",
+            snapshot.as_of,
+            shorten(untold),
+        )
+
+
+def _refuse_errors(ends: EpochEnds) -> None:
+    failures = [(what, error) for what, error in ends.failures() if error.name not in _UNTOLD]
+    if failures:
+        asked = "Asking whether logs were cut since (OffsetForLeaderEpoch, which needs the ACL Describe on the topic)"
+        raise OffsetsError(asked, failures)
+
+
+def _untold(snapshot: OffsetSnapshot, ends: EpochEnds) -> Iterator[str]:
+    """The partitions of which nobody knows, and why. Below offset 0 there is nothing to be cut."""
+    for key, boundary in sorted(snapshot.boundaries.items()):
+        if boundary.offset == 0:
+            continue
+        end = ends.lookup(*key)
+        if end is None:
+            yield f"{key} (its leader epoch isn't known)"
+        elif end.error is not None:
+            yield f"{key} ({_UNTOLD[end.error.name]})"
+        elif end.end_offset is None:
+            yield f"{key} (its leader doesn't know epoch {boundary.leader_epoch})"
 
 
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:

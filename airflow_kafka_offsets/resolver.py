@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal
 
 from airflow_kafka_offsets.client.metadata import TopicsMetadata
@@ -15,7 +17,6 @@ from airflow_kafka_offsets.errors import (
     ConfigurationError,
     FutureRecordError,
     InstantForgottenError,
-    LogTruncatedError,
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -41,6 +42,10 @@ _MOST_READ = 2_000
 """Matched boundaries whose records are read to tell markers from records, of snapshots that are made together: two of a
 thousand partitions are, and a backfill's aren't."""
 _MOST_TRIES = 10
+_MOST_SURVEYS = 1_000
+"""So many other tasks may store a snapshot in between before asking Kafka again is given up."""
+_PAUSE_S = 0.5
+"""The longest pause before Kafka is asked again: whoever comes last waits about as long as the others take."""
 _FRESH_MS = 60_000
 """A snapshot that has just been made isn't doubted yet."""
 
@@ -73,6 +78,19 @@ class ResolvedWindow:
     remarks: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What Kafka said, and what the ledger held before.
+
+    :param known: number of the newest snapshot that was stored before Kafka was asked: only it and earlier ones can
+        prove that a log was cut or a topic changed.
+    :param survey: what Kafka said.
+    """
+
+    known: int
+    survey: Survey
+
+
 class Resolver:
     """Resolves each instant of a pipeline once, and every window from two stored snapshots.
 
@@ -101,7 +119,6 @@ class Resolver:
         self._policies = policies
         self._revising: list[str] = []
 
-    @cached_property
     def _topics(self) -> list[str]:
         if not isinstance(self._wanted, re.Pattern):
             return sorted(set(self._wanted))
@@ -114,16 +131,14 @@ class Resolver:
         # Without a topic that can't be described just now, a snapshot would be of fewer topics.
         return [each.topic for each in matching.raise_for_errors()]
 
-    def open(self) -> None:
-        """Create the pipeline's ledger, or check that it is this cluster's and covers these topics.
-
-        :raises TopicChangedError: when the ledger was written by another cluster.
-        """
-        self._ledger.open(self._topics, self._client.cluster_id(), self._isolation_level)
-
     def _open_if_there(self) -> None:
+        """Check that the ledger is this cluster's and covers these topics, if there is one."""
         if self._ledger.exists():
-            self.open()
+            self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
+
+    def _ask(self) -> _Asked:
+        known = self._ledger.snapshots.last_number()  # before Kafka is asked
+        return _Asked(known, self._client.survey(self._topics()))
 
     def snapshot(self, as_of: AsOf) -> OffsetSnapshot:
         """The stored snapshot as of something: resolved now, unless it is an instant that was resolved before.
@@ -136,7 +151,7 @@ class Resolver:
         if as_of.timestamp_ms is not None:
             (found,) = self.snapshots([as_of.timestamp_ms])
             return found
-        (stored,) = self._store(lambda survey: [self._resolve(survey, as_of)])
+        (stored,), _ = self._store(lambda survey: [self._resolve(survey, as_of)], self._ask())
         return stored
 
     def snapshots(self, instants: Sequence[int]) -> Iterator[OffsetSnapshot]:
@@ -147,14 +162,14 @@ class Resolver:
         """
         resolving.refuse_future(max(instants), now_ms())
         self._open_if_there()
-        survey: Survey | None = None
+        asked: _Asked | None = None
         for first in range(0, len(instants), _AT_A_TIME):
             part = instants[first : first + _AT_A_TIME]
             stored = self._ledger.snapshots.at_instants(part)
             missing = [each for each in dict.fromkeys(part) if each not in stored]
             if missing:
-                survey = survey or self._client.survey(self._topics)
-                stored |= zip(missing, self._store(partial(self._look_up, missing), survey), strict=True)
+                found, asked = self._store(partial(self._look_up, missing), asked or self._ask())
+                stored |= zip(missing, found, strict=True)
             yield from (stored[each] for each in part)
 
     def window(self, start_ms: int, end_ms: int) -> ResolvedWindow:
@@ -220,7 +235,7 @@ class Resolver:
         found = log.increment(run)
         if found is None:
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
-            self._store(lambda survey: [self._resolve(survey, as_of)])
+            self._store(lambda survey: [self._resolve(survey, as_of)], self._ask())
             found = log.increment(run)
         assert found is not None, "it has just been stored"
         return self.window_between(*found)
@@ -235,16 +250,25 @@ class Resolver:
         return number
 
     def _store(
-        self, made: Callable[[Survey], list[OffsetSnapshot]], survey: Survey | None = None
-    ) -> list[OffsetSnapshot]:
-        """Store snapshots that are made of a survey. One that another task's are ahead of is made again, once."""
-        try:
-            snapshots = made(survey or self._client.survey(self._topics))
+        self, made: Callable[[Survey], list[OffsetSnapshot]], asked: _Asked
+    ) -> tuple[list[OffsetSnapshot], _Asked]:
+        """Store snapshots that are made of a survey; where another task has stored what Kafka said later, of another
+        survey, until nobody has. Each time that somebody has, one task more is done: all of them come to an end.
+
+        :returns: what is stored, and what it was made of.
+        :raises OutdatedSurveyError: when a thousand tasks came in between.
+        """
+        for tries in range(1, _MOST_SURVEYS + 1):
+            snapshots = made(asked.survey)
             # Not before: a misspelt topic would be the pipeline's for good.
-            self.open()
-            return self._ledger.append(snapshots, self._revising)
-        except (OutdatedSurveyError, LogTruncatedError):
-            return self._ledger.append(made(self._client.survey(self._topics)), self._revising)
+            self._ledger.open(asked.survey.facts, asked.survey.cluster_id, self._isolation_level)
+            try:
+                return self._ledger.append(snapshots, self._revising, asked.known), asked
+            except OutdatedSurveyError as error:
+                outdated = error
+            time.sleep(random.uniform(0, min(_PAUSE_S, 0.01 * tries)))
+            asked = self._ask()
+        raise outdated
 
     def _resolve(self, survey: Survey, as_of: AsOf) -> OffsetSnapshot:
         return self._snapshot(survey, as_of, self._boundaries(as_of, survey))

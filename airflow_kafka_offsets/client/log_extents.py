@@ -39,10 +39,17 @@ def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffs
             start.offset,
             high_watermark and high_watermark.offset,
             last_stable and last_stable.offset,
-            next((each.leader_epoch for each in found if each is not None), None),
+            _epoch_of(each for each in found if each is not None),
         )
 
     return LogExtents(map(extent, starts))
+
+
+def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
+    """The epoch that all answers came under. None where the leader changed between them: each is right by its own, and
+    under another one's a log would look as if it had been cut, or a cut one as if it hadn't."""
+    epochs = {each.leader_epoch for each in ends}
+    return epochs.pop() if len(epochs) == 1 else None
 
 
 async def fetch_extents(

@@ -258,11 +258,14 @@ class Ledger:
             self.snapshots.forget(each)
         return known
 
-    def append(self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = ()) -> list[OffsetSnapshot]:
+    def append(
+        self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = (), known: int | None = None
+    ) -> list[OffsetSnapshot]:
         """Store snapshots, as :meth:`SnapshotLog.append_all` does. An instant that was forgotten gets its offsets back
         where a window goes on counting that was made from them.
 
         :param revising: windows that are being resolved anew, and don't hold their instants.
+        :param known: the newest snapshot's number before Kafka was asked for them.
         """
 
         def in_use(forgotten: OffsetSnapshot) -> bool:
@@ -271,7 +274,7 @@ class Ledger:
             pinned = (self.window(each).complete() for each in meeting)
             return any(each is not None and forgotten.number in each.manifest.snapshots for each in pinned)
 
-        return self.snapshots.append_all(snapshots, in_use)
+        return self.snapshots.append_all(snapshots, known, in_use)
 
 
 def _made_from(pinned: PinnedManifest, start: OffsetSnapshot, end: OffsetSnapshot) -> bool:

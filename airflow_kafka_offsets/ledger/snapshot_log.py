@@ -105,19 +105,23 @@ class SnapshotLog:
         (stored,) = self.append_all([snapshot])
         return stored
 
-    def append_all(self, snapshots: Sequence[OffsetSnapshot], in_use: InUse = _never) -> list[OffsetSnapshot]:
+    def append_all(
+        self, snapshots: Sequence[OffsetSnapshot], known: int | None = None, in_use: InUse = _never
+    ) -> list[OffsetSnapshot]:
         """Store several, one after the other. While nobody else writes, the log is looked at once.
 
+        :param known: :meth:`last_number` before Kafka was asked for them; None when nobody has stored anything since.
         :param in_use: whether a window goes on counting that was made from a snapshot that was forgotten since: the
             instant gets its offsets back then, whoever forgot it and died on the way to the windows.
         :returns: what is stored, in the same order.
-        :raises TopicChangedError: when one contradicts its neighbours.
+        :raises WindowError: when one contradicts its neighbours, as :func:`~..offsets.resolving.clamp` says.
+        :raises OutdatedSurveyError: when the neighbour was stored after Kafka had been asked.
         """
         stored: list[OffsetSnapshot] = []
         for _ in range(_MOST_TRIES):
             index = self._index(self.last_number())
             for each in snapshots[len(stored) :]:
-                found = self._append(each, index, in_use)
+                found = self._append(each, index, known, in_use)
                 if found is None:
                     break
                 stored.append(found)
@@ -163,25 +167,27 @@ class SnapshotLog:
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 
-    def _append(self, snapshot: OffsetSnapshot, index: _Index, in_use: InUse) -> OffsetSnapshot | None:
+    def _append(
+        self, snapshot: OffsetSnapshot, index: _Index, known: int | None, in_use: InUse
+    ) -> OffsetSnapshot | None:
         """Store one; None when somebody else has written since the index was made."""
         stored = index.find(snapshot.as_of)
         if stored is not None:
             return self.read(stored.number)
-        numbered = replace(self._fit(snapshot, index, in_use), number=index.last + 1)
+        numbered = replace(self._fit(snapshot, index, known, in_use), number=index.last + 1)
         if not self._create(Entry.of(numbered), numbered.to_json()):
             return None
         index.add(numbered)
         return numbered
 
-    def _fit(self, snapshot: OffsetSnapshot, index: _Index, in_use: InUse) -> OffsetSnapshot:
+    def _fit(self, snapshot: OffsetSnapshot, index: _Index, known: int | None, in_use: InUse) -> OffsetSnapshot:
         snapshot = index.placed(index.following(snapshot))
         forgotten = None if snapshot.as_of.timestamp_ms is None else index.forgotten.get(snapshot.as_of.timestamp_ms)
         if forgotten is not None:
-            known = self.read(forgotten)
-            if in_use(known):
-                return known
-            snapshot = keep_deleted(snapshot, known)
+            old = self.read(forgotten)
+            if in_use(old):
+                return old
+            snapshot = keep_deleted(snapshot, old, known)
         if not snapshot.as_of.chained:
             return snapshot
         before, after = (
@@ -189,7 +195,7 @@ class SnapshotLog:
             for each in index.neighbours(snapshot.timestamp_ms)
         )
         index.recent = {each.number: each for each in (before, after) if each is not None and each.number is not None}
-        return clamp(snapshot, before, after)
+        return clamp(snapshot, before, after, known)
 
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
         """Store an entry; False when its number is taken. The marker is taken back then, or every later writer would

@@ -8,7 +8,8 @@ never runs backwards, whatever order instants resolve in: a boundary is clamped 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from airflow_kafka_offsets.errors import (
@@ -19,6 +20,7 @@ from airflow_kafka_offsets.errors import (
     OutdatedSurveyError,
     ResponseError,
     TopicChangedError,
+    WindowError,
     shorten,
 )
 from airflow_kafka_offsets.offsets.committed import CommittedOffsets
@@ -126,27 +128,35 @@ def _commit(commits: CommittedOffsets, extent: LogExtent) -> int | None:
     return None if commit is None else commit.offset
 
 
-def clamp(snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> OffsetSnapshot:
+def clamp(
+    snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None, known: int | None = None
+) -> OffsetSnapshot:
     """Fit a freshly resolved snapshot between its stored neighbours in time.
 
+    Where a neighbour says otherwise, the log or the topic has changed *since that was stored* only if Kafka was asked
+    after it. A neighbour that came later knows more than the snapshot does, whatever machines' clocks say of either.
     What the later neighbour doesn't have, partition or topic, wasn't there yet, and is left out (E23, S18). What the
     earlier one has must be there still.
 
+    :param known: number of the newest stored snapshot when Kafka was asked; None for every one that is stored.
     :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster is another.
     :raises ConfigurationError: when a topic of the earlier neighbour isn't asked for any more: its records would be
         counted twice once it comes back.
     :raises LogTruncatedError: when a log ends before the earlier neighbour by now.
-    :raises OutdatedSurveyError: when partitions are missing that the topic has: it was asked before they were added.
+    :raises OutdatedSurveyError: when one of these is about a neighbour that was stored after Kafka had been asked; or
+        partitions are missing that the topic has: it was asked before they were added. Ask again.
     """
     for neighbour in (before, after):
         if neighbour is not None:
-            _refuse_outdated(neighbour, snapshot)
-            refuse_changed_topics(neighbour, snapshot)
+            with _proved_by(neighbour, known):
+                _refuse_outdated(neighbour, snapshot)
+                refuse_changed_topics(neighbour, snapshot)
     if before is not None:
-        _refuse_dropped_topics(before, snapshot)
-        _refuse_truncated_logs(before, snapshot)
+        with _proved_by(before, known):
+            _refuse_dropped_topics(before, snapshot)
+            _refuse_truncated_logs(before, snapshot)
     boundaries = {
-        key: _clamp_one(each, _offset(before, key), _offset(after, key))
+        key: _clamp_one(each, _boundary_of(before, key), _boundary_of(after, key))
         for key, each in snapshot.boundaries.items()
         if after is None or key in after.boundaries
     }
@@ -159,19 +169,38 @@ def clamp(snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: Offset
     return replace(snapshot, topics=topics, boundaries=boundaries)
 
 
-def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot) -> OffsetSnapshot:
+def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int | None = None) -> OffsetSnapshot:
     """Hold an instant that is resolved anew where it was, wherever the records behind it are deleted by now: what the
-    look-up finds is only what is left, and the loss is to show."""
+    look-up finds is only what is left, and the loss is to show.
+
+    :param known: see :func:`clamp`.
+    :raises: as :func:`clamp`, of the forgotten snapshot.
+    """
 
     def kept(key: TopicPartition, fresh: Boundary) -> Boundary:
-        known = forgotten.boundaries.get(key)
-        if known is None or known.offset >= min(fresh.offset, fresh.log_start_offset):
+        old = forgotten.boundaries.get(key)
+        if old is None or old.offset >= min(fresh.offset, fresh.log_start_offset):
             return fresh
-        return replace(fresh, offset=known.offset, evidence=Evidence.CLAMPED, leader_epoch=known.leader_epoch)
+        return _moved_to(old, fresh)
 
-    _refuse_outdated(forgotten, snapshot)
-    refuse_changed_topics(forgotten, snapshot)
+    with _proved_by(forgotten, known):
+        _refuse_outdated(forgotten, snapshot)
+        refuse_changed_topics(forgotten, snapshot)
     return replace(snapshot, boundaries={key: kept(key, each) for key, each in snapshot.boundaries.items()})
+
+
+@contextmanager
+def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
+    """A contradiction to a snapshot that was stored after Kafka had been asked proves nothing of the cluster."""
+    try:
+        yield
+    except (ConfigurationError, WindowError) as contradiction:
+        if known is None or stored.number is None or stored.number <= known:
+            raise
+        raise OutdatedSurveyError(
+            f"Another task stored the snapshot at {stored.as_of} after Kafka had been asked for this one, and knows "
+            f"more. Asking Kafka again helps. Until then: {contradiction}"
+        ) from contradiction
 
 
 def _refuse_outdated(stored: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
@@ -197,8 +226,8 @@ def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
 def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     """Refuse to go on where a log ends before a window that it filled (S15).
 
-    Clamped to that window's end, what the log takes up to there would be in no window. Where the ends were asked before
-    another writer stored that window's, asking again tells.
+    Clamped to that window's end, what the log takes up to there would be in no window. A log that was asked later never
+    ends earlier otherwise, also while its leader changes (KIP-207).
     """
     truncated = [
         f"{key} stands at {old.offset}, the log ends at {each.high_watermark}"
@@ -213,20 +242,22 @@ def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
         )
 
 
-def _offset(snapshot: OffsetSnapshot | None, key: TopicPartition) -> int | None:
-    boundary = None if snapshot is None else snapshot.boundaries.get(key)
-    return None if boundary is None else boundary.offset
+def _boundary_of(snapshot: OffsetSnapshot | None, key: TopicPartition) -> Boundary | None:
+    return None if snapshot is None else snapshot.boundaries.get(key)
 
 
-def _clamp_one(boundary: Boundary, lowest: int | None, highest: int | None) -> Boundary:
-    offset = boundary.offset
-    if highest is not None:
-        offset = min(offset, highest)
-    if lowest is not None:
-        offset = max(offset, lowest)
-    if offset == boundary.offset:
-        return boundary
-    return replace(boundary, offset=offset, evidence=Evidence.CLAMPED, leader_epoch=None)
+def _clamp_one(boundary: Boundary, lowest: Boundary | None, highest: Boundary | None) -> Boundary:
+    if lowest is not None and boundary.offset < lowest.offset:
+        return _moved_to(lowest, boundary)
+    if highest is not None and boundary.offset > highest.offset:
+        return _moved_to(highest, boundary)
+    return boundary
+
+
+def _moved_to(known: Boundary, boundary: Boundary) -> Boundary:
+    """A boundary where another one stands, with its leader epoch: that of the records there (KIP-101), by which a log
+    that is cut below and grows again is told."""
+    return replace(boundary, offset=known.offset, evidence=Evidence.CLAMPED, leader_epoch=known.leader_epoch)
 
 
 def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:

@@ -112,6 +112,50 @@ class TestFutureRecords:
         assert list(snapshot_remarks(snapshot({0: 10}))) == []
 
 
+def with_epoch(made: OffsetSnapshot, leader_epoch: int) -> OffsetSnapshot:
+    boundaries = {key: replace(each, leader_epoch=leader_epoch) for key, each in made.boundaries.items()}
+    return replace(made, boundaries=boundaries)
+
+
+CONTRADICTIONS = [
+    pytest.param(snapshot({0: 1061}, number=5), LogTruncatedError, id="S15: past the log's end"),
+    pytest.param(snapshot({0: 50}, number=5, topic_id="id-2"), TopicChangedError, id="S16: another topic"),
+    pytest.param(snapshot({0: 50, 1: 0}, number=5, topic_id="id-2"), TopicChangedError, id="E24: more partitions"),
+]
+
+
+class TestKnown:
+    """Only what was stored before Kafka was asked proves that a log or topic has changed since, whatever clocks say."""
+
+    @pytest.mark.parametrize(("stored", "error"), CONTRADICTIONS)
+    def test_a_neighbour_that_was_stored_before_is_a_proof(
+        self, stored: OffsetSnapshot, error: type[Exception]
+    ) -> None:
+        for known in (5, 6, None):
+            with pytest.raises(error):
+                resolving.clamp(snapshot({0: 60}), stored, None, known)
+
+    @pytest.mark.parametrize(("stored", "error"), CONTRADICTIONS)
+    def test_one_that_was_stored_after_means_to_ask_again(self, stored: OffsetSnapshot, error: type[Exception]) -> None:
+        with pytest.raises(OutdatedSurveyError, match="Asking Kafka again helps") as outdated:
+            resolving.clamp(snapshot({0: 60}), stored, None, 4)
+        assert outdated.value.retriable
+        assert isinstance(outdated.value.__cause__, error)
+
+    def test_a_topic_that_another_task_has_found_meanwhile_means_to_ask_again(self) -> None:
+        stored = with_topic(snapshot({0: 50}, number=5), "u", 9)
+        with pytest.raises(OutdatedSurveyError):
+            resolving.clamp(snapshot({0: 60}), stored, None, 4)
+
+    def test_a_forgotten_snapshot_is_held_against_it_in_the_same_way(self) -> None:
+        """S23"""
+        forgotten = snapshot({0: 50}, number=5, topic_id="id-2")
+        with pytest.raises(TopicChangedError):
+            resolving.keep_deleted(snapshot({0: 60}), forgotten, 5)
+        with pytest.raises(OutdatedSurveyError):
+            resolving.keep_deleted(snapshot({0: 60}), forgotten, 4)
+
+
 class TestClamp:
     def test_a_boundary_never_passes_its_neighbours(self) -> None:
         """S2, E3: late or deleted records moved the look-up; the stored neighbour has the say."""
@@ -119,6 +163,13 @@ class TestClamp:
         fitted = resolving.clamp(snapshot({0: 40, 1: 10}), before, after)
         assert list(fitted.offsets().values()) == [50, 9]
         assert {each.evidence for each in fitted.boundaries.values()} == {Evidence.CLAMPED}
+
+    def test_a_boundary_that_is_moved_takes_the_leader_epoch_of_where_it_goes(self) -> None:
+        """S15: by it a log is told that was cut below and has grown again."""
+        before, after = snapshot({0: 50, 1: 0}, at_ms=T0 - HOUR_MS), snapshot({0: 80, 1: 9}, at_ms=T0 + HOUR_MS)
+        before, after = with_epoch(before, 3), with_epoch(after, 4)
+        fitted = resolving.clamp(with_epoch(snapshot({0: 40, 1: 10}), 7), before, after)
+        assert [each.leader_epoch for each in fitted.boundaries.values()] == [3, 4]
 
     def test_a_boundary_in_between_is_left_alone(self) -> None:
         fresh = snapshot({0: 60})

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.preflight import readable
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with, use_connection
-from tests.integration.airflow.windows.conftest import ranges
+from tests.integration.airflow.windows.conftest import evidence, ranges
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until
 
 CLIENT_TIMEOUT_S = 4
@@ -62,39 +62,63 @@ def test_a_partition_without_a_leader_fails_the_try_and_nothing_is_stored(
     assert ranges(resolve(topic, at(0), at(5))) == [(0, 0, 1), (1, 0, 1)]
 
 
+class Cut:
+    """A topic whose log an unclean election cuts at 3: a leader with 7 records, and a replica with 3 of them."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.cluster = cluster
+        self.ahead, self.behind = cluster.brokers[0], cluster.brokers[1]
+        config = {"unclean.leader.election.enable": "true"}
+        replicas = [[self.ahead.node_id, self.behind.node_id]]
+        self.topic = new_topic(cluster, replicas=replicas, config=config)
+        produce(cluster, self.topic, timestamps=stamps(0, 1, 2))
+        wait_until(lambda: len(cluster.in_sync(self.topic, 0)) == 2, "both replicas are in sync")
+        self.behind.kill()
+        wait_until(lambda: cluster.in_sync(self.topic, 0) == {self.ahead.node_id}, "one replica is left")
+        produce(cluster, self.topic, timestamps=stamps(3, 4, 5, 6))
+
+    def elect(self) -> None:
+        """Have the replica that is behind lead."""
+        self.ahead.kill()
+        self.behind.launch()
+        wait_until(self._elected, "the other replica leads")
+
+    def _elected(self) -> bool:
+        return leads(self.cluster, self.topic, 0) and self.cluster.leader(self.topic, 0) is self.behind
+
+    def grow(self, *seconds: int) -> None:
+        produce(self.cluster, self.topic, timestamps=stamps(*seconds))
+
+
+@pytest.fixture
+def cut(cluster: KafkaCluster) -> Cut:
+    return Cut(cluster)
+
+
+@pytest.fixture
+def nothing_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever these tests store is too fresh to be doubted when the next window is pinned."""
+    monkeypatch.setattr("airflow_kafka_offsets.resolver._FRESH_MS", 3_600_000)
+
+
 class TestUncleanElection:
     def test_is_found_before_a_load_and_before_the_next_window(
-        self,
-        cluster: KafkaCluster,
-        client: OffsetsClient,
-        resolve: Resolve,
-        ledger: Ledger,
-        monkeypatch: pytest.MonkeyPatch,
+        self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """S15, E27, E28: the new leader's log ends before the window does; what it takes next has the same offsets."""
-        ahead, behind = cluster.brokers[0], cluster.brokers[1]
-        config = {"unclean.leader.election.enable": "true"}
-        topic = new_topic(cluster, replicas=[[ahead.node_id, behind.node_id]], config=config)
-        produce(cluster, topic, timestamps=stamps(0, 1, 2))
-        wait_until(lambda: len(cluster.in_sync(topic, 0)) == 2, "both replicas are in sync")
-        behind.kill()
-        wait_until(lambda: cluster.in_sync(topic, 0) == {ahead.node_id}, "one replica is left")
-        produce(cluster, topic, timestamps=stamps(3, 4, 5, 6))
+        topic = cut.topic
         window = resolve(topic, at(0), at(10))
         assert ranges(window) == [(0, 0, 7)]
-        ahead.kill()
-        behind.launch()
-        wait_until(lambda: leads(cluster, topic, 0) and cluster.leader(topic, 0) is behind, "the other replica leads")
-
+        cut.elect()
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 ends at 7, the log at 3"):
             readable(client, ledger, ledger.pinned(window["window"]))
-        produce(cluster, topic, timestamps=stamps(12))
+        cut.grow(12)
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 .* 7, .* 4") as failed:
             resolve(topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
         assert len(ledger.windows()) == 1
 
-        produce(cluster, topic, timestamps=stamps(13, 14, 15, 16, 17))  # as long as it was, and longer
+        cut.grow(13, 14, 15, 16, 17)  # as long as it was, and longer
         monkeypatch.setattr("airflow_kafka_offsets.resolver._FRESH_MS", 0)
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 was cut at 3, below 7") as failed:
             resolve(topic, at(10), at(20))
@@ -103,3 +127,30 @@ class TestUncleanElection:
             readable(client, ledger, ledger.pinned(window["window"]))
         ledger.forget([window["window"]], "truncated")
         assert ranges(resolve(topic, at(0), at(20))) == [(0, 0, 9)]
+
+    @pytest.mark.usefixtures("nothing_old")
+    def test_is_found_before_a_load_whose_end_was_clamped_though_the_log_has_grown_again(
+        self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger
+    ) -> None:
+        """S15, S2: a backfilled window ends where a later window starts, and under the same leader epoch."""
+        resolve(cut.topic, at(10), at(20))
+        cut.grow(5)  # late
+        window = resolve(cut.topic, at(0), at(8))
+        assert (ranges(window), evidence(window)) == ([(0, 0, 7)], [("matched", "clamped")])
+        cut.elect()
+        cut.grow(12, 13, 14, 15, 16, 17)
+        with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was cut at 3, below 7"):
+            readable(client, ledger, ledger.pinned(window["window"]))
+
+    @pytest.mark.usefixtures("nothing_old")
+    def test_is_found_before_a_load_that_starts_before_it_and_ends_after_it(
+        self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger
+    ) -> None:
+        """S15: its end is of the log as it is now; what replaced offsets 3 to 6 would be in no window."""
+        resolve(cut.topic, at(0), at(10))
+        cut.elect()
+        cut.grow(12, 13, 14, 15, 16, 17)
+        window = resolve(cut.topic, at(10), at(20))
+        assert ranges(window) == [(0, 7, 9)]
+        with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was cut at 3, below 7"):
+            readable(client, ledger, ledger.pinned(window["window"]))

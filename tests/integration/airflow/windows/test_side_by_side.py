@@ -1,0 +1,125 @@
+"""Resolvers side by side, in threads and in processes, on a topic that is being written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+from kafka import KafkaProducer
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows import seams
+from airflow_kafka_offsets.resolver import Resolver
+from dev import ROOT
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import FOR_EVER
+from tests.integration.client.cases.workload import connected_client
+from tests.integration.conftest import MakeTopic
+
+THREADS = 16
+INCREMENTS = 500
+PROCESSES = 4
+PARTITIONS = 4
+EARLIEST = AsOf(AsOfKind.EARLIEST)
+
+MIXED = """
+import sys, time
+from airflow.sdk import ObjectStoragePath
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.resolver import Resolver
+from tests.integration.client.cases.workload import connected_client
+servers, root, topic, name = sys.argv[1:]
+with connected_client(servers, timeout_s=60) as client:
+    resolver = Resolver(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
+    for number in range(20):
+        resolver.increment(f"p{name}n{number}", AsOf(AsOfKind.EARLIEST))
+        now_ms = time.time_ns() // 1_000_000
+        list(resolver.snapshots([now_ms - 60_000, now_ms - 50 * number, now_ms]))
+        resolver.snapshot(AsOf(AsOfKind.LATEST))
+"""
+
+
+@contextmanager
+def writing(broker: Broker, topic: str) -> Iterator[None]:
+    """Records keep coming on every partition while the block runs."""
+    stop = threading.Event()
+
+    def write() -> None:
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=1)) as producer:
+            while not stop.wait(0.001):
+                for partition in range(PARTITIONS):
+                    producer.send(topic, partition=partition, value=b"x")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def written(broker: Broker, topic: MakeTopic) -> Iterator[str]:
+    """A topic that is written all the time."""
+    name = topic(PARTITIONS, FOR_EVER)
+    with writing(broker, name):
+        yield name
+
+
+def increments(broker: Broker, root: str, topic: str, numbers: range) -> None:
+    """Increments of one thread, with a client and a ledger of its own, as tasks have."""
+    with connected_client(broker.bootstrap_servers, timeout_s=60) as client:
+        resolver = Resolver(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
+        for number in numbers:
+            resolver.increment(f"r{number}", EARLIEST)
+
+
+def assert_increments_tile(ledger: Ledger, count: int) -> None:
+    windows = [ledger.pinned(each.id).manifest.ranges for each in ledger.windows()]
+    assert (len(windows), seams(windows)) == (count, [])
+
+
+class TestOnATopicUnderLoad:
+    """S2: whoever asked Kafka before another one stored its answer knows less, and asks again. No log was cut."""
+
+    def test_500_increments_of_16_threads_all_succeed_and_tile(
+        self, broker: Broker, written: str, ledger_root: Path, ledger: Ledger
+    ) -> None:
+        with ThreadPoolExecutor(THREADS) as threads:
+            shares = [range(first, INCREMENTS, THREADS) for first in range(THREADS)]
+            done = [threads.submit(increments, broker, ledger_root.as_uri(), written, each) for each in shares]
+        assert [str(each.exception()) for each in done if each.exception()] == []
+        assert_increments_tile(ledger, INCREMENTS)
+
+    def test_increments_of_processes_beside_instants_and_latest_snapshots_all_succeed(
+        self, broker: Broker, written: str, ledger_root: Path, ledger: Ledger
+    ) -> None:
+        with ExitStack() as stack:
+            words = [sys.executable, "-c", MIXED, broker.bootstrap_servers, ledger_root.as_uri(), written]
+            running = [
+                stack.enter_context(
+                    subprocess.Popen([*words, str(number)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+                )
+                for number in range(PROCESSES)
+            ]
+            said = [each.communicate()[1] for each in running]
+        assert [(each.returncode, said[number][-2000:]) for number, each in enumerate(running) if each.returncode] == []
+        assert_increments_tile(ledger, 20 * PROCESSES)
+        chain = [
+            ledger.snapshots.read(each.number) for each in ledger.snapshots.entries() if AsOfKind(each.kind).chained
+        ]
+        for earlier, later in pairwise(each.offsets() for each in chain):
+            assert all(later[key] >= offset for key, offset in earlier.items())
