@@ -74,6 +74,7 @@ class Submission:
     def _confs(self, reader: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
         # A driver that YARN starts again would be refused: an attempt is made once.
         own = {"spark.yarn.maxAppAttempts": "1"} if self.place is DriverPlace.YARN else {}
+        own |= driver.GIVEN_BACK
         if driver.BYTES_PER_RECORD not in users:
             own |= record_size_conf(self.kafka, self.ledger, self.pinned.manifest)
         told = {f"{driver.PREFIX}{key}": value for key, value in reader.items()}

@@ -40,6 +40,17 @@ line and no event log."""
 SECRETS = PREFIX + "secrets"
 """The same as a conf, for YARN alone, where a properties file brings it and a variable would be written into each
 container's launch script, which YARN copies into its logs. Spark redacts confs whose names hold ``secret``."""
+GIVEN_BACK = {
+    f"spark.kafka.consumer.{name}": value
+    for name, value in {
+        "fetchedData.cache.timeout": "200ms",
+        "fetchedData.cache.evictorThreadRunInterval": "100ms",
+        "cache.timeout": "200ms",
+        "cache.evictorThreadRunInterval": "100ms",
+    }.items()
+}
+"""Spark's own confs by which executors give back what a task fetched, and its consumer, moments after its end. Spark's
+default is five minutes; see :mod:`airflow_kafka_offsets.spark.idle_consumers`."""
 
 _ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 _BOOLEANS = {"true": True, "false": False}

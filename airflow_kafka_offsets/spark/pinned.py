@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.split_plan import SplitPlan, split_plan
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, KAFKA, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect, read_file
+from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.publish import PublishedRun, publish
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
@@ -33,7 +34,7 @@ FAST = {
     # default.
     "kafka.max.poll.records": "20000",
     # A task reads one partition, so what a fetch may bring is what one partition may bring: 1 MiB by default. More
-    # costs memory: Spark keeps up to 64 idle consumers an executor with what they have fetched.
+    # costs memory, which executors are to give back soon: see idle_consumers.
     "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
     # Where a range reaches the log's end, the consumer asks for more than there is, and Spark's next question on that
     # connection waits until the broker gives up: half a second a task by default. From Kafka 3.8 on what lies in remote
@@ -156,6 +157,7 @@ class PinnedWindow:
             given = {name.lower(): value for name, value in chosen.items()}
             headers = given.get("includeheaders", "false").lower() == "true"
             return self.spark.createDataFrame([], _COLUMNS + (_HEADERS if headers else ""))
+        give_back_soon(self.spark)
         with _version_2(self.spark):
             return self.spark.read.format("kafka").options(**chosen).load()
 

@@ -21,6 +21,7 @@ from tests.benchmarks.memory import memory
 from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
 from tests.benchmarks.snapshot import snapshots
+from tests.benchmarks.spark_memory import spark_memory
 from tests.benchmarks.spark_publish import spark_publish
 from tests.benchmarks.spark_read import spark_hot_partition, spark_read
 from tests.benchmarks.spark_scale import spark_scale
@@ -41,6 +42,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "spark-settings": spark_settings,
     "spark-hot-partition": spark_hot_partition,
     "spark-publish": spark_publish,
+    "spark-memory": spark_memory,
     "airflow-overhead": airflow_overhead,
     "spark-scale": spark_scale,
 }

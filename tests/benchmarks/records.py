@@ -22,13 +22,22 @@ _PRODUCE_VERSION = 9
 _TIMEOUT_S = 60
 
 
-def write_batches(address: str, topic: str, batches: Mapping[int, int], at_ms: int = INSTANT_MS) -> None:
+def write_batches(
+    address: str,
+    topic: str,
+    batches: Mapping[int, int],
+    at_ms: int = INSTANT_MS,
+    *,
+    records: int = BATCH_RECORDS,
+    record_bytes: int = RECORD_BYTES,
+) -> None:
     """Write batches of records by one connection.
 
     :param batches: how many, by partition.
     :param at_ms: timestamp of all records.
+    :param records: of a batch.
     """
-    batch = _batch(at_ms)
+    batch = _batch(at_ms, records, record_bytes)
     left = dict(batches)
     with raw_client.connected(address, timeout_s=_TIMEOUT_S) as connection:
         while left:
@@ -44,8 +53,8 @@ def _produce(connection: raw_client.socket.socket, topic: str, partitions: list[
     raw_client.receive(connection, ProduceResponse, _PRODUCE_VERSION)
 
 
-def _batch(at_ms: int) -> bytes:
+def _batch(at_ms: int, records: int, record_bytes: int) -> bytes:
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
-    for number in range(BATCH_RECORDS):
-        builder.append(number, at_ms, None, os.urandom(RECORD_BYTES), [])
+    for number in range(records):
+        builder.append(number, at_ms, None, os.urandom(record_bytes), [])
     return bytes(builder.build())

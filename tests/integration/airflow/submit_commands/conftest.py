@@ -111,6 +111,17 @@ def as_words(values: list[str]) -> list[str]:
     return [word for value in values for word in ("--conf", value)]
 
 
+GIVEN_BACK = as_words(
+    [
+        "spark.kafka.consumer.fetchedData.cache.timeout=200ms",
+        "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval=100ms",
+        "spark.kafka.consumer.cache.timeout=200ms",
+        "spark.kafka.consumer.cache.evictorThreadRunInterval=100ms",
+    ]
+)
+"""Confs by which executors don't keep what they have read."""
+
+
 class WorkerDies(BaseException):
     """Stands for SIGKILL: nothing catches it."""
 

@@ -21,6 +21,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.submit_commands.conftest import (
     CONNECTOR,
+    GIVEN_BACK,
     PASSWORD,
     POD,
     WorkerDies,
@@ -91,7 +92,7 @@ class TestKubernetes:
         told = confs(broker, window, result["attempt"])
         own = [f"{name}={value}" for name, value in self.OWN.items()]
         assert words == [
-            *("--master", "k8s://https://kubernetes.default.svc:443"),
+            *("--master", "k8s://https://kubernetes.default.svc:443", *GIVEN_BACK),
             *as_words([*told[:3], *own, *told[3:], "spark.kubernetes.submission.waitAppCompletion=false"]),
             *("--conf", "spark.kubernetes.namespace=etl", "--py-files", bundle, "--packages", CONNECTOR),
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),

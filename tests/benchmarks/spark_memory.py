@@ -1,0 +1,96 @@
+"""Memory of Spark: many windows, read one after the other by one session at its default heap.
+
+Each side has a Java process of its own, in which driver and executor are one. A window ends inside its log, as those of
+the past do, so that each task's last fetch brings as much as it may. Run as a module, it reads and prints MiB:
+
+    python -m tests.benchmarks.spark_memory ours 127.0.0.1:9092 topic 12 5000 25 512m
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.spark.pinned import FAST, PinnedWindow, reader_options
+from dev import ROOT
+from tests.benchmarks.clusters import INSTANT_MS, Clusters, Topic, create, wait_for_leaders
+from tests.benchmarks.records import write_batches
+from tests.benchmarks.report import Row
+from tests.benchmarks.spark_session import connector, consume
+from tests.unit.spark.manifests import manifest_of
+
+_PARTITIONS = 12
+_BATCHES = 80
+_BATCH_RECORDS, _RECORD_BYTES = 100, 1_200
+_RECORDS = _BATCHES * _BATCH_RECORDS // 2
+_LOADS = 200
+_HEAP = "1g"
+_HELD_MIB = 256.0
+
+
+def spark_memory(clusters: Clusters) -> Iterator[Row]:
+    """Ours, and for comparison Spark's connector."""
+    address = clusters.records.bootstrap_servers
+    write_large(address, "large")
+    held = {}
+    for who in ("ours", "stock"):
+        clusters.say(f"reading {_LOADS} windows, {who}")
+        held[who] = held_mib(who, address, "large", _PARTITIONS, _RECORDS, _LOADS, _HEAP)
+    if held["ours"] is None:
+        raise AssertionError(f"{_LOADS} loads don't fit into {_HEAP}")
+    work = f"heap held after {_LOADS} windows of {_PARTITIONS} partitions, {_HEAP}"
+    yield Row.absolute(work, held["ours"], "MiB", limit=_HELD_MIB)
+    yield Row.noted("… Spark's connector's", "out of memory" if held["stock"] is None else f"{held['stock']:.0f} MiB")
+
+
+def write_large(address: str, topic: str) -> None:
+    """A topic of records of 1.2 KB, of which a window is to read the first half."""
+    made = Topic(topic, _PARTITIONS)
+    create(address, made)
+    wait_for_leaders(address, [made])
+    batches = dict.fromkeys(range(_PARTITIONS), _BATCHES)
+    write_batches(address, topic, batches, INSTANT_MS, records=_BATCH_RECORDS, record_bytes=_RECORD_BYTES)
+
+
+def held_mib(who: str, address: str, topic: str, partitions: int, records: int, loads: int, heap: str) -> float | None:
+    """MiB of heap that the session still held after its last load; None when it ran out of memory before.
+
+    :param who: ``ours``, or ``stock`` for Spark's connector with its defaults.
+    :param records: of each partition, the first ones.
+    :param heap: as Spark takes it.
+    """
+    command = [sys.executable, "-m", "tests.benchmarks.spark_memory", who, address, topic]
+    command += [str(partitions), str(records), str(loads), heap]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if run.returncode and "OutOfMemoryError" in run.stderr:
+        return None
+    if run.returncode:
+        raise RuntimeError(run.stderr[-3000:])
+    return float(run.stdout.splitlines()[-1])
+
+
+def measure(who: str, address: str, topic: str, partitions: int, records: int, loads: int, heap: str) -> float:
+    """Read in this process, whose Java starts now."""
+    builder = SparkSession.builder.master("local[2]").appName("memory").config("spark.jars", connector())
+    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
+    spark = builder.config("spark.driver.memory", heap).getOrCreate()
+    manifest = manifest_of([(topic, partition, 0, records) for partition in range(partitions)])
+    kafka = {"kafka.bootstrap.servers": address}
+    stock = {name: each for name, each in reader_options(manifest, kafka, {}).items() if name not in FAST}
+    for number in range(loads):
+        ours = PinnedWindow(spark, "", manifest, f"try-{number}", kafka)
+        consume(ours.read() if who == "ours" else spark.read.format("kafka").options(**stock).load())
+    jvm = spark._jvm
+    assert jvm is not None, "the session is not one of Spark Connect"
+    jvm.java.lang.System.gc()
+    runtime = jvm.java.lang.Runtime.getRuntime()
+    return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
+
+
+if __name__ == "__main__":
+    side, servers, name, *counts, memory = sys.argv[1:]
+    print(measure(side, servers, name, *(int(each) for each in counts), heap=memory))

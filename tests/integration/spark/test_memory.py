@@ -1,0 +1,45 @@
+"""What a session keeps of the windows that it has read."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+import pytest
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.spark import idle_consumers
+from airflow_kafka_offsets.spark.conf import GIVEN_BACK
+from dev.kafka import Broker
+from tests.benchmarks.spark_memory import held_mib, write_large
+
+
+class TestManyWindowsInOneSession:
+    def test_a_small_heap_holds_however_many_come_after_each_other(self, broker: Broker) -> None:
+        """Four were too many while executors kept for minutes what each task had fetched last."""
+        topic = f"large-{uuid.uuid4().hex[:8]}"
+        write_large(broker.bootstrap_servers, topic)
+        held = held_mib("ours", broker.bootstrap_servers, topic, partitions=12, records=4_000, loads=12, heap="512m")
+        assert held is not None, "out of memory"
+        assert held < 256
+
+    def test_the_session_says_what_it_was_started_with(self, spark: SparkSession) -> None:
+        idle_consumers.give_back_soon(spark)
+        confs = spark.sparkContext.getConf()
+        assert {name: confs.get(name) for name in GIVEN_BACK} == GIVEN_BACK
+
+
+class TestExecutorsThatKeepIt:
+    def test_the_user_is_told_once_which_confs_to_start_the_session_with(
+        self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A session of a cluster, whose executors were there before."""
+        monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda _: SparkConf(loadDefaults=False))
+        monkeypatch.setattr(spark.sparkContext, "master", "spark://elsewhere:7077")
+        monkeypatch.setattr(idle_consumers, "_told", set())
+        with caplog.at_level(logging.WARNING):
+            idle_consumers.give_back_soon(spark)
+            idle_consumers.give_back_soon(spark)
+        (line,) = caplog.messages
+        assert all(f"--conf {name}={value}" in line for name, value in GIVEN_BACK.items())
