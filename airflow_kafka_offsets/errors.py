@@ -15,6 +15,7 @@
     │   ├── DataLossError                   records of the range are gone (retention, DeleteRecords)
     │   ├── LogTruncatedError               the range reaches past the end of the log
     │   ├── TopicChangedError               topic missing, re-created, or of another cluster
+    │   ├── WindowOverlapError              another window of the pipeline has some of its offsets
     │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
     │   └── UnprovenError                   what was read or written differs from the manifest
     ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
@@ -144,6 +145,21 @@ class LogTruncatedError(WindowError):
 
 class TopicChangedError(WindowError):
     """The topic is missing, was re-created since it was pinned, or belongs to another cluster."""
+
+
+class WindowOverlapError(WindowError):
+    """Another window of the pipeline, pinned or published, has some of this one's offsets.
+
+    :param passes: whether the other one is being pinned at this moment, and may be taken back.
+    """
+
+    def __init__(self, message: str, *, passes: bool) -> None:
+        super().__init__(message)
+        self._passes = passes
+
+    @property
+    def retriable(self) -> bool:
+        return self._passes
 
 
 class FutureRecordError(WindowError):

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import (
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets import remarks, resolving
 from airflow_kafka_offsets.offsets.first_records import Position
@@ -57,12 +58,14 @@ class Policies:
     :param on_truncation: records of a window are gone: ``fail``, or ``clamp`` (load the rest, note the loss).
     :param on_future_record: a record from the future would leave all windows up to its time empty on its partition,
         and put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
+    :param on_overlap: another window of the pipeline has some of a window's offsets: ``fail``, or ``allow``.
     :param new_topics_from_ms: where a topic begins that is added to a pipeline: at this instant, Unix milliseconds;
         None for the log start.
     """
 
     on_truncation: TruncationPolicy = "fail"
     on_future_record: FuturePolicy = "fail"
+    on_overlap: OverlapPolicy = "fail"
     new_topics_from_ms: int | None = None
 
 
@@ -177,6 +180,7 @@ class Resolver:
 
         :raises IntervalError: when the end isn't after the start.
         :raises DataLossError: when records of the window were gone already when its end was resolved.
+        :raises WindowOverlapError: when another window of the pipeline has some of its offsets.
         """
         window_id(start_ms, end_ms)
         for _ in range(_MOST_TRIES):
@@ -194,11 +198,22 @@ class Resolver:
 
         :raises: as :meth:`window`.
         """
+        return self._resolved(start, end, partial(self._ledger.pin_window, on_overlap=self._policies.on_overlap))
+
+    def pinning(self) -> Pinning:
+        """What pins many windows by :meth:`pinned_by`: the ledger is looked at once before and once after them."""
+        return self._ledger.pinning(self._policies.on_overlap)
+
+    def pinned_by(self, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> ResolvedWindow:
+        """As :meth:`window_between`; the window counts once it is settled."""
+        return self._resolved(start, end, pinning.pin)
+
+    def _resolved(
+        self, start: OffsetSnapshot, end: OffsetSnapshot, pin: Callable[..., PinnedManifest]
+    ) -> ResolvedWindow:
         if now_ms() - start.resolved_at_ms > _FRESH_MS:
             refuse_rewritten(self._client, start)
-        pinned = self._ledger.pin_window(
-            start, end, on_truncation=self._policies.on_truncation, added=self._added(start, end)
-        )
+        pinned = pin(start, end, on_truncation=self._policies.on_truncation, added=self._added(start, end))
         lines = (*remarks.window_remarks(end, pinned.manifest.ranges), *self._open_transactions(end))
         return ResolvedWindow(pinned, lines)
 

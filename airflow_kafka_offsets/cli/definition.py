@@ -33,6 +33,12 @@ _POLICIES = (
         default="fail",
     ),
 )
+_ON_OVERLAP = Arg(
+    ("--on-overlap",),
+    help="Another window has some of a window's offsets: fail (default), or allow: pin it all the same",
+    choices=("fail", "allow"),
+    default="fail",
+)
 _PIPELINE = Arg(("pipeline",), help="The pipeline's name")
 
 
@@ -181,6 +187,7 @@ _LEDGER_GROUP = GroupCommand(
                 Arg(("--cron",), help="The schedule that cuts the time into windows", required=True),
                 Arg(("--timezone",), help="The schedule's time zone; default: UTC", default="UTC"),
                 *_POLICIES,
+                _ON_OVERLAP,
                 _LEDGER,
                 _ISOLATION,
                 _CONN_ID,

@@ -12,6 +12,7 @@ from airflow_kafka_offsets.errors import WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
 from airflow_kafka_offsets.interval import ticks
+from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.offsets.instants import parse_instant
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -24,11 +25,17 @@ def resolve_windows(args: Any) -> int:
     """A row a window, from a start to an end, as a schedule cuts it."""
     instants = ticks(args.cron, args.timezone, parse_instant(args.start), parse_instant(args.end))
     topics = as_topics(args.topics, args.topic_pattern)
-    level, policies = IsolationLevel.of(args.isolation), Policies(args.on_truncation, args.on_future_record)
+    level, policies = (
+        IsolationLevel.of(args.isolation),
+        Policies(args.on_truncation, args.on_future_record, args.on_overlap),
+    )
     with KafkaOffsetsHook(args.conn_id).get_conn() as client:
         resolver = Resolver(client, open_ledger(args.ledger, args.pipeline), topics, level, policies)
         snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
-        rows = [_pin(resolver, *each) for each in pairwise(snapshots)]
+        pinning = resolver.pinning()
+        pinned = [_pin(resolver, pinning, *each) for each in pairwise(snapshots)]
+        refused = pinning.settle()
+    rows = [_refused(name, refused[name]) if (name := row["window"]) in refused else row for row in pinned]
     print_rows(rows, args.output)
     return 1 if any(row["error"] for row in rows) else 0
 
@@ -52,13 +59,16 @@ def re_resolve_windows(args: Any) -> int:
     return 0
 
 
-def _pin(resolver: Resolver, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
+def _pin(resolver: Resolver, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
     """A window that can't be pinned doesn't sink the others."""
     try:
-        return _row(resolver.window_between(start, end))
+        return _row(resolver.pinned_by(pinning, start, end))
     except WindowError as error:
-        name = window_id(start.timestamp_ms, end.timestamp_ms)
-        return {"window": name, "revision": None, "offsets": None, "lost": None, "remark": None, "error": str(error)}
+        return _refused(window_id(start.timestamp_ms, end.timestamp_ms), error)
+
+
+def _refused(window: str, error: WindowError) -> Row:
+    return {"window": window, "revision": None, "offsets": None, "lost": None, "remark": None, "error": str(error)}
 
 
 def _row(resolved: ResolvedWindow, before: int = 0) -> Row:

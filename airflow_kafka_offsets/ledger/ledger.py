@@ -12,17 +12,20 @@ Layout, all of it created and never changed::
 
 from __future__ import annotations
 
+import random
 import re
+import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    InstantForgottenError,
     LedgerCorruptError,
     LedgerError,
     TopicChangedError,
+    WindowOverlapError,
 )
+from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
     Place,
@@ -36,17 +39,18 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent, window_id
-from airflow_kafka_offsets.offsets.windows import TruncationPolicy, window_between
+from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
+from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 FORMAT = 2
 """Format 1 had no months, no revisions, no checkpoints and no compression; ``ledger upgrade`` brings it here."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
+"""How long a task waits at most, a random part of it, before it pins again what another one was pinning too."""
 _PIPELINE = re.compile(r"pipeline(?:\.(\d+))?\.json")
 
 
@@ -141,6 +145,10 @@ class Ledger:
             self._check_format(stored)
         return stored is not None
 
+    def pinning(self, on_overlap: OverlapPolicy = "fail") -> Pinning:
+        """What pins windows: many of them with two looks at the ledger."""
+        return Pinning(self.pipeline, self.window_folders, self.snapshots, on_overlap)
+
     def pin_window(
         self,
         start: OffsetSnapshot,
@@ -148,33 +156,44 @@ class Ledger:
         *,
         on_truncation: TruncationPolicy = "fail",
         added: dict[TopicPartition, int] | None = None,
+        on_overlap: OverlapPolicy = "fail",
     ) -> PinnedManifest:
         """Pin the window between two stored snapshots, or return it as it was pinned before.
 
         :param on_truncation: see :func:`~airflow_kafka_offsets.offsets.windows.window_between`; what was pinned before
             stays as it is.
+        :param on_overlap: what to do when another window has some of its offsets, published or not: ``fail``, or
+            ``allow``.
         :raises IntervalError: when the end isn't after the start.
         :raises DataLossError: when records are gone and ``on_truncation`` is ``fail``.
+        :raises WindowOverlapError: when another window has some of its offsets, and that is to fail.
         :raises LedgerCorruptError: when the stored manifest was changed.
         :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
         """
-        folder = self.window_folders.newest(window_id(start.timestamp_ms, end.timestamp_ms))
-        stored = folder.complete()
-        if stored is None or not _made_from(stored, start, end):
-            self._require_counting(start, end)
-            window = window_between(start, end, on_truncation=on_truncation, added=added)
-            manifest = Manifest.of(self.pipeline, window)
-            pinned = folder.pin(manifest) if stored is None else stored
-            # Made from a snapshot that was forgotten since: what is pinned now replaces it, if it differs.
-            same = _made_from(pinned, start, end) or pinned.manifest.ranges == manifest.ranges
-            stored = pinned if same else self.window_folders.pin_again(manifest)
-        self._require_counting(start, end)
-        return stored
+        for wait_s in _WAITS_S:
+            try:
+                return self._pin_once(start, end, on_truncation, added, on_overlap)
+            except WindowOverlapError as error:
+                if not error.retriable:
+                    raise
+                # Two tasks at one moment, each of which may have taken its pin back for the other.
+                time.sleep(random.uniform(0, wait_s))
+        return self._pin_once(start, end, on_truncation, added, on_overlap)
 
-    def _require_counting(self, *snapshots: OffsetSnapshot) -> None:
-        forgotten = self.snapshots.forgotten(snapshots)
-        if forgotten:
-            raise InstantForgottenError(f"{forgotten[0].as_of} was forgotten since it was resolved. Resolve it again.")
+    def _pin_once(
+        self,
+        start: OffsetSnapshot,
+        end: OffsetSnapshot,
+        on_truncation: TruncationPolicy,
+        added: dict[TopicPartition, int] | None,
+        on_overlap: OverlapPolicy,
+    ) -> PinnedManifest:
+        pinning = self.pinning(on_overlap)
+        pinned = pinning.pin(start, end, on_truncation=on_truncation, added=added)
+        refused = pinning.settle()
+        if refused:
+            raise refused[pinned.manifest.window]
+        return pinned
 
     def window(self, window: str) -> WindowFolder:
         """The newest revision of a window; it need not exist."""
@@ -271,11 +290,7 @@ class Ledger:
         def in_use(forgotten: OffsetSnapshot) -> bool:
             others = live_revisions(self.window_folders.names()).keys() - set(revising)
             meeting = [each for each in others if forgotten.timestamp_ms in window_extent(each)]
-            pinned = (self.window(each).complete() for each in meeting)
+            pinned = (self.window(each).pinned() for each in meeting)
             return any(each is not None and forgotten.number in each.manifest.snapshots for each in pinned)
 
         return self.snapshots.append_all(snapshots, known, in_use)
-
-
-def _made_from(pinned: PinnedManifest, start: OffsetSnapshot, end: OffsetSnapshot) -> bool:
-    return pinned.manifest.snapshots == (start.number, end.number)

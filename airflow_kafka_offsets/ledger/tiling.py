@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.windows import Seam
+from airflow_kafka_offsets.offsets.seams import Seam
 
 
 class Tile(Protocol):

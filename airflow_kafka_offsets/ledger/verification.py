@@ -19,9 +19,10 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.seams import Seam, seams
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.window_names import window_extent
-from airflow_kafka_offsets.offsets.windows import OffsetRange, Seam, seams
+from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 _RECENT_MS = 7 * 86_400_000
 """Crashes that are older have been found, unless ``full`` is asked for."""

@@ -134,35 +134,37 @@ class WindowFolder:
         return WindowListing(tuple(names_below(self._folder)))
 
     def pin(self, manifest: Manifest) -> PinnedManifest:
-        """Store the manifest, or return the one that is stored already.
+        """Store the manifest, or return the one that is stored already. It is to be settled then.
 
         :raises LedgerCorruptError: when the stored one was changed.
         """
-        stored = self.pin_new(manifest.revised(self.revision)) or self.complete()
+        stored = self.pin_new(manifest.revised(self.revision)) or self.pinned()
         if stored is None:
             raise LedgerCorruptError(f"{self._manifest} vanished while it was being stored.")
         return stored
 
     def pin_new(self, manifest: Manifest) -> PinnedManifest | None:
-        """Store the manifest; None when another one is stored."""
+        """Store the manifest, which is to be settled then; None when another one is stored."""
         content = manifest.to_bytes()
         if not create_exclusive(self._manifest, content):
             return None
-        sha256 = digest(content)
-        create_exclusive(self._sha256, sha256.encode())
-        return PinnedManifest(plain_uri(self._manifest), sha256, manifest)
+        return PinnedManifest(plain_uri(self._manifest), digest(content), manifest)
 
     @property
     def is_pinned(self) -> bool:
         """Whether there is a manifest, whatever it says."""
         return read(self._manifest) is not None
 
-    def complete(self) -> PinnedManifest | None:
-        """The stored manifest, its hash written where a crash left it out; None when there is none."""
+    @property
+    def is_settled(self) -> bool:
+        """Whether its hash was written: no other window shares its offsets, or somebody asked for it all the same."""
+        return read(self._sha256) is not None
+
+    def settle(self) -> None:
+        """Write the hash of the stored manifest, where there is one and it has none."""
         content = read(self._manifest)
-        if content is not None and read(self._sha256) is None:
+        if content is not None and not self.is_settled:
             create_exclusive(self._sha256, digest(content).encode())
-        return self.pinned()
 
     @property
     def _manifest(self) -> StoragePath:

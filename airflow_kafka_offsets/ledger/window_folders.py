@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from airflow_kafka_offsets.errors import LedgerError
-from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import counting
+from airflow_kafka_offsets.offsets.publication import COMMITTED, counting
 from airflow_kafka_offsets.offsets.window_names import (
     forgotten_marker,
     is_month,
@@ -63,22 +63,44 @@ class WindowFolders:
     def current(self) -> list[WindowFolder]:
         """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
         one."""
-        found = []
-        for newest in self.all():
-            published = self.published(newest.id) if newest.revision > 1 else None
-            if published is not None:
-                found.append(published)
-            if published is None or newest.publication() is None:
-                found.append(newest)
+        live = live_revisions(self.names())
+        return list(chain.from_iterable(self.counting(window, numbers) for window, numbers in live.items()))
+
+    def counting(self, window: str, numbers: Sequence[int]) -> list[WindowFolder]:
+        """The same of one window, whose revisions are known."""
+        revisions = [self.revision(window, each) for each in numbers]
+        newest = _newest(revisions)
+        if newest.revision == 1:
+            return [newest]
+        publications = [each.publication() for each in revisions]
+        published = counting(publications)
+        found = [] if published is None else [revisions[published]]
+        if published is None or publications[revisions.index(newest)] is None:
+            found.append(newest)
         return found
 
+    def published_in(self, month: str) -> set[str]:
+        """Folders of a month's revisions that have a publication, by one look: on an object store a request for a
+        thousand files."""
+        found = (each.split("/") for each in names_below(self._folder / month))
+        return {folder for folder, *rest in found if rest == [COMMITTED]}
+
     def pin_again(self, manifest: Manifest) -> PinnedManifest:
-        """Store a manifest as the window's next revision.
+        """Store a manifest as the window's next revision, and settle it: it has no other offsets than the window has.
+
+        :returns: as :meth:`pin_next`.
+        """
+        pinned = self.pin_next(manifest)
+        self.revision(pinned.manifest.window, pinned.manifest.revision).settle()
+        return pinned
+
+    def pin_next(self, manifest: Manifest) -> PinnedManifest:
+        """Store a manifest as the window's next revision, which is to be settled then.
 
         :returns: what is stored: when another writer's revision says the same already, that one.
         """
         for _ in range(_MOST_TRIES):
-            stored = self.newest(manifest.window).complete()
+            stored = self.newest(manifest.window).pinned()
             if stored is not None and stored.manifest == manifest.revised(stored.manifest.revision):
                 return stored
             number = self._next_number(manifest.window)
@@ -87,6 +109,16 @@ class WindowFolders:
                 return pinned
         raise LedgerError(f"Window {manifest.window} was revised {_MOST_TRIES} times meanwhile. Is something looping?")
 
+    def take_back(self, folder: WindowFolder, why: str) -> bool:
+        """Let a revision not count that was pinned a moment ago.
+
+        :returns: False where somebody else has settled it meanwhile, or loads it.
+        """
+        if folder.is_settled or folder.listing().state is not WindowState.RESOLVED:
+            return False
+        self._mark_forgotten(folder, why)
+        return True
+
     def forget(self, window: str, why: str) -> list[int]:
         """Let no revision of a window count any more. The folders stay.
 
@@ -94,9 +126,12 @@ class WindowFolders:
         """
         live = self.live(window)
         for each in live:
-            marker = self._folder / month_of(window) / forgotten_marker(window, each.revision)
-            create_exclusive(marker, why.encode())
+            self._mark_forgotten(each, why)
         return [each.revision for each in live]
+
+    def _mark_forgotten(self, folder: WindowFolder, why: str) -> None:
+        marker = self._folder / month_of(folder.id) / forgotten_marker(folder.id, folder.revision)
+        create_exclusive(marker, why.encode())
 
     def _next_number(self, window: str) -> int:
         return 1 + max(revisions_of(self._names_of(window)).get(window, [0]))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
@@ -139,42 +138,3 @@ def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence
         )
     pinned = OffsetRange(end.topic, end.partition, offset, end.offset, evidence, end.evidence)
     return pinned.from_log_start(end.log_start_offset)
-
-
-@dataclass(frozen=True, slots=True)
-class Seam:
-    """Where two windows fail to meet.
-
-    :param topic: topic name.
-    :param partition: partition number.
-    :param end_offset: where the earlier window ends.
-    :param start_offset: where the later one starts: further is a gap, less far an overlap.
-    """
-
-    topic: str
-    partition: int
-    end_offset: int
-    start_offset: int
-
-    def __str__(self) -> str:
-        kind = "gap" if self.start_offset > self.end_offset else "overlap"
-        size = abs(self.start_offset - self.end_offset)
-        return (
-            f"{self.topic}-{self.partition}: {kind} of {size} offsets between {self.end_offset} and {self.start_offset}"
-        )
-
-
-def seams(windows: Iterable[Sequence[OffsetRange]]) -> list[Seam]:
-    """Every gap and overlap between consecutive windows, given in order of time. Empty when they tile.
-
-    Consecutive windows tile when each partition of the earlier one goes on in the later one where it ended. A partition
-    that only the later one has is new, and no seam.
-    """
-    found = []
-    for earlier, later in pairwise(windows):
-        starts = {TopicPartition(each.topic, each.partition): each.window_start for each in later}
-        for each in earlier:
-            start = starts.get(TopicPartition(each.topic, each.partition))
-            if start is not None and start != each.end_offset:
-                found.append(Seam(each.topic, each.partition, each.end_offset, start))
-    return found

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.resolver import Policies, ResolvedWindow, Resolver
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
     from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 
@@ -30,6 +31,9 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
 
     :param on_truncation: what to do when records of the window are gone already: ``fail`` (default), naming exact
         counts, or ``clamp``, which pins the rest and writes the loss into the manifest.
+    :param on_overlap: what to do when another window of the pipeline, pinned or published, has some of the window's
+        offsets: ``fail`` (default), naming it, or ``allow``. Their common records are then loaded by both, and verify
+        fails on both.
     :param new_topics_from: where a topic begins that is added to the pipeline: at an instant in ISO-8601 with a zone,
         or, by default, at its log start. (templated)
 
@@ -42,11 +46,13 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
         self,
         *,
         on_truncation: TruncationPolicy = "fail",
+        on_overlap: OverlapPolicy = "fail",
         new_topics_from: str | datetime | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.on_truncation = on_truncation
+        self.on_overlap = on_overlap
         self.new_topics_from = new_topics_from
 
     @abstractmethod
@@ -69,9 +75,11 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
     def policies(self) -> Policies:
         """What to do about what a log may have in store."""
         one_of("on_truncation", self.on_truncation, "fail", "clamp")
+        one_of("on_overlap", self.on_overlap, "fail", "allow")
         return replace(
             super().policies(),
             on_truncation=self.on_truncation,
+            on_overlap=self.on_overlap,
             new_topics_from_ms=given_instant(self.new_topics_from) if self.new_topics_from else None,
         )
 

@@ -21,8 +21,8 @@ from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.preflight import check_topics
+from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
-from airflow_kafka_offsets.offsets.windows import seams
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger

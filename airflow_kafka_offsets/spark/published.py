@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, Led
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
+from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.window_names import (
     is_month,
     live_revisions,
@@ -27,7 +28,7 @@ from airflow_kafka_offsets.offsets.window_names import (
     revision_folder,
     window_extent,
 )
-from airflow_kafka_offsets.offsets.windows import OffsetRange, seams
+from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN

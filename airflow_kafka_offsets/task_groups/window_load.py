@@ -17,6 +17,7 @@ from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSen
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
+    from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
     from airflow_kafka_offsets.offsets.completeness import IdlePolicy
     from airflow_kafka_offsets.offsets.windows import TruncationPolicy
     from airflow_kafka_offsets.resolver import FuturePolicy
@@ -58,6 +59,7 @@ def kafka_window_load(
     isolation_level: str | None = None,
     on_truncation: TruncationPolicy | None = None,
     on_future_record: FuturePolicy | None = None,
+    on_overlap: OverlapPolicy | None = None,
     explain_gaps: bool | None = None,
     ledger_root: str | None = None,
     kafka_conn_id: str | None = None,
@@ -90,6 +92,8 @@ def kafka_window_load(
     :param isolation_level: which records count: ``read_committed`` by default. (templated)
     :param on_truncation: what to do when records of the window are gone: ``fail`` (default), or ``clamp``.
     :param on_future_record: what to do about a record from the future: ``fail`` (default), or ``warn``.
+    :param on_overlap: what to do when another window of the pipeline has some of the window's offsets: ``fail``
+        (default), or ``allow``.
     :param explain_gaps: verify explains offsets without a record from the log; by default it doesn't.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``; ``kafka_default`` by default.
@@ -107,7 +111,9 @@ def kafka_window_load(
     cluster = _given(kafka_conn_id=kafka_conn_id)
     window = cluster | _given(topics=topics, start=start, end=end, isolation_level=isolation_level)
     policy = _given(on_truncation=on_truncation)
-    resolving = policy | _given(topic_pattern=topic_pattern, ledger_root=ledger_root, on_future_record=on_future_record)
+    resolving = policy | _given(
+        topic_pattern=topic_pattern, ledger_root=ledger_root, on_future_record=on_future_record, on_overlap=on_overlap
+    )
     waiting = _given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
     of_all: Any = dict(default_args or {})
     group = KafkaWindowLoad(group_id=group_id, default_args=of_all)

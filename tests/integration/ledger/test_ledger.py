@@ -26,9 +26,9 @@ from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.offsets.audit import Verdict
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import seams
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 PathOf = Callable[[str], ObjectStoragePath]

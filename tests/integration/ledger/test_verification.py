@@ -221,7 +221,7 @@ class TestFind:
         for hour in (0, 1):
             resolve(local, hour)
         both = [local.snapshots.read(each.number) for each in local.snapshots.entries()]
-        local.pin_window(both[0], both[2])
+        local.pin_window(both[0], both[2], on_overlap="allow")
         assert find(local, "t", 0, 10015).window is not None
 
     def test_without_windows_it_says_so(self, local: Ledger) -> None:

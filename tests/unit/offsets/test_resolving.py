@@ -23,9 +23,10 @@ from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOf
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
+from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.snapshots import Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows import seams, window_between
+from airflow_kafka_offsets.offsets.windows import window_between
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, extent, extents, found, listed, no_record, snapshot
 
 COMMITTED = IsolationLevel.READ_COMMITTED

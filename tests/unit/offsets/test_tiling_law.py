@@ -18,9 +18,10 @@ from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.resolving import at_instant, clamp
+from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows import OffsetRange, Window, seams, window_between
+from airflow_kafka_offsets.offsets.windows import OffsetRange, Window, window_between
 from tests.unit.offsets.builders import T0
 
 INSTANTS = [T0 + n * 1000 for n in range(6)]

@@ -22,10 +22,11 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets import preflight
 from airflow_kafka_offsets.offsets.extents import LogExtent
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.snapshots import Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
-from airflow_kafka_offsets.offsets.windows import seams, window_between
+from airflow_kafka_offsets.offsets.windows import window_between
 from tests.unit.offsets.builders import HOUR_MS, T0, extent, extents, snapshot
 
 

@@ -84,7 +84,7 @@ class TestRuns:
     ) -> None:
         """S2: a backfill after an increment moves no increment."""
         increment(ten, "run-1")
-        resolve(ten, at(0), at(5))
+        resolve(ten, at(0), at(5), on_overlap="allow")
         produce(ten, 0, stamped(60))
         assert ranges(increment(ten, "run-2")) == [(0, 10, 11)]
 

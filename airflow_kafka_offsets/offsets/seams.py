@@ -1,0 +1,125 @@
+"""Seams: where one window's ranges end and another's begin. They meet, leave offsets out, or share some.
+
+Pure arithmetic on ranges. Which windows are to be compared is the ledger's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.snapshots import Evidence
+from airflow_kafka_offsets.offsets.windows import OffsetRange
+
+_OWN_BEGINNING = (Evidence.NEW_PARTITION, Evidence.CHOSEN)
+"""Why a range begins where its partition, or the user's share of it, does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """Where two windows fail to meet.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param end_offset: where the earlier window ends.
+    :param start_offset: where the later one starts: further is a gap, less far an overlap.
+    """
+
+    topic: str
+    partition: int
+    end_offset: int
+    start_offset: int
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether offsets between the two are in neither."""
+        return self.start_offset > self.end_offset
+
+    @property
+    def size(self) -> int:
+        """How many offsets are left out, or are in both."""
+        return abs(self.start_offset - self.end_offset)
+
+    def __str__(self) -> str:
+        kind = "gap" if self.is_gap else "overlap"
+        return (
+            f"{self.topic}-{self.partition}: {kind} of {self.size} offsets between {self.end_offset} and "
+            f"{self.start_offset}"
+        )
+
+
+def seams(windows: Iterable[Sequence[OffsetRange]]) -> list[Seam]:
+    """Every gap and overlap between consecutive windows, given in order of time. Empty when they tile.
+
+    Consecutive windows tile when each partition of the earlier one goes on in the later one where it ended. A partition
+    that only the later one has was added since: it begins with its first record, or there is a gap before it.
+    """
+    return [each for earlier, later in pairwise(windows) for each in _between(_by_partition(earlier), later)]
+
+
+def _between(earlier: Mapping[TopicPartition, OffsetRange], later: Sequence[OffsetRange]) -> Iterable[Seam]:
+    topics = {key.topic for key in earlier}
+    for each in later:
+        before = earlier.get(TopicPartition(each.topic, each.partition))
+        if before is not None:
+            end_offset = before.end_offset
+        elif each.topic in topics and each.start_evidence not in _OWN_BEGINNING:
+            end_offset = 0
+        else:
+            continue
+        if each.window_start != end_offset:
+            yield Seam(each.topic, each.partition, end_offset, each.window_start)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRange:
+    """Offsets that two windows both have.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param start_offset: first of them.
+    :param end_offset: end of them, exclusive.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return self.end_offset - self.start_offset
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}: {self.size} offsets from {self.start_offset} on"
+
+
+def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[SharedRange]:
+    """The offsets that are in both of two windows, what was lost of them included. Empty when there are none."""
+    theirs = _by_partition(other)
+    found = []
+    for each in one:
+        meeting = theirs.get(TopicPartition(each.topic, each.partition))
+        if meeting is None:
+            continue
+        start, end = max(each.window_start, meeting.window_start), min(each.end_offset, meeting.end_offset)
+        if start < end:
+            found.append(SharedRange(each.topic, each.partition, start, end))
+    return found
+
+
+def ends_before(earlier: Iterable[OffsetRange], later: Iterable[OffsetRange]) -> bool:
+    """Whether on every partition of both one window ends at or before the other's start."""
+    ends = _by_partition(earlier)
+    return all(
+        before.end_offset <= each.window_start
+        for each in later
+        if (before := ends.get(TopicPartition(each.topic, each.partition))) is not None
+    )
+
+
+def _by_partition(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, OffsetRange]:
+    return {TopicPartition(each.topic, each.partition): each for each in ranges}

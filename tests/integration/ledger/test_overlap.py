@@ -1,0 +1,211 @@
+"""Windows that share offsets: at most one of them is ever in the ledger, whoever pins at one moment and dies of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+from upath import UPath
+
+from airflow_kafka_offsets.errors import WindowOverlapError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.seams import shared
+from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.integration.ledger.loads import publish
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+MINUTE_MS = HOUR_MS // 60
+
+
+@pytest.fixture
+def ledger(root: str) -> Ledger:
+    return opened(Ledger(ObjectStoragePath(root), "loads"))
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Ledger:
+    return opened(Ledger(UPath(tmp_path), "loads"))
+
+
+def opened(ledger: Ledger) -> Ledger:
+    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return ledger
+
+
+def at(ledger: Ledger, *minutes: float) -> list[OffsetSnapshot]:
+    """Stored snapshots so many minutes after T0, with a record a minute before each of them."""
+    wanted = [snapshot({0: 1000 + int(each)}, at_ms=T0 + int(each * MINUTE_MS)) for each in minutes]
+    return ledger.snapshots.append_all(wanted)
+
+
+def names(ledger: Ledger) -> list[str]:
+    return [each.id for each in ledger.windows()]
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("start", "end"),
+        [(17, 77), (30, 40), (-10, 70), (59, 61), (-30, 1)],
+        ids=["cross", "in", "round", "end", "start"],
+    )
+    def test_a_window_with_offsets_of_a_pinned_one(self, ledger: Ledger, start: int, end: int) -> None:
+        standing = ledger.pin_window(*at(ledger, 0, 60))
+        with pytest.raises(
+            WindowOverlapError, match=f"window {standing.manifest.window} too, which is pinned"
+        ) as refused:
+            ledger.pin_window(*at(ledger, start, end))
+        assert not refused.value.retriable
+        assert names(ledger) == [standing.manifest.window]
+        assert all(each.holds for each in verify(ledger))
+
+    def test_its_neighbours_are_not(self, local: Ledger) -> None:
+        for minutes in ((60, 120), (0, 60), (120, 180)):
+            local.pin_window(*at(local, *minutes))
+        assert len(names(local)) == 3
+
+    def test_one_that_shares_time_alone_is_not(self, local: Ledger) -> None:
+        """An idle topic: no record is in both."""
+        idle = [snapshot({0: 1000}, at_ms=T0 + each * MINUTE_MS) for each in (0, 17, 60, 77)]
+        zero, seventeen, sixty, late = local.snapshots.append_all(idle)
+        local.pin_window(zero, sixty)
+        local.pin_window(seventeen, late)
+        assert len(names(local)) == 2
+
+    def test_one_that_was_published_is_named_so_with_the_command_that_forgets_it(self, local: Ledger) -> None:
+        standing = local.pin_window(*at(local, 0, 60))
+        publish(local, standing)
+        forget = f"airflow kafka-offsets ledger forget loads {standing.manifest.window} --force"
+        with pytest.raises(WindowOverlapError, match=f"published .t-0: 43 offsets from 1017 on.*{forget}"):
+            local.pin_window(*at(local, 17, 77))
+
+    def test_one_that_is_asked_for_by_name_is_pinned(self, local: Ledger) -> None:
+        local.pin_window(*at(local, 0, 60))
+        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        assert len(names(local)) == 2
+        local.pin_window(*at(local, 0, 60))  # what stands stays, when its run is cleared
+
+    def test_a_forgotten_one_is_in_nobodys_way(self, local: Ledger) -> None:
+        standing = local.pin_window(*at(local, 0, 60))
+        local.forget([standing.manifest.window], "test")
+        local.pin_window(*at(local, 17, 77))
+        assert len(names(local)) == 1
+
+
+class TestOutOfTheChain:
+    """Windows from a log start or from a group's commits reach where their offsets say, not their time."""
+
+    def stored(self, ledger: Ledger, offset: int, minute: int, kind: AsOfKind) -> OffsetSnapshot:
+        (found,) = ledger.snapshots.append_all([snapshot({0: offset}, at_ms=T0 + minute * MINUTE_MS, kind=kind)])
+        return found
+
+    def test_a_later_window_from_the_log_start_is_compared_with_all(self, local: Ledger) -> None:
+        for minutes in ((0, 60), (60, 120)):
+            local.pin_window(*at(local, *minutes))
+        start, end = self.stored(local, 0, 200, AsOfKind.EARLIEST), self.stored(local, 1200, 201, AsOfKind.LATEST)
+        with pytest.raises(WindowOverlapError, match="60 of its offsets"):
+            local.pin_window(start, end)
+
+    def test_and_so_is_an_earlier_hour_with_it(self, local: Ledger) -> None:
+        start, end = self.stored(local, 0, 200, AsOfKind.EARLIEST), self.stored(local, 1200, 201, AsOfKind.LATEST)
+        local.pin_window(start, end)
+        with pytest.raises(WindowOverlapError, match="60 of its offsets"):
+            local.pin_window(*at(local, 0, 60))
+
+    def test_windows_that_drain_a_group_follow_each_other(self, local: Ledger) -> None:
+        """However many there were: the last one that ended below tells that all before it did."""
+        read: list[str] = []
+        for n in range(40):
+            start = self.stored(local, 1000 + n, 2 * n, AsOfKind.EARLIEST)
+            local.pin_window(start, self.stored(local, 1001 + n, 2 * n + 1, AsOfKind.LATEST))
+            read.append(names(local)[-1])
+        assert len(set(read)) == 40
+        late = self.stored(local, 1005, 200, AsOfKind.EARLIEST)
+        with pytest.raises(WindowOverlapError, match="t-0: 1 offsets from 10"):
+            local.pin_window(late, self.stored(local, 1050, 201, AsOfKind.LATEST))
+
+
+class TestTwoAtOneMoment:
+    def test_a_task_that_died_between_its_two_looks_is_told_of_and_heals(self, local: Ledger) -> None:
+        hour, other = at(local, 0, 60), at(local, 17, 77)
+        dead = local.pinning()
+        dead.pin(*hour)  # and never settled
+        with pytest.raises(WindowOverlapError, match="being pinned") as refused:
+            local.pin_window(*other)
+        assert refused.value.retriable
+        pinned = local.pin_window(*hour)
+        assert local.folder_of(pinned).is_settled
+        with pytest.raises(WindowOverlapError, match="pinned, not loaded"):
+            local.pin_window(*other)
+        assert names(local) == [pinned.manifest.window]
+
+    def test_of_two_that_saw_each_other_neither_is_settled_and_either_may_be_then(self, local: Ledger) -> None:
+        hour, other = at(local, 0, 60), at(local, 17, 77)
+        one, two = local.pinning(), local.pinning()
+        _look_first(one, local)
+        _look_first(two, local)
+        one.pin(*hour)
+        two.pin(*other)
+        refused = [one.settle(), two.settle()]
+        assert [len(each) for each in refused] == [1, 0], "the first to look again takes its pin back for the other"
+        assert len(names(local)) == 1
+        with pytest.raises(WindowOverlapError, match="pinned, not loaded"):
+            local.pin_window(*hour)
+
+    def test_a_second_look_takes_back_nothing_that_another_try_has_settled(self, local: Ledger) -> None:
+        hour = at(local, 0, 60)
+        slow = local.pinning()
+        pinned = slow.pin(*hour)
+        assert local.pin_window(*hour) == pinned
+        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        assert slow.settle() == {}
+        assert len(names(local)) == 2
+
+
+def _look_first(pinning: object, ledger: Ledger) -> None:
+    """Make its first look now, before anybody has pinned."""
+    from airflow_kafka_offsets.ledger.standing import StandingWindows
+
+    pinning._standing = StandingWindows(ledger.window_folders, {})  # type: ignore[attr-defined]
+
+
+RACERS = [(minute, minute + 60) for minute in (0, 10, 20, 30, 40, 50)]
+
+
+def race(folder: Path, minutes: tuple[int, int], ready: Callable[[], object], said: object) -> None:
+    ledger = Ledger(UPath(folder), "loads")
+    window = at(ledger, *minutes)
+    ready()
+    try:
+        ledger.pin_window(*window)
+        said.put((minutes, None))  # type: ignore[attr-defined]
+    except WindowOverlapError as error:
+        said.put((minutes, str(error)))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("_again", range(4))
+def test_of_six_processes_that_pin_overlapping_windows_at_once_no_two_succeed_that_overlap(
+    tmp_path: Path, _again: int
+) -> None:
+    ledger = opened(Ledger(UPath(tmp_path), "loads"))
+    at(ledger, *sorted({each for pair in RACERS for each in pair}))
+    spawn = multiprocessing.get_context("spawn")
+    said, gate = spawn.Queue(), spawn.Barrier(len(RACERS))
+    processes = [spawn.Process(target=race, args=(tmp_path, each, gate.wait, said)) for each in RACERS]
+    for each in processes:
+        each.start()
+    outcomes = dict(said.get(timeout=120) for _ in RACERS)
+    for each in processes:
+        each.join()
+    manifests = [ledger.pinned(each).manifest for each in names(ledger)]
+    assert manifests, "one of them comes through"
+    assert not any(shared(a.ranges, b.ranges) for n, a in enumerate(manifests) for b in manifests[n + 1 :])
+    assert len(manifests) == sum(error is None for error in outcomes.values())
+    assert all("of its offsets are in window" in error for error in outcomes.values() if error is not None)
+    loser = next(minutes for minutes, error in outcomes.items() if error is not None)
+    with pytest.raises(WindowOverlapError, match="pinned, not loaded"):
+        ledger.pin_window(*at(ledger, *loser))
