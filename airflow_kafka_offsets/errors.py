@@ -17,6 +17,7 @@
     │   ├── TopicChangedError               topic missing, re-created, or of another cluster
     │   ├── WindowOverlapError              another window of the pipeline has some of its offsets
     │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
+    │   ├── HoleError                       offsets before it are in no published window (transient)
     │   └── UnprovenError                   what was read or written differs from the manifest
     ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
     ├── ConditionFailedError                what is waited for can't come true, by a policy that the user chose
@@ -164,6 +165,14 @@ class WindowOverlapError(WindowError):
 
 class FutureRecordError(WindowError):
     """A record from the future stands at a window's end: windows up to its time would be empty on its partition."""
+
+
+class HoleError(WindowError):
+    """Offsets before a window are in no published window. Passes once they are loaded."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
 
 
 class UnprovenError(WindowError):

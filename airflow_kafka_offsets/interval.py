@@ -11,8 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
-from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant, to_datetime
+from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant, now_ms
+from airflow_kafka_offsets.schedule import Schedule, tick_after
 
+_MANUAL = "manual"
+"""Airflow's type of a run that somebody started: with the button, the command line, the API or another Dag."""
 _HINT = (
     "Schedule the Dag with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), "
     "CronTriggerTimetable('0 * * * *', timezone='UTC', interval=timedelta(hours=1)) or "
@@ -47,7 +50,8 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     :param context: Airflow's task context.
     :param start: explicit start, inclusive: ISO-8601 with a zone, or an aware datetime; None or empty when not given.
     :param end: explicit end, exclusive.
-    :raises IntervalError: when there is no interval, or an empty or inverted one.
+    :raises IntervalError: when there is no interval, an empty or inverted one, or, of a run by hand, one that the
+        schedule doesn't cut.
     :raises InstantError: when a text isn't an instant or has no zone.
     """
     if start or end:
@@ -57,10 +61,14 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     partition_date = context.get("partition_date")
     if partition_date is not None:
         return RunInterval(instant_ms(partition_date), instant_ms(_next_tick(context["dag"].timetable, partition_date)))
+    schedule = Schedule(getattr(context.get("dag"), "dag_id", "DAG"), getattr(context.get("dag"), "timetable", None))
     interval = (context.get("data_interval_start"), context.get("data_interval_end"))
     if interval[0] is None or interval[1] is None:
-        raise IntervalError(f"This run has neither a data interval nor a partition date. {_HINT}")
-    return RunInterval(instant_ms(interval[0]), instant_ms(interval[1]))
+        raise IntervalError(_without_interval(schedule))
+    found = RunInterval(instant_ms(interval[0]), instant_ms(interval[1]))
+    if getattr(context.get("dag_run"), "run_type", None) == _MANUAL:
+        _refuse_other_cut(schedule, found)
+    return found
 
 
 def _next_tick(timetable: Any, partition_date: datetime) -> datetime:
@@ -70,45 +78,54 @@ def _next_tick(timetable: Any, partition_date: datetime) -> datetime:
         raise IntervalError(
             f"{type(timetable).__name__} has no cron expression to tell where a partition ends. {_HINT}"
         )
-    return _tick_after(expression, timetable.timezone, partition_date)
+    return tick_after(expression, timetable.timezone, partition_date)
 
 
-def ticks(expression: str, timezone: str, start_ms: int, end_ms: int) -> list[int]:
-    """The ticks of a schedule from its start to its end, both included, Unix milliseconds: daylight saving as Airflow's
-    own timetables have it.
-
-    :param expression: cron expression.
-    :param timezone: name of its time zone.
-    :raises IntervalError: when the two aren't ticks of the schedule, in order: windows would be cut short there.
-    """
-    from airflow.exceptions import AirflowTimetableInvalid
-
-    RunInterval(start_ms, end_ms)
-    found = [start_ms]
-    try:
-        first = instant_ms(_tick_after(expression, timezone, to_datetime(start_ms - 1000)))
-        while found[-1] < end_ms:
-            found.append(instant_ms(_tick_after(expression, timezone, to_datetime(found[-1]))))
-    except (AirflowTimetableInvalid, ValueError) as error:
-        raise ConfigurationError(f"{expression!r} in {timezone} is no schedule: {error}.") from error
-    wrong = start_ms if first != start_ms else end_ms if found[-1] != end_ms else None
-    if wrong is not None:
-        raise IntervalError(f"{iso_instant(wrong)} is no tick of {expression!r} in {timezone}.")
-    return found
-
-
-def _tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
-    import pendulum
-    from airflow.timetables.base import DataInterval, TimeRestriction
-    from airflow.timetables.interval import CronDataIntervalTimetable
-
-    tick = pendulum.instance(moment)
-    following = CronDataIntervalTimetable(expression, timezone=timezone).next_dagrun_info(
-        # Airflow goes on from the tick at or before the last interval's end, if that lies behind the interval's start.
-        last_automated_data_interval=DataInterval(start=tick.subtract(years=100), end=tick),
-        restriction=TimeRestriction(earliest=None, latest=None, catchup=True),
+def _without_interval(schedule: Schedule) -> str:
+    """What to do about a run that has no interval: its timetable may be the right one."""
+    window = schedule.last_window(now_ms())
+    if not (schedule.gives_intervals or schedule.by_partition):
+        return f"This run has neither a data interval nor a partition date. {_HINT}"
+    example = ""
+    if window is not None:
+        between = f"{iso_instant(window[0])} to {iso_instant(window[1])}"
+        example = f", for the last window that is over ({between}): {schedule.backfill(*window)}"
+    if schedule.by_partition:
+        key = "" if window is None else f" (such as {schedule.partition_key(window[0])})"
+        return (
+            f"This run was started by hand without a partition key, so that it is about no window. Give it a key{key}; "
+            f"or backfill{example}; or pass start= and end=."
+        )
+    return (
+        f"This run was started without a logical date, so that it has no interval. Backfill the schedule's "
+        f"windows{example}; {_by_date(schedule, window)}or pass start= and end=."
     )
-    if following is None or following.data_interval is None:
-        raise IntervalError(f"The schedule {expression!r} has no tick after {moment.isoformat()}.")
-    end: datetime = following.data_interval.end
-    return end
+
+
+def _by_date(schedule: Schedule, window: tuple[int, int] | None) -> str:
+    """Which logical date gives a window. None does under a trigger's timetable that isn't another run's own."""
+    if window is None or schedule.by_end:
+        return ""
+    return (
+        f"or trigger it with a logical date after the window's end, {iso_instant(window[1] + 1000)} for that one (not "
+        "the end itself: Airflow would leave out the schedule's own run of that date); "
+    )
+
+
+def _refuse_other_cut(schedule: Schedule, interval: RunInterval) -> None:
+    """Refuse an interval that a run by hand has and the schedule never cuts: its window would lie across the
+    schedule's, or keep them out."""
+    edges = (interval.end_ms,) if schedule.by_end else (interval.start_ms, interval.end_ms)
+    if all(map(schedule.cuts_at, edges)):
+        return
+    window = schedule.last_window(interval.end_ms)
+    last = ""
+    if window is not None:
+        between = f"{iso_instant(window[0])} to {iso_instant(window[1])}"
+        last = f" The last one before it, {between}: {schedule.backfill(*window)}."
+    raise IntervalError(
+        f"This run was started by hand, and its interval, {iso_instant(interval.start_ms)} to "
+        f"{iso_instant(interval.end_ms)}, isn't one that the schedule cuts: its window would overlap the schedule's "
+        f"own. Backfill those, or clear their runs.{last} For a window of any other time pass start= and end=, in a "
+        "pipeline of its own."
+    )

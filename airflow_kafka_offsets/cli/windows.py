@@ -11,19 +11,21 @@ from airflow_kafka_offsets.cli.printing import Row, command, print_rows, with_pr
 from airflow_kafka_offsets.errors import WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
-from airflow_kafka_offsets.interval import ticks
+from airflow_kafka_offsets.interval import RunInterval
 from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.offsets.instants import parse_instant
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
 from airflow_kafka_offsets.resolver import Policies, ResolvedWindow, Resolver
+from airflow_kafka_offsets.schedule import ticks
 
 
 @command
 def resolve_windows(args: Any) -> int:
     """A row a window, from a start to an end, as a schedule cuts it."""
-    instants = ticks(args.cron, args.timezone, parse_instant(args.start), parse_instant(args.end))
+    interval = RunInterval(parse_instant(args.start), parse_instant(args.end))
+    instants = ticks(args.cron, args.timezone, interval.start_ms, interval.end_ms)
     topics = as_topics(args.topics, args.topic_pattern)
     level, policies = (
         IsolationLevel.of(args.isolation),

@@ -33,6 +33,7 @@ Commit = Callable[[str, str, int], None]
 Resolve = Callable[..., dict[str, Any]]
 Publish = Callable[[dict[str, Any]], None]
 InSparksPlace = Callable[[str], None]
+DagFrom = Callable[[str, str], Any]
 Run = Callable[..., tuple[int, str, str]]
 
 T0 = datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -204,6 +205,28 @@ def commit(broker: Broker) -> Commit:
             client.commit_offsets(group, CommittedOffsets([CommittedOffset(topic, 0, offset)])).raise_for_errors()
 
     return write
+
+
+@pytest.fixture
+def dag_from(tmp_path: Path, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> DagFrom:
+    """A Dag of a test's own, from its source, in a folder of Dags that Airflow knows."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    bundle = {
+        "name": "dags-folder",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(folder)},
+    }
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+
+    def make(dag_id: str, source: str) -> Any:
+        file = folder / f"{dag_id}.py"
+        file.write_text(source)
+        return DagBag(str(file), bundle_name="dags-folder").dags[dag_id]
+
+    return make
 
 
 @pytest.fixture

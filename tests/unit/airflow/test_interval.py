@@ -8,7 +8,7 @@ from typing import Any
 
 import pendulum
 import pytest
-from airflow.sdk import CronPartitionTimetable, CronTriggerTimetable
+from airflow.sdk import CronDataIntervalTimetable, CronPartitionTimetable, CronTriggerTimetable
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.interval import RunInterval, run_interval
@@ -87,3 +87,66 @@ def test_one_of_two_instants_is_refused() -> None:
 def test_a_partition_without_a_cron_schedule_is_refused() -> None:
     with pytest.raises(IntervalError, match="no cron expression"):
         run_interval(partitioned(SimpleNamespace(), SIX), None, None)
+
+
+class TestByHand:
+    """Runs that somebody started, with Airflow's own timetables."""
+
+    HOURLY = CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1))
+
+    def context(self, timetable: Any, *interval: datetime | None) -> dict[str, Any]:
+        start, end = interval or (None, None)
+        return {
+            "dag": SimpleNamespace(dag_id="loads", timetable=timetable),
+            "dag_run": SimpleNamespace(run_type="manual"),
+            "data_interval_start": start,
+            "data_interval_end": end,
+        }
+
+    def refused(self, timetable: Any, *interval: datetime | None) -> str:
+        with pytest.raises(IntervalError) as refused:
+            run_interval(self.context(timetable, *interval), None, None)
+        return str(refused.value)
+
+    def test_an_interval_of_the_schedule_is_taken(self) -> None:
+        assert run_interval(self.context(self.HOURLY, SIX, SEVEN), None, None) == HOUR
+
+    def test_one_that_the_schedule_does_not_cut_is_refused_with_the_command_that_loads_the_last_window(self) -> None:
+        late = timedelta(minutes=17, seconds=23)
+        said = self.refused(self.HOURLY, SIX + late, SEVEN + late)
+        assert "2026-11-21T06:17:23.000Z to 2026-11-21T07:17:23.000Z, isn't one that the schedule cuts" in said
+        assert "2026-11-21T06:00:00.000Z to 2026-11-21T07:00:00.000Z: airflow backfill create --dag-id loads" in said
+        assert "--to-date 2026-11-21T07:00:00Z" in said
+
+    def test_the_schedules_own_runs_are_never_asked(self) -> None:
+        context = self.context(self.HOURLY, SIX + timedelta(seconds=1), SEVEN)
+        assert run_interval(context | {"dag_run": SimpleNamespace(run_type="scheduled")}, None, None)
+
+    @pytest.mark.parametrize("timetable", [HOURLY, CronDataIntervalTimetable("0 * * * *", timezone="UTC")])
+    def test_without_a_logical_date_it_is_told_of_backfills_and_not_of_the_timetable_that_it_has(
+        self, timetable: Any
+    ) -> None:
+        said = self.refused(timetable)
+        assert "without a logical date" in said
+        assert "airflow backfill create --dag-id loads --from-date" in said
+        assert "Timetable" not in said
+        assert ("or trigger it with a logical date" in said) is not (timetable is self.HOURLY)
+
+    def test_the_logical_date_that_it_names_gives_the_window_that_it_names(self) -> None:
+        import re
+
+        from airflow.timetables.interval import CronDataIntervalTimetable as Core
+
+        said = self.refused(CronDataIntervalTimetable("0 * * * *", timezone="UTC"))
+        start, end = re.search(r"\((\S+) to (\S+)\)", said).groups()  # type: ignore[union-attr]
+        date = re.search(r"after the window's end, (\S+)", said)[1]  # type: ignore[index]
+        inferred = Core("0 * * * *", timezone="UTC").infer_manual_data_interval(run_after=pendulum.parse(date))  # type: ignore[arg-type]
+        assert (inferred.start, inferred.end) == (pendulum.parse(start), pendulum.parse(end))
+
+    def test_without_a_partition_key_it_is_told_of_one(self) -> None:
+        said = self.refused(CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1))
+        assert "without a partition key" in said
+        assert "such as 20" in said
+
+    def test_where_no_timetable_gives_intervals_those_that_do_are_named(self) -> None:
+        assert "CronDataIntervalTimetable" in self.refused(CronTriggerTimetable("0 * * * *", timezone="UTC"))

@@ -16,9 +16,9 @@ from airflow.sdk import ObjectStoragePath
 from kafka import KafkaProducer
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import seams
 from airflow_kafka_offsets.resolver import Resolver
 from dev import ROOT
 from dev.kafka import Broker

@@ -1,0 +1,175 @@
+"""A Dag's schedule: which windows its timetable cuts, and the command that makes Airflow run them.
+
+Rests on Airflow's own timetables, daylight saving included. A run's logical date is its window's start, under the
+timetables that give intervals. What ``airflow backfill create`` takes as dates differs: starts of windows; their ends,
+where the timetable is a trigger's with ``interval=``; or partition dates, as a clock in the timetable's zone shows
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from airflow.sdk import (
+    CronDataIntervalTimetable,
+    CronPartitionTimetable,
+    CronTriggerTimetable,
+    DeltaDataIntervalTimetable,
+    DeltaTriggerTimetable,
+    MultipleCronTriggerTimetable,
+)
+
+from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
+from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, to_datetime
+
+_SECOND_MS = 1000
+_TRIGGERS = (CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What a Dag's timetable says of windows.
+
+    :param dag_id: the Dag.
+    :param timetable: its timetable; None when it isn't known, as that of another Dag.
+    """
+
+    dag_id: str
+    timetable: Any = None
+
+    @property
+    def by_partition(self) -> bool:
+        """Whether runs have partition dates."""
+        return isinstance(self.timetable, CronPartitionTimetable)
+
+    @property
+    def by_end(self) -> bool:
+        """Whether a run's window ends at a tick, with the length that ``interval=`` says."""
+        return isinstance(self.timetable, _TRIGGERS) and not self.by_partition
+
+    @property
+    def gives_intervals(self) -> bool:
+        """Whether each run of the schedule has an interval of some length."""
+        if self.by_end:
+            crons = getattr(self.timetable, "timetables", [self.timetable])
+            return all(bool(each.interval) for each in crons)
+        return isinstance(self.timetable, CronDataIntervalTimetable | DeltaDataIntervalTimetable)
+
+    def cuts_at(self, timestamp_ms: int) -> bool:
+        """Whether an instant is one of the schedule's ticks, or it can't be told, as of a schedule without cron."""
+        crons = [each for each in getattr(self.timetable, "timetables", [self.timetable]) if _expression(each)]
+        moment = to_datetime(timestamp_ms - _SECOND_MS)
+        return not crons or any(
+            instant_ms(tick_after(each.expression, each.timezone, moment)) == timestamp_ms for each in crons
+        )
+
+    def last_window(self, before_ms: int) -> tuple[int, int] | None:
+        """Start and end of the last window that was over at a time; None when that can't be told."""
+        if _expression(self.timetable) is None:
+            return None
+        start, end = _last_interval(self.timetable, to_datetime(before_ms))
+        if self.by_end:
+            start = end - self.timetable.interval
+        return instant_ms(start), instant_ms(end)
+
+    def windows(self, start_ms: int, end_ms: int) -> list[tuple[int, int]] | None:
+        """Starts and ends of the windows that the schedule cuts from one instant to another; None when it doesn't cut
+        there, or that can't be told."""
+        if not self.gives_intervals or _expression(self.timetable) is None:
+            return None
+        try:
+            found = ticks(self.timetable.expression, self.timetable.timezone, start_ms, end_ms)
+        except IntervalError:
+            return None
+        if self.by_end:
+            return [(instant_ms(to_datetime(each) - self.timetable.interval), each) for each in found[1:]]
+        return list(pairwise(found))
+
+    def backfill(self, start_ms: int, end_ms: int) -> str:
+        """The command that loads what the schedule cuts from one instant to another: it makes the runs that there are
+        none of, and clears those that failed."""
+        first, last = start_ms, end_ms - _SECOND_MS
+        if self.by_end:
+            first, last = start_ms + _SECOND_MS, end_ms
+        elif self.timetable is None:
+            last = end_ms  # a start or an end: the window that follows is there already, and left alone
+        return (
+            f"airflow backfill create --dag-id {self.dag_id} --from-date {self._date(first)} --to-date "
+            f"{self._date(last)} --reprocess-behavior failed"
+        )
+
+    def partition_key(self, start_ms: int) -> str:
+        """The key of a partition."""
+        key: str = self._local(start_ms).strftime(self.timetable.key_format)
+        return key
+
+    def _date(self, timestamp_ms: int) -> str:
+        if self.by_partition:
+            return f"{self._local(timestamp_ms):%Y-%m-%dT%H:%M:%S}"
+        return f"{to_datetime(timestamp_ms):%Y-%m-%dT%H:%M:%SZ}"
+
+    def _local(self, timestamp_ms: int) -> datetime:
+        import pendulum
+
+        return pendulum.instance(to_datetime(timestamp_ms)).in_timezone(self.timetable.timezone)
+
+
+def _expression(timetable: Any) -> str | None:
+    return getattr(timetable, "expression", None)
+
+
+def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[int]:
+    """The ticks of a schedule from its start to its end, both included, Unix milliseconds: daylight saving as Airflow's
+    own timetables have it.
+
+    :param expression: cron expression.
+    :param timezone: its time zone, or the zone's name.
+    :raises IntervalError: when the two aren't ticks of the schedule, in order: windows would be cut short there.
+    """
+    from airflow.exceptions import AirflowTimetableInvalid
+
+    found = [start_ms]
+    try:
+        first = instant_ms(tick_after(expression, timezone, to_datetime(start_ms - _SECOND_MS)))
+        while found[-1] < end_ms:
+            found.append(instant_ms(tick_after(expression, timezone, to_datetime(found[-1]))))
+    except (AirflowTimetableInvalid, ValueError) as error:
+        raise ConfigurationError(f"{expression!r} in {timezone} is no schedule: {error}.") from error
+    wrong = start_ms if first != start_ms else end_ms if found[-1] != end_ms else None
+    if wrong is not None:
+        raise IntervalError(f"{iso_instant(wrong)} is no tick of {expression!r} in {timezone}.")
+    return found
+
+
+def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
+    """The first tick after a moment.
+
+    :raises IntervalError: when the schedule has none.
+    """
+    import pendulum
+    from airflow.timetables.base import DataInterval, TimeRestriction
+    from airflow.timetables.interval import CronDataIntervalTimetable
+
+    tick = pendulum.instance(moment)
+    following = CronDataIntervalTimetable(expression, timezone=timezone).next_dagrun_info(
+        # Airflow goes on from the tick at or before the last interval's end, if that lies behind the interval's start.
+        last_automated_data_interval=DataInterval(start=tick.subtract(years=100), end=tick),
+        restriction=TimeRestriction(earliest=None, latest=None, catchup=True),
+    )
+    if following is None or following.data_interval is None:
+        raise IntervalError(f"The schedule {expression!r} has no tick after {moment.isoformat()}.")
+    end: datetime = following.data_interval.end
+    return end
+
+
+def _last_interval(timetable: Any, moment: datetime) -> tuple[datetime, datetime]:
+    """The last two ticks up to a moment."""
+    import pendulum
+    from airflow.timetables.interval import CronDataIntervalTimetable
+
+    cut = CronDataIntervalTimetable(timetable.expression, timezone=timetable.timezone)
+    found = cut.infer_manual_data_interval(run_after=pendulum.instance(moment))
+    return found.start, found.end

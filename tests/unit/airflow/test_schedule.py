@@ -1,0 +1,113 @@
+"""A Dag's schedule: the windows that it cuts, and the backfill that makes exactly those, as Airflow itself reads it."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pendulum
+import pytest
+from airflow.sdk import (
+    DAG,
+    CronDataIntervalTimetable,
+    CronPartitionTimetable,
+    CronTriggerTimetable,
+    DeltaDataIntervalTimetable,
+    MultipleCronTriggerTimetable,
+)
+
+from airflow_kafka_offsets.interval import run_interval
+from airflow_kafka_offsets.offsets.instants import instant_ms
+from airflow_kafka_offsets.schedule import Schedule
+
+HOUR = timedelta(hours=1)
+SIX = datetime(2026, 10, 31, 6, tzinfo=UTC)
+NEW_YORK = "America/New_York"
+
+BY_START = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
+BY_END = CronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR)
+BY_PARTITION = CronPartitionTimetable("0 * * * *", timezone=NEW_YORK, run_offset=-1)
+
+
+def hours(first: int, last: int) -> tuple[int, int]:
+    """From one to another hour after six, in Unix milliseconds."""
+    return instant_ms(SIX + first * HOUR), instant_ms(SIX + last * HOUR)
+
+
+def made_by(command: str, timetable: Any) -> list[tuple[int, int]]:
+    """The windows of the runs that Airflow makes of a backfill command."""
+    from airflow.cli import cli_parser
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    with DAG("loads", schedule=timetable, start_date=datetime(2020, 1, 1, tzinfo=UTC)) as dag:
+        pass
+    airflow, *words = shlex.split(command)
+    args = cli_parser.get_parser().parse_args(words)
+    assert (airflow, args.dag_id, args.reprocess_behavior) == ("airflow", "loads", "failed")
+    served: SerializedDAG = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    runs = served.iter_dagrun_infos_between(args.from_date, args.to_date)
+    contexts = [
+        {
+            "dag": dag,
+            "partition_date": each.partition_date,
+            "data_interval_start": each.data_interval and each.data_interval.start,
+            "data_interval_end": each.data_interval and each.data_interval.end,
+        }
+        for each in runs
+    ]
+    found = [run_interval(each, None, None) for each in contexts]
+    return [(each.start_ms, each.end_ms) for each in found]
+
+
+@pytest.mark.parametrize(
+    "timetable",
+    [
+        BY_START,
+        BY_END,
+        BY_PARTITION,
+        CronDataIntervalTimetable("0 * * * *", timezone=NEW_YORK),
+        MultipleCronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR),
+    ],
+    ids=["start", "end", "partition", "another zone", "several crons"],
+)
+@pytest.mark.parametrize("missing", [(0, 1), (0, 3), (20, 26)], ids=["an hour", "three", "over the change of clocks"])
+def test_the_command_loads_what_is_missing_and_nothing_else(timetable: Any, missing: tuple[int, int]) -> None:
+    command = Schedule("loads", timetable).backfill(*hours(*missing))
+    wanted = [hours(each, each + 1) for each in range(*missing)]
+    if missing == (20, 26) and timetable is BY_PARTITION:
+        pytest.skip("a clock that goes back shows an hour twice, and Airflow takes dates as clocks show them")
+    assert made_by(command, timetable) == wanted
+
+
+@pytest.mark.parametrize("timetable", [BY_START, BY_END])
+def test_of_another_dag_it_takes_in_a_neighbour_at_most(timetable: Any) -> None:
+    """Which is there, and so left alone."""
+    found = made_by(Schedule("loads").backfill(*hours(1, 3)), timetable)
+    assert {hours(1, 2), hours(2, 3)} < set(found) <= {hours(each, each + 1) for each in range(4)}
+
+
+@pytest.mark.parametrize("timetable", [BY_START, BY_END])
+def test_windows_are_those_of_its_ticks(timetable: Any) -> None:
+    schedule = Schedule("loads", timetable)
+    assert schedule.windows(*hours(0, 3)) == [hours(0, 1), hours(1, 2), hours(2, 3)]
+    assert schedule.windows(hours(0, 1)[0] + 1, hours(0, 3)[1]) is None
+
+
+def test_the_last_window_is_one_that_is_over() -> None:
+    for timetable in (BY_START, BY_END, BY_PARTITION):
+        assert Schedule("loads", timetable).last_window(instant_ms(SIX + 90 * timedelta(minutes=1))) == hours(0, 1)
+        assert Schedule("loads", timetable).last_window(instant_ms(SIX + HOUR)) == hours(0, 1)
+
+
+def test_a_schedule_without_cron_tells_nothing_and_refuses_nothing() -> None:
+    for timetable in (DeltaDataIntervalTimetable(HOUR), None):
+        schedule = Schedule("loads", timetable)
+        assert schedule.last_window(instant_ms(SIX)) is schedule.windows(*hours(0, 1)) is None
+        assert schedule.cuts_at(instant_ms(SIX) + 17_000)
+
+
+def test_a_key_is_that_of_the_zone() -> None:
+    ms = instant_ms(pendulum.datetime(2026, 11, 21, 5, tz=NEW_YORK))
+    assert Schedule("loads", BY_PARTITION).partition_key(ms) == "2026-11-21T05:00:00"
