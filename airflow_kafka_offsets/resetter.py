@@ -140,7 +140,7 @@ class Resetter:
 
     def _to_snapshot(self, snapshot: OffsetSnapshot) -> ToSnapshot:
         check_topics(snapshot, self._client.cluster_id(), self._client.topic_facts(sorted(snapshot.topics)))
-        return ToSnapshot({key: each.offset for key, each in snapshot.boundaries.items()})
+        return ToSnapshot(snapshot.boundaries)
 
     def execute(self, plan: ResetPlan, *, new_group: bool = False) -> None:
         """Write a plan.

@@ -154,7 +154,7 @@ class GroupsCaughtUp(Condition):
             raise ConfigurationError(
                 f"max_age needs the timestamp of the record at {behind.position.topic}-{behind.position.partition} "
                 f"offset {found.offset}, which can't be told: its codec isn't installed (pip install "
-                "'airflow-kafka-offsets[codecs]'), or it was written before Kafka 0.10."
+                "'airflow-kafka-offsets[codecs]'), it was written before Kafka 0.10, or its timestamp is negative."
             )
         return found.timestamp_ms
 

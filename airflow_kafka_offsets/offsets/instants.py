@@ -14,6 +14,9 @@ from datetime import UTC, datetime, timedelta
 from airflow_kafka_offsets.errors import InstantError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE_YEARS = 400
+_CYCLE_MS = 146_097 * 86_400_000
+"""After so many days the Gregorian calendar begins anew."""
 _PLAUSIBLE_MS = range(100_000_000_000, 10_000_000_000_000)
 """March 1973 to November 2286: seconds and microseconds of our times lie outside."""
 _COMPACT = re.compile(r"\d{8}T\d{9}Z")
@@ -48,7 +51,10 @@ def _from_datetime(moment: datetime) -> int:
         text = moment.isoformat()
         raise InstantError(f"{text} has no time zone. Write {text}Z for UTC, or pass an aware datetime.")
     milliseconds = -(-moment.microsecond // 1000)  # up: a record at or after the moment has at least that timestamp
-    found = timegm(moment.utctimetuple()) * 1000 + milliseconds
+    try:
+        found = timegm(moment.utctimetuple()) * 1000 + milliseconds
+    except OverflowError:
+        raise InstantError(f"{moment.isoformat()} lies outside the years 1 to 9999 in UTC.") from None
     if found < 0:
         raise InstantError(f"{moment.isoformat()} lies before 1970, where Kafka's timestamps begin.")
     return found
@@ -80,13 +86,22 @@ def given_instant(moment: str | datetime) -> int:
 
 
 def to_datetime(timestamp_ms: int) -> datetime:
-    """The aware UTC datetime of Unix milliseconds."""
+    """The aware UTC datetime of Unix milliseconds: of an instant of ours. A record's timestamp may lie in no year
+    that a datetime has."""
     return _EPOCH + timedelta(milliseconds=timestamp_ms)
 
 
 def iso_instant(timestamp_ms: int) -> str:
-    """For people: ``2026-11-21T06:00:00.000Z``."""
-    return to_datetime(timestamp_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """For people: ``2026-11-21T06:00:00.000Z``.
+
+    Of any timestamp that a record may bear, which is whatever its producer says: a year outside 0 to 9999 has a sign,
+    as in Java's ``Instant``. Microseconds in place of milliseconds are ``+58858-12-01T00:00:00.000Z``.
+    """
+    cycles, within_ms = divmod(timestamp_ms, _CYCLE_MS)
+    moment = to_datetime(within_ms)
+    year = moment.year + cycles * _CYCLE_YEARS
+    text = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    return f"{text}{moment:-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
 def compact_instant(timestamp_ms: int) -> str:

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOf
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
+from airflow_kafka_offsets.offsets.snapshots import Boundary
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 
@@ -25,8 +26,8 @@ class ResetStep(NamedTuple):
     :param partition: partition number.
     :param committed_offset: where the group stands; None without a commit.
     :param new_offset: where it would go; None when its commit would be forgotten, or in error.
-    :param leader_epoch: epoch that goes with the new offset: the one that ListOffsets returned for it, else none, and
-        never that of the old commit (E34).
+    :param leader_epoch: epoch that goes with the new offset: the one that ListOffsets returned for it, now or when a
+        snapshot of it was resolved; else none, and never that of the old commit (E34).
     :param remark: what may surprise; may be empty.
     :param error: why there is no new offset. A plan with an error is not carried out.
     """
@@ -128,17 +129,18 @@ class ToOffsets:
 class ToSnapshot:
     """To a stored snapshot; where its records are gone, to the log start.
 
-    :param offsets: the snapshot's, by partition. Partitions that it doesn't have were added later, and start at their
-        log start.
+    :param boundaries: the snapshot's, by partition. Partitions that it doesn't have were added later, and start at
+        their log start.
     """
 
-    offsets: Mapping[TopicPartition, int]
+    boundaries: Mapping[TopicPartition, Boundary]
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        offset = self.offsets.get(TopicPartition(step.topic, step.partition))
-        if offset is None:
+        known = self.boundaries.get(TopicPartition(step.topic, step.partition))
+        if known is None:
             return step._replace(new_offset=extent.log_start_offset, remark="not in the snapshot: the log start")
-        return _kept_in_log(step, offset, extent)
+        kept = _kept_in_log(step, known.offset, extent)
+        return kept._replace(leader_epoch=known.leader_epoch) if kept.new_offset == known.offset else kept
 
 
 class ToNothing:

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOf
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_topics
+from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.operators.base import failing_fast
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 class KafkaCommitOffsetsOperator(BaseOperator):
     """
     Commits the window's end to a consumer group, so that lag tools see the pipeline.
+
+    With each offset goes the leader epoch that the ledger knows of it (KIP-320): a consumer that goes on from there
+    finds out whether an unclean election has cut the log below it since.
 
     Only ever forwards: where the group has committed further already (a later window ran first, or this one runs
     again), its commit stays. The window must be published, its topics must be the ones that were resolved, and the
@@ -59,9 +63,10 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         ledger = ref.ledger()
         _, pinned = ref.published(ledger)
         manifest = pinned.manifest
+        end = ledger.snapshots.read(manifest.end_snapshot)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-            ahead = self._ahead(client, manifest)
+            ahead = self._ahead(client, manifest, end)
             # Brokers that know topic ids make sure themselves that the topics are still the ones that were loaded.
             topic_ids = {topic: each.topic_id for topic, each in manifest.topics.items() if each.topic_id is not None}
             client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
@@ -69,7 +74,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         self.log.info("Group %s: committed %s partitions, %s stood further already", self.group, len(ahead), kept)
         return {"group": self.group, "committed": len(ahead), "kept": kept}
 
-    def _ahead(self, client: OffsetsClient, manifest: Manifest) -> list[CommittedOffset]:
+    def _ahead(self, client: OffsetsClient, manifest: Manifest, end: OffsetSnapshot) -> list[CommittedOffset]:
         partitions = [TopicPartition(each.topic, each.partition) for each in manifest.ranges]
         found = client.committed_offsets({self.group: partitions}).raise_for_errors().lookup(self.group)
         assert found is not None
@@ -77,5 +82,6 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         for each in manifest.ranges:
             commit = found.offsets.lookup(each.topic, each.partition)
             if commit is None or commit.offset is None or commit.offset < each.end_offset:
-                ahead.append(CommittedOffset(each.topic, each.partition, each.end_offset, metadata=manifest.window))
+                epoch = end.boundaries[TopicPartition(each.topic, each.partition)].leader_epoch
+                ahead.append(CommittedOffset(each.topic, each.partition, each.end_offset, epoch, manifest.window))
         return ahead

@@ -156,6 +156,8 @@ class TestExecute:
         resolve(flights, at(3), at(7))
         code, _, err = run("reset", group, "--to-snapshot", "loads:2", "--execute")
         assert (code, stands_at(client, group)) == (0, {0: 7, 1: 1}), err
+        (found,) = client.committed_offsets({group: None})
+        assert [each.leader_epoch for each in found.offsets] == [0, 0], "as the ledger knows them (E34)"
 
     def test_an_active_group_is_refused_with_its_members_named(
         self, run: Run, client: OffsetsClient, flights: str, group: str, member: KafkaConsumer

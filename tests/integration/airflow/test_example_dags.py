@@ -230,6 +230,33 @@ class TestDrained:
         assert result["ledger"] == results["end"][1]["ledger"]
 
 
+class TestSnapshotSchedule:
+    def test_each_run_keeps_where_the_topic_stood_at_its_tick_and_the_same_again(self, home: Path) -> None:
+        from airflow.dag_processing.dagbag import DagBag
+
+        dag = DagBag(str(ROOT / "dags" / "snapshot_schedule.py"), bundle_name="dags-folder").dags["snapshot_schedule"]
+        tick = datetime(2013, 3, 10, 0, 10, tzinfo=UTC)
+        kept = []
+        for _ in range(2):
+            (task,) = dag.test(logical_date=tick, run_after=tick).get_task_instances()
+            kept.append((str(task.state), task.xcom_pull(task_ids="snapshot")))
+        (state, snapshot), again = kept
+        assert (state, snapshot["as_of"], snapshot["partitions"]) == ("success", "2013-03-10T00:10:00.000Z", 2)
+        assert again == (state, snapshot)
+
+
+class TestSnapshotsLoad:
+    def test_spark_reads_what_the_group_has_read_between_two_snapshots(self, home: Path, broker: Broker) -> None:
+        commit(broker, 5)
+        with meanwhile(commit, broker, None):
+            results = run_dag("snapshots_load", datetime.now(UTC))
+        assert {task: state for task, (state, _) in results.items()} == dict.fromkeys(results, "success")
+        assert results["caught_up"][1] == CAUGHT_UP
+        assert [results[each][1]["as_of"] for each in ("start", "end")] == [f"group {GROUP}"] * 2
+        assert results["load"][1]["rows"] == results["resolve"][1]["offsets"] >= 2 * (3 * RECORDS_A_DAY + 1 - 5)
+        assert results["verify"][1]["verdict"] == "read = written = log"
+
+
 class TestIncremental:
     def test_it_waits_for_records_after_the_last_window_that_was_published(
         self, home: Path, resolve: Resolve, publish: Publish, produce: Produce

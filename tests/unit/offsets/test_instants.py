@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import InstantError
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant, parse_instant, to_datetime
+from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
+from tests.unit.offsets.builders import snapshot
 
 plausible = st.integers(min_value=100_000_000_000, max_value=9_999_999_999_999)
 
@@ -37,6 +41,52 @@ class TestForms:
         assert parse_instant("2026-11-21T01:00:00-05:00") == 1_795_240_800_000
 
 
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+class TestAnyTimestamp:
+    """A record's timestamp is whatever its producer says: microseconds, for example, are in the year 58,858."""
+
+    @pytest.mark.parametrize(
+        ("timestamp_ms", "text"),
+        [
+            (1_795_240_800_000_000, "+58858-12-01T00:00:00.000Z"),
+            (253_402_300_800_000, "+10000-01-01T00:00:00.000Z"),
+            (-62_135_596_800_001, "0000-12-31T23:59:59.999Z"),
+            (-(10**16), "-314918-08-13T06:13:20.000Z"),
+            (2**63 - 1, "+292278994-08-17T07:12:55.807Z"),
+            (-(2**63), "-292275055-05-16T16:47:04.192Z"),
+        ],
+    )
+    def test_is_told_as_java_tells_it(self, timestamp_ms: int, text: str) -> None:
+        assert iso_instant(timestamp_ms) == text
+
+    @given(INT64)
+    def test_is_told_to_the_millisecond(self, timestamp_ms: int) -> None:
+        match = re.fullmatch(r"([+-]?\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z", iso_instant(timestamp_ms))
+        assert match is not None
+        year, month, day, hour, minute, second, millisecond = map(int, match.groups())
+        seconds = (_days_since_1970(year, month, day) * 24 + hour) * 3600 + minute * 60 + second
+        assert seconds * 1000 + millisecond == timestamp_ms
+
+    @given(INT64, INT64)
+    def test_never_stops_a_remark_or_a_lag_from_being_told(self, timestamp_ms: int, resolved_at_ms: int) -> None:
+        """E5"""
+        made = replace(snapshot({0: 10}), resolved_at_ms=resolved_at_ms)
+        stamped = {key: replace(each, matched_timestamp_ms=timestamp_ms) for key, each in made.boundaries.items()}
+        said = list(snapshot_remarks(replace(made, boundaries=stamped)))
+        assert bool(said) == (timestamp_ms > resolved_at_ms + 3_600_000)
+
+
+def _days_since_1970(year: int, month: int, day: int) -> int:
+    """By counting: leap days of whole years, and the months before."""
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    before = year - 1
+    whole_years = before * 365 + before // 4 - before // 100 + before // 400
+    months = (31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return whole_years + sum(months[: month - 1]) + day - 1 - 719_162
+
+
 class TestRefused:
     """E35: seconds, microseconds and naive datetimes are refused, not guessed at."""
 
@@ -48,6 +98,12 @@ class TestRefused:
     def test_a_naive_datetime(self) -> None:
         with pytest.raises(InstantError, match="no time zone"):
             instant_ms(datetime(2026, 11, 21))  # noqa: DTZ001  # the naive one is the point
+
+    @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00", "+10000-01-01T00:00Z"])
+    def test_a_moment_outside_the_years_that_datetimes_have(self, text: str) -> None:
+        """The first two lie there in UTC alone."""
+        with pytest.raises(InstantError):
+            parse_instant(text)
 
     def test_a_moment_before_1970(self) -> None:
         """Negative timestamps are Kafka's own signs for something else."""

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.offsets.resets import (
     plan_reset,
 )
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from tests.unit.offsets.builders import T0, extent, extents
+from tests.unit.offsets.builders import T0, extent, extents, snapshot
 
 P0 = TopicPartition("t", 0)
 READ_COMMITTED = IsolationLevel.READ_COMMITTED
@@ -105,8 +105,15 @@ class TestOffsets:
 
 
 class TestSnapshot:
+    def test_the_epoch_that_the_ledger_knows_goes_with_its_offset_and_with_no_other(self) -> None:
+        """E34"""
+        planned = step(ToSnapshot(snapshot({0: 40}).boundaries))
+        assert (planned.new_offset, planned.leader_epoch) == (40, 1)
+        assert step(ToSnapshot(snapshot({0: 4}).boundaries)).leader_epoch is None
+        assert step(ToSnapshot({})).leader_epoch is None
+
     def test_offsets_whose_records_are_gone_become_the_log_start_and_are_counted(self) -> None:
-        planned = step(ToSnapshot({P0: 4}))
+        planned = step(ToSnapshot(snapshot({0: 4}).boundaries))
         assert (planned.new_offset, planned.remark) == (10, "4 is 6 before the log start 10")
 
     def test_a_partition_that_was_added_later_starts_at_its_log_start(self) -> None:

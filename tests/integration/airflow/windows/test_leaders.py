@@ -10,9 +10,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.preflight import readable
 from dev.cluster import KafkaCluster
-from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with, use_connection
+from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, fails_with, use_connection
 from tests.integration.airflow.windows.conftest import evidence, ranges
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until
 
@@ -81,9 +83,10 @@ class Cut:
         """Have the replica that is behind lead."""
         self.ahead.kill()
         self.behind.launch()
-        wait_until(self._elected, "the other replica leads")
+        wait_until(self.elected, "the other replica leads")
 
-    def _elected(self) -> bool:
+    def elected(self) -> bool:
+        """Whether the replica that was behind leads."""
         return leads(self.cluster, self.topic, 0) and self.cluster.leader(self.topic, 0) is self.behind
 
     def grow(self, *seconds: int) -> None:
@@ -154,3 +157,47 @@ class TestUncleanElection:
         assert ranges(window) == [(0, 7, 9)]
         with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was cut at 3, below 7"):
             readable(client, ledger, ledger.pinned(window["window"]))
+
+
+def first_offset(cluster: KafkaCluster, group: str, topic: str) -> str:
+    """What Kafka's own consumer prints of the first record that it reads for a group; nothing where the commit doesn't
+    fit the log, as it may not help itself there (LogTruncationException)."""
+    return cluster.run_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--group", group, "--topic", topic, "--max-messages", "1", "--timeout-ms", "60000"),
+        *("--command-property", "auto.offset.reset=none", "--formatter-property", "print.offset=true"),
+    )
+
+
+class TestCommit:
+    """E34, KIP-320: by the leader epoch that goes with a commit, consumers tell whether the log is still the one that
+    the window was of."""
+
+    @pytest.fixture
+    def committed(self, cut: Cut, resolve: Resolve, publish: Publish, context: Context) -> str:
+        """A group that stands at the end of a window, offset 7."""
+        window = resolve(cut.topic, at(0), at(10))
+        publish(window)
+        group = f"g-{cut.topic}"
+        KafkaCommitOffsetsOperator(task_id="c", window=window, group=group).execute(context)
+        return group
+
+    def test_a_consumer_of_the_group_finds_out_that_the_log_was_cut(
+        self, cluster: KafkaCluster, cut: Cut, client: OffsetsClient, committed: str
+    ) -> None:
+        cut.elect()
+        cut.grow(12, 13, 14, 15, 16, 17)
+        unaware = f"unaware-{cut.topic}"
+        client.commit_offsets(unaware, CommittedOffsets([CommittedOffset(cut.topic, 0, 7)])).raise_for_errors()
+        assert "Offset:7" in first_offset(cluster, unaware, cut.topic), "without an epoch nobody can tell"
+        assert "Offset" not in first_offset(cluster, committed, cut.topic)
+
+    def test_and_goes_on_where_only_the_leader_has_changed(
+        self, cluster: KafkaCluster, cut: Cut, committed: str
+    ) -> None:
+        cut.behind.launch()
+        wait_until(lambda: len(cluster.in_sync(cut.topic, 0)) == 2, "the other replica has caught up")
+        cut.ahead.kill()
+        wait_until(cut.elected, "the other replica leads")
+        cut.grow(12)
+        assert "Offset:7" in first_offset(cluster, committed, cut.topic)

@@ -16,8 +16,21 @@ from airflow_kafka_offsets.errors import FutureRecordError, OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, now_ms
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from tests.integration.airflow.conftest import DAY_MS, T0_MS, Context, Resolve, Run, at, fails_with, use_connection
-from tests.integration.airflow.windows.conftest import HOUR_S, Said, evidence, manifest_of, ranges, stamped
+from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from tests.integration.airflow.conftest import (
+    DAY_MS,
+    T0_MS,
+    Commit,
+    Context,
+    Resolve,
+    Run,
+    at,
+    fails_with,
+    use_connection,
+)
+from tests.integration.airflow.windows.conftest import HOUR_S, Increment, Said, evidence, manifest_of, ranges, stamped
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import offsets_are
 from tests.integration.conftest import MakeTopic, Produce
@@ -65,6 +78,44 @@ class TestFutureRecord:
         with pytest.raises(AirflowFailException, match="Records from the future"):
             resolve(ahead, at(-5), at(20))
         assert resolve(ahead, at(0), at(20)) == pinned
+
+
+class TestAnyTimestamp:
+    @pytest.fixture
+    def odd(self, topic: MakeTopic, produce: Produce) -> str:
+        """Records of T0, of microseconds in place of milliseconds, of long before Christ, and of T0 + 25 s."""
+        name = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+        produce(name, 0, [*stamped(0), (T0_MS * 1000, None, b"x"), (-(10**16), None, b"x"), *stamped(25)])
+        return name
+
+    def test_is_named_where_it_stands_in_the_way(self, odd: str, resolve: Resolve) -> None:
+        """E5, E35"""
+        with pytest.raises(
+            AirflowFailException, match=rf"{odd}-0 at offset 1 \(\+588\d\d-.*on_future_record"
+        ) as failed:
+            resolve(odd, at(0), at(20))
+        assert fails_with(FutureRecordError, failed)
+
+    def test_gives_a_window_all_the_same_where_the_user_goes_on(self, odd: str, resolve: Resolve, said: Said) -> None:
+        """E5: resolving, retention, and what a lag sensor says of its age."""
+        first = resolve(odd, at(0), at(20), on_future_record="warn")
+        assert f"Records from the future stand at {odd}-0 at offset 1 (+588" in said()
+        second = resolve(odd, at(20), at(40), on_future_record="warn")
+        assert (ranges(first), ranges(second)) == ([(0, 0, 1)], [(0, 1, 1)])
+        KafkaRetentionWatchOperator(task_id="w", pipeline="loads").execute({})
+
+    def test_is_told_by_the_sensors(self, odd: str, increment: Increment, commit: Commit, context: Context) -> None:
+        window = increment(odd, "run-1")
+        assert ranges(window) == [(0, 0, 4)]
+        assert not KafkaNewDataSensor(task_id="n", topics=odd, since=window).poke(context)
+        for offset in (1, 2):
+            commit("readers", odd, offset)
+            sensor = KafkaGroupLagSensor(task_id="l", groups="readers", topics=odd, max_age=60)
+            if offset == 1:
+                assert sensor.poke(context), "a record of the future is not old"
+            else:
+                with pytest.raises(AirflowFailException, match="its timestamp is negative"):
+                    sensor.poke(context)
 
 
 class TestLogAppendTime:

@@ -1,0 +1,38 @@
+"""Have Spark read again exactly what a consumer group reads from now on until it has caught up.
+
+A snapshot of the group's commits is the start. When the lag sensor has passed, its XCom says which group has caught up,
+and a snapshot of that group's commits is the end. The window between the two is loaded and proved: for an audit of what
+the group made of those records, for example. Needs what ``flights_daily`` needs.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+
+PIPELINE = {"pipeline": "flights_read_again", "topics": "flights"}
+
+with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
+    start = KafkaOffsetSnapshotOperator(task_id="start", group="flights-reader", **PIPELINE)
+    caught_up = KafkaGroupLagSensor(
+        task_id="caught_up", groups="flights-reader", topics="flights", poke_interval=2, timeout=600, deferrable=True
+    )
+    end = KafkaOffsetSnapshotOperator(
+        task_id="end", group="{{ (ti.xcom_pull(task_ids='caught_up')['groups'] | list)[0] }}", **PIPELINE
+    )
+    window = KafkaResolveWindowOperator(task_id="resolve", start=start.output, end=end.output, **PIPELINE)
+    load = KafkaSparkSubmitOperator(
+        task_id="load",
+        window=window.output,
+        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        application_args=["--output", "{{ var.value.flights_output }}_read_again", "--json-schema", "at BIGINT"],
+        retries=2,
+    )
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+
+    start >> caught_up >> end >> window >> load >> verify
