@@ -24,7 +24,7 @@ from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets import remarks, resolving
 from airflow_kafka_offsets.offsets.first_records import Position
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.resolving import Boundaries
@@ -292,7 +292,7 @@ class Resolver:
         listed: dict[int, ListedOffsets] = {}
         together = max(1, _LOOK_UPS // max(1, len(survey.extents)))
         for first in range(0, len(instants), together):
-            part = instants[first : first + together]
+            part = map(to_datetime, instants[first : first + together])
             listed |= self._client.look_up(survey, part, isolation_level=self._isolation_level)
         found = []
         few = len(instants) * len(survey.extents) <= _MOST_READ
@@ -361,7 +361,9 @@ class Resolver:
         partitions = [each for each in end.boundaries if each.topic not in start.topics]
         if at_ms is None or not partitions:
             return {}
-        listed = self._client.list_offsets(partitions, OffsetSpec.at(at_ms), isolation_level=self._isolation_level)
+        listed = self._client.list_offsets(
+            partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self._isolation_level
+        )
         offsets = {(each.topic, each.partition): each.offset for each in listed.raise_for_errors()}
         # No record that late: nothing of the topic up to the window's end.
         return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}

@@ -9,10 +9,11 @@ has the same name now. Without ids this client stops at 9, which names a topic t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from kafka.protocol.consumer import OffsetFetchRequest
 
@@ -25,10 +26,11 @@ from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
     left_out,
     response_error,
 )
-from airflow_kafka_offsets.client.transport import NodeId
+from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -106,6 +108,23 @@ def _complete(offsets: CommittedOffsets, wanted: Iterable[TopicPartition]) -> Co
     return CommittedOffsets([*offsets, *silent])
 
 
+class _Bounds(NamedTuple):
+    """The versions that can say what is wanted of a group.
+
+    :param oldest: the first of them.
+    :param newest: the last one; None for the newest.
+    """
+
+    oldest: int
+    newest: int | None
+
+    @classmethod
+    def of(cls, partitions: Collection[TopicPartition] | None, topic_ids: TopicIds | None) -> Self:
+        """Everything needs null topics; ids need a name for each of them."""
+        newest = None if names_all([partitions], topic_ids) else _NEWEST_BY_NAME
+        return cls(_ALL_TOPICS if partitions is None else 1, newest)
+
+
 class _Fetch:
     """What is still to be asked of each group, and what is known of it."""
 
@@ -122,9 +141,37 @@ class _Fetch:
         return {group: self._add(answers[group]) for group in groups if group in answers}
 
     async def _ask(self, node: NodeId, wanted: Wanted, attempt: Deadline) -> Mapping[str, GroupOffsets]:
-        floor = _ALL_TOPICS if None in wanted.values() else 1
-        newest = None if names_all(wanted.values(), self._topic_ids) else _NEWEST_BY_NAME
-        version = await self._transport.version(node, OffsetFetchRequest, attempt, at_least=floor, at_most=newest)
+        """Each group by the newest version that can say what is wanted of it; those of one version together."""
+        versions: dict[int, dict[str, Collection[TopicPartition] | None]] = defaultdict(dict)
+        answers: dict[str, GroupOffsets] = {}
+        for bounds, groups in self._by_bounds(wanted).items():
+            try:
+                version = await self._transport.version(
+                    node, OffsetFetchRequest, attempt, at_least=bounds.oldest, at_most=bounds.newest
+                )
+            except RequestFailedError as failed:
+                if failed.error.code != UNSUPPORTED_VERSION:
+                    raise
+                answers |= {group: GroupOffsets(group, error=failed.error) for group in groups}
+            else:
+                versions[version].update(groups)
+        asked = [partial(self._ask_version, node, groups, version, attempt) for version, groups in versions.items()]
+        for each in await self._transport.gather(asked):
+            answers |= each
+        return answers
+
+    def _by_bounds(self, wanted: Wanted) -> dict[_Bounds, dict[str, Collection[TopicPartition] | None]]:
+        bounds: dict[_Bounds, dict[str, Collection[TopicPartition] | None]] = defaultdict(dict)
+        known: dict[int, _Bounds] = {}
+        for group, partitions in wanted.items():
+            if id(partitions) not in known:  # many groups mostly share one list
+                known[id(partitions)] = _Bounds.of(partitions, self._topic_ids)
+            bounds[known[id(partitions)]][group] = partitions
+        return bounds
+
+    async def _ask_version(
+        self, node: NodeId, wanted: Wanted, version: int, attempt: Deadline
+    ) -> Mapping[str, GroupOffsets]:
         if version < FIRST_VERSION:
             requests = [offset_fetch_request(*each, version) for each in wanted.items()]
             send = [partial(self._transport.send, node, request, attempt) for request in requests]

@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.client.call import Call
@@ -32,7 +33,7 @@ from airflow_kafka_offsets.client.offset_delete import send_delete
 from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.producers import fetch_producers
 from airflow_kafka_offsets.client.record_search import find_records_by
-from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets
+from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets, refuse_segments_of
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.client.surveys import Survey, cluster_id_of, fetch_survey, look_up_instants
 from airflow_kafka_offsets.client.topic_configs import fetch_topic_facts
@@ -179,12 +180,16 @@ class OffsetsClient:
     ) -> SegmentsOffsets:
         """Where log segments start, newest first (ListOffsets, version 0, which Kafka 4.0 dropped).
 
+        Version 0 knows no other specs than ``latest``, ``earliest`` and instants.
+
         An element for every partition; UNSUPPORTED_VERSION from newer brokers.
 
         :param before: segments written before this instant; ``latest`` for all, with the log's end before them.
-        :param max_offsets: at most so many a partition.
+        :param max_offsets: at most so many a partition, 1 or more.
+        :raises ConfigurationError: for another spec, and for less than one offset.
         """
         wanted = list(partitions)
+        refuse_segments_of(before, max_offsets)
         return self._ask(lambda call: fetch_segment_offsets(call, wanted, before, max_offsets))
 
     def log_extents(self, partitions: Iterable[TopicPartition]) -> LogExtents:
@@ -210,9 +215,11 @@ class OffsetsClient:
         An element for every partition; UNSUPPORTED_VERSION from brokers before 2.1. An epoch that ends before an offset
         that was read under it says that the log was cut there, though it has grown past that since.
 
-        :param epochs: leader epoch by partition, as an earlier answer named it.
+        :param epochs: leader epoch by partition, as an earlier answer named it: 0 or more.
         """
         wanted = dict(epochs)
+        if any(each < 0 for each in wanted.values()):
+            raise ConfigurationError("Leader epochs are 0 or more; a partition without one is left out.")
         return self._ask(lambda call: fetch_epoch_ends(call, wanted))
 
     def survey(self, topics: Iterable[str]) -> Survey:
@@ -229,7 +236,7 @@ class OffsetsClient:
     def look_up(
         self,
         survey: Survey,
-        instants: Iterable[int],
+        instants: Iterable[datetime | int],
         *,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int, ListedOffsets]:
@@ -240,7 +247,8 @@ class OffsetsClient:
         instants together: give a long backfill in parts, each with the same survey.
 
         :param survey: asked before. Its log ends are what "no record at or after the instant" stands for (E2).
-        :param instants: Unix milliseconds.
+        :param instants: aware datetimes, or plausible Unix milliseconds; the answers are by milliseconds.
+        :raises InstantError: for what is no instant: :meth:`.OffsetSpec.at`.
         """
         specs, level = list(map(OffsetSpec.at, instants)), IsolationLevel.of(isolation_level)
         found = self._ask(lambda call: look_up_instants(call, survey.extents, specs, level))

@@ -16,9 +16,24 @@ from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_lead
 from airflow_kafka_offsets.client.list_offsets import wire_timestamp
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.segments import SegmentOffsets, SegmentsOffsets
-from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.offsets.specs import OffsetSpec, SpecKind
+
+_KINDS = (SpecKind.LATEST, SpecKind.EARLIEST, SpecKind.TIMESTAMP)
+_MOST_OFFSETS = 2**31 - 1
+
+
+def refuse_segments_of(before: OffsetSpec, max_offsets: int) -> None:
+    """Refuse what version 0 takes for something else: a broker answers "at most 0" with none, as if there were none.
+
+    :raises ConfigurationError: naming the argument.
+    """
+    if not isinstance(before, OffsetSpec) or before.kind not in _KINDS:
+        raise ConfigurationError(f"before= is {', '.join(_KINDS)} (an instant) as an OffsetSpec, not {before!r}.")
+    if isinstance(max_offsets, bool) or not isinstance(max_offsets, int) or not 1 <= max_offsets <= _MOST_OFFSETS:
+        raise ConfigurationError(f"max_offsets is a number from 1 to {_MOST_OFFSETS}, not {max_offsets!r}.")
 
 
 def segment_offsets_request(partitions: Iterable[TopicPartition], before: OffsetSpec, max_offsets: int) -> Any:

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationErro
 from airflow_kafka_offsets.offsets.completeness import CLOCK_MARGIN_MS, Completeness, IdlePolicy, sort_by_evidence
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, to_datetime
 from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.producers import Producers
@@ -108,7 +108,7 @@ class WindowComplete(Condition):
         return self.instant_ms + self.allowed_lateness_ms
 
     def _look_up(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Asking[ListedOffsets]:
-        spec = OffsetSpec.at(timestamp_ms)
+        spec = OffsetSpec.at(to_datetime(timestamp_ms))
         wanted = ((spec, each) for each in partitions)
         listed = yield from ask(Listed.about(wanted, isolation_level=self.isolation_level))
         return listed[spec].raise_for_errors().refuse_older_answers()

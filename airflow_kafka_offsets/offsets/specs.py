@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, InstantError
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, parse_instant
 
 
 class IsolationLevel(StrEnum):
@@ -51,7 +52,7 @@ class OffsetSpec:
     """One thing to ask of a partition's leader.
 
     :param kind: what is asked.
-    :param timestamp_ms: Unix milliseconds; set for ``SpecKind.TIMESTAMP`` alone.
+    :param timestamp_ms: Unix milliseconds, 0 or more; set for ``SpecKind.TIMESTAMP`` alone.
     """
 
     kind: SpecKind
@@ -66,13 +67,21 @@ class OffsetSpec:
     def __post_init__(self) -> None:
         if (self.kind is SpecKind.TIMESTAMP) != (self.timestamp_ms is not None):
             raise ConfigurationError("An OffsetSpec has a timestamp_ms exactly when its kind is TIMESTAMP.")
-        if self.timestamp_ms is not None and not isinstance(self.timestamp_ms, int):
-            raise ConfigurationError(f"An instant is Unix milliseconds here, not {self.timestamp_ms!r}.")
+        if self.timestamp_ms is not None:
+            _refuse_special(self.timestamp_ms)
 
     @classmethod
-    def at(cls, timestamp_ms: int) -> Self:
-        """First record at or after an instant in Unix milliseconds."""
-        return cls(SpecKind.TIMESTAMP, timestamp_ms)
+    def at(cls, moment: datetime | int) -> Self:
+        """First record at or after an instant: an aware datetime, or plausible Unix milliseconds.
+
+        Records may have timestamps before 1970, which Kafka can't be asked for: there its numbers are the other specs.
+
+        :raises InstantError: for a naive datetime, one before 1970, or a number that is no plausible instant: negative,
+            or in seconds, microseconds or nanoseconds.
+        """
+        if isinstance(moment, int):
+            _refuse_special(moment)
+        return cls(SpecKind.TIMESTAMP, instant_ms(moment))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -83,13 +92,27 @@ class OffsetSpec:
         if text != SpecKind.TIMESTAMP and text in set(SpecKind):
             return cls(SpecKind(text))
         try:
-            return cls.at(parse_instant(text))
+            return cls(SpecKind.TIMESTAMP, parse_instant(text))
         except InstantError as error:
             known = ", ".join(each for each in SpecKind if each is not SpecKind.TIMESTAMP)
             raise InstantError(f"{text!r} is none of {known}, and no instant: {error}") from None
 
     def __str__(self) -> str:
         return self.kind if self.timestamp_ms is None else iso_instant(self.timestamp_ms)
+
+
+def _refuse_special(timestamp_ms: int) -> None:
+    """Refuse what ListOffsets doesn't take as an instant.
+
+    :raises InstantError: for a negative number, one that has no 64 bits, and what is no number.
+    """
+    if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
+        raise InstantError(f"An instant is Unix milliseconds here, not {timestamp_ms!r}.")
+    if not 0 <= timestamp_ms < 2**63:
+        raise InstantError(
+            f"{timestamp_ms} is no instant in Unix milliseconds: to ListOffsets, negative numbers are other questions. "
+            "Ask them as OffsetSpec.LATEST, OffsetSpec.EARLIEST and so on; the oldest instant is 1970-01-01T00:00:00Z."
+        )
 
 
 OffsetSpec.LATEST = OffsetSpec(SpecKind.LATEST)

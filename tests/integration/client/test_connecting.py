@@ -14,11 +14,14 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
+from airflow_kafka_offsets.client.surveys import Survey
+from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError, InstantError
+from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.kafka import Broker
 from tests.integration.client.conftest import sasl_settings
+from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.conftest import MakeTopic
 
 
@@ -210,5 +213,21 @@ class TestClient:
         with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as client:
             with pytest.raises(ConfigurationError, match=r"OffsetSpec.LATEST or the like, not 'latest'"):
                 client.list_offsets([], "latest")  # type: ignore[arg-type]
-            with pytest.raises(ConfigurationError, match="Unix milliseconds here, not '2026"):
+            with pytest.raises(ConfigurationError, match="aware datetime or Unix milliseconds, not '2026"):
                 client.look_up(client.survey([]), ["2026-11-20T06:00:00Z"])  # type: ignore[list-item]
+
+    def test_what_stands_for_something_else_on_the_wire_is_refused_before_anything_is_asked(self) -> None:
+        with ScriptedCluster({"a": [0]}) as cluster:
+            client, a0 = cluster.client(), TopicPartition("a", 0)
+            survey = Survey("scripted", {}, LogExtents([LogExtent(*a0, 0, 9, 9)]))
+            for instant in (-1, -2, -3, 1_795_240_800, 1_795_240_800_000_000):
+                with pytest.raises(InstantError):
+                    client.look_up(survey, [1_795_240_800_000, instant])
+            for most in (0, -1, 2**31, True):
+                with pytest.raises(ConfigurationError, match="max_offsets is a number from 1"):
+                    client.segment_offsets([a0], max_offsets=most)
+            with pytest.raises(ConfigurationError, match="before= is latest, earliest, timestamp"):
+                client.segment_offsets([a0], OffsetSpec.MAX_TIMESTAMP)
+            with pytest.raises(ConfigurationError, match="Leader epochs are 0 or more"):
+                client.epoch_ends({a0: -1})
+            assert cluster.asked == []

@@ -258,6 +258,29 @@ class TestVersions:
             assert group.error is not None
             assert group.error.name == "UNSUPPORTED_VERSION"
 
+    @pytest.mark.parametrize("version", [1, 2, 7, 8])
+    def test_a_group_of_which_all_is_wanted_is_no_other_groups_fault(self, version: int) -> None:
+        """On a coordinator that is too old for "all", it alone is refused."""
+        with ScriptedCluster({"a": [0]}, versions={OffsetFetchRequest: (0, version)}) as cluster:
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({A0: 4}))
+            found = cluster.client().committed_offsets({"all": None, "one": [A0], "two": [A0]})
+            names = [each.error and each.error.name for each in found]
+            assert names == ["UNSUPPORTED_VERSION" if version < 2 else None, None, None]
+            assert [[one.offset for one in each.offsets] for each in found.ok()] == [[4]] * len(found.ok())
+
+    def test_a_group_that_can_not_be_asked_by_topic_ids_takes_them_from_no_other_group(self) -> None:
+        """E24: by name, commits on another topic of the same name would be given out."""
+        ids = {"a": "11111111-2222-3333-4444-555555555555"}
+        with ScriptedCluster({"a": [0]}) as cluster:
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are({}, errors={TopicPartition(ids["a"], 0): 100}))
+            found = cluster.client().committed_offsets({"all": None, "one": [A0]}, topic_ids=ids)
+            assert {
+                each.API_VERSION: [one.group_id for one in each.groups] for each in cluster.requests(OffsetFetchRequest)
+            } == {9: ["all"], 10: ["one"]}
+            one = found.lookup("one")
+            assert one is not None
+            assert [each.error and each.error.name for each in one.offsets] == ["UNKNOWN_TOPIC_ID"]
+
 
 class TestRounds:
     def test_lag_of_many_groups_takes_one_request_per_broker_and_round(self) -> None:

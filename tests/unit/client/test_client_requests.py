@@ -91,7 +91,7 @@ class TestListOffsetsResponse:
         topic_class = ListOffsetsResponse.ListOffsetsTopicResponse
         partition = topic_class.ListOffsetsPartitionResponse(partition_index=0, **{"error_code": 0} | fields)
         response = over_the_wire(ListOffsetsResponse(topics=[topic_class(name="a", partitions=[partition])]), 8)
-        answer = parse_list_offsets(response, OffsetSpec.at(1000))[A0]
+        answer = parse_list_offsets(response, OffsetSpec.parse("1970-01-01T00:00:01Z"))[A0]
         assert (answer.outcome, answer.offset, answer.timestamp_ms, answer.leader_epoch) == expected
 
 

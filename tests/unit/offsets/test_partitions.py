@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.errors import InstantError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec, SpecKind
@@ -56,6 +58,31 @@ class TestSpec:
     @pytest.mark.parametrize("kind", [each for each in SpecKind if each is not SpecKind.TIMESTAMP])
     def test_every_named_spec_reads_back(self, kind: SpecKind) -> None:
         assert str(OffsetSpec.parse(kind)) == kind
+
+    @pytest.mark.parametrize("special", [-1, -2, -3, -4, -5, -6, -(2**63)])
+    def test_kafkas_special_values_are_no_instants(self, special: int) -> None:
+        """The answer to them would be the log's end, its start, and so on, labelled as the answer to an instant."""
+        with pytest.raises(InstantError, match=r"OffsetSpec\.LATEST"):
+            OffsetSpec.at(special)
+        with pytest.raises(InstantError, match=r"OffsetSpec\.LATEST"):
+            OffsetSpec(SpecKind.TIMESTAMP, special)
+
+    @pytest.mark.parametrize(
+        "moment", [1_795_240_800, 1_795_240_800_000_000, 0, 2**63, True], ids=["s", "us", "0", "2**63", "True"]
+    )
+    def test_implausible_milliseconds_are_refused(self, moment: int) -> None:
+        """E35"""
+        with pytest.raises(InstantError):
+            OffsetSpec.at(moment)
+
+    @pytest.mark.parametrize("moment", ["1970-01-01T00:00:00Z", "1971-03-04T05:06:07Z", "9999-12-31T23:59:59.999Z"])
+    def test_a_moment_with_a_zone_is_an_instant_whenever_it_was(self, moment: str) -> None:
+        assert OffsetSpec.at(datetime.fromisoformat(moment)) == OffsetSpec.parse(moment)
+        assert str(OffsetSpec.parse(moment)).startswith(moment[:19])
+
+    def test_moments_before_1970_are_refused(self) -> None:
+        with pytest.raises(InstantError, match="before 1970"):
+            OffsetSpec.at(datetime(1969, 12, 31, tzinfo=UTC))
 
     def test_an_instant_reads_back(self) -> None:
         assert OffsetSpec.parse("2026-11-21T06:00:00Z") == OffsetSpec.at(T0)
