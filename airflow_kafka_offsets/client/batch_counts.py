@@ -7,6 +7,7 @@ header. Fetching is :mod:`.log_contents`'s job. CRCs are not checked.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,13 +15,16 @@ from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 
 from airflow_kafka_offsets.client.record_batches import (
-    HEADERS_OF_BATCHES,
     AbortedTransaction,
     Transactions,
+    is_long_enough,
     last_offset_of,
     needs_codec,
+    too_large,
 )
+from airflow_kafka_offsets.client.record_heads import HEADERS_OF_BATCHES, record_heads
 from airflow_kafka_offsets.client.response_errors import CORRUPT_MESSAGE, named_error
+from airflow_kafka_offsets.client.unpacking import TooLargeError
 from airflow_kafka_offsets.offsets.log_contents import LogContent
 
 
@@ -31,14 +35,18 @@ def count_batches(records: bytes, aborted: Iterable[AbortedTransaction], so_far:
         after it; the last may be cut off.
     :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
     """
-    content, transactions = so_far, Transactions(aborted)
+    content, transactions, started_s = so_far, Transactions(aborted), time.monotonic()
     try:
         for batch in MemoryRecords(records):
+            if content.counted_to > so_far.counted_to and is_long_enough(started_s):
+                break
             content = _with_batch(content, batch, transactions.show(batch))
             if content.is_complete:
                 break
     except UnsupportedCodecError:
         return content._replace(error=needs_codec(batch))
+    except TooLargeError:
+        return content._replace(error=too_large(batch))
     except Exception as error:  # each codec has its own for bytes that aren't its own, and some are plain Exceptions
         at = content.counted_to
         return content._replace(error=named_error(CORRUPT_MESSAGE, f"at offset {at} or later: {error}"))
@@ -76,5 +84,8 @@ def _records_between(batch: Any, first: int, stop: int) -> tuple[int, int | None
             return 0, 0
         if (first, stop) == (batch.base_offset, batch.last_offset + 1):
             return batch.records_count, None
-    offsets = [record.offset for record in batch if first <= record.offset < stop]
-    return len(offsets), sum(offsets)
+    count = total = 0
+    for record in record_heads(batch):
+        if first <= record.offset < stop:
+            count, total = count + 1, total + record.offset
+    return count, total

@@ -1,12 +1,14 @@
 """Record batches: the first visible record in the bytes of a Fetch answer, told from the headers where they tell it.
 
 What is skipped is what the Java consumer skips (``CompletedFetch``): control batches, batches of aborted transactions,
-records before the position. Batches are compressed as a whole: one is decoded only where its header doesn't say which
-offset is the first, or what its timestamp is. Fetching is :mod:`.record_search`'s job. CRCs are not checked.
+records before the position. Batches are compressed as a whole: one is unpacked only where its header doesn't say which
+offset is the first, or what its timestamp is, and then no further than to that record (:mod:`.record_heads`). CRCs are
+not checked. Fetching is :mod:`.record_search`'s job.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -14,24 +16,33 @@ from typing import Any, NamedTuple
 from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 
+from airflow_kafka_offsets.client.record_heads import (
+    HEADERS_OF_BATCHES,
+    MOST_RECORDS,
+    is_abort_marker,
+    record_heads,
+)
 from airflow_kafka_offsets.client.response_errors import (
     CORRUPT_MESSAGE,
+    MESSAGE_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE,
     named_error,
 )
+from airflow_kafka_offsets.client.unpacking import MOST_BYTES, TooLargeError
 from airflow_kafka_offsets.errors import ResponseError
 
+_LONGEST_S = 0.5
+"""An answer is read for so long, and to the end of the batch that is being read then: its batches may be megabytes that
+unpack to gigabytes, and everything that a client asks is read by one thread."""
 _CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-HEADERS_OF_BATCHES = 2
-"""The magic number from which on a batch has a header of its own (Kafka 0.11). Before, a batch is a message, and its
-offset that of the last record within."""
 
 
 class FoundRecord(NamedTuple):
     """A record that a reader gets.
 
     :param offset: its offset.
-    :param timestamp_ms: Unix milliseconds; None when it has none, or its codec isn't installed.
+    :param timestamp_ms: Unix milliseconds; None when it has none, its codec isn't installed, or it stands behind more
+        than is unpacked of a batch.
     """
 
     offset: int
@@ -75,9 +86,11 @@ def read_first_record(
     :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
     :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds.
     """
-    read_to, transactions = position, Transactions(aborted)
+    read_to, transactions, started_s = position, Transactions(aborted), time.monotonic()
     try:
         for batch in MemoryRecords(records or b""):
+            if read_to > position and is_long_enough(started_s):
+                break
             last_offset = last_offset_of(batch)
             if transactions.show(batch) and last_offset >= position:
                 record = _first_of(batch, position, at_or_after_ms)
@@ -86,9 +99,19 @@ def read_first_record(
             read_to = max(read_to, last_offset + 1)
     except UnsupportedCodecError:
         return BatchesRead(None, read_to, needs_codec(batch))
+    except TooLargeError:
+        return BatchesRead(None, read_to, too_large(batch))
     except Exception as error:  # each codec has its own for bytes that aren't its own, and some are plain Exceptions
         return BatchesRead(None, read_to, named_error(CORRUPT_MESSAGE, f"at offset {read_to} or later: {error}"))
     return BatchesRead(None, read_to)
+
+
+def is_long_enough(started_s: float) -> bool:
+    """Whether others come first now: what is left of an answer is asked for again, if the call's deadline allows it.
+
+    :param started_s: when reading the answer began, on the monotonic clock.
+    """
+    return time.monotonic() - started_s > _LONGEST_S
 
 
 class Transactions:
@@ -106,14 +129,9 @@ class Transactions:
             self._aborted.add(self._to_come.popleft().producer_id)
         if not batch.is_control_batch:
             return not (batch.is_transactional and batch.producer_id in self._aborted)
-        if batch.producer_id in self._aborted and _is_abort_marker(batch):
+        if batch.producer_id in self._aborted and is_abort_marker(batch):
             self._aborted.discard(batch.producer_id)
         return False
-
-
-def _is_abort_marker(batch: Any) -> bool:
-    """The cleaner leaves markers without a record."""
-    return batch.records_count > 0 and bool(next(iter(batch)).abort)
 
 
 def last_offset_of(batch: Any) -> int:
@@ -135,14 +153,14 @@ def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRec
         return FoundRecord(offset, _or_none(batch.max_timestamp))
     try:
         return _decoded(batch, position, at_or_after_ms)
-    except UnsupportedCodecError:
+    except (UnsupportedCodecError, TooLargeError):
         if has_gaps or at_or_after_ms is not None:
             raise
         return FoundRecord(offset, None)
 
 
 def _decoded(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
-    for record in batch:
+    for record in record_heads(batch):
         timestamp_ms = _or_none(record.timestamp)
         is_late = at_or_after_ms is None or (timestamp_ms is not None and timestamp_ms >= at_or_after_ms)
         if record.offset >= position and is_late:
@@ -161,4 +179,14 @@ def needs_codec(batch: Any) -> ResponseError:
         UNSUPPORTED_COMPRESSION_TYPE,
         f"the records up to offset {last_offset_of(batch)} are compressed with {codec}, whose library isn't installed: "
         "pip install 'airflow-kafka-offsets[codecs]'",
+    )
+
+
+def too_large(batch: Any) -> ResponseError:
+    """The error of a batch that unpacks to more than is read of one, where its header doesn't tell what was asked."""
+    return named_error(
+        MESSAGE_TOO_LARGE,
+        f"the batch up to offset {last_offset_of(batch)} unpacks to more than {MOST_BYTES // 1024 // 1024} MiB or "
+        f"{MOST_RECORDS} records, which nobody is made to read: see who writes to the topic, and delete its records up "
+        "to there if they aren't wanted",
     )

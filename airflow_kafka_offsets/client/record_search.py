@@ -139,6 +139,8 @@ class _Search:
         room_bytes = ANSWER_BYTES - sum(len(each.records) for each in answers.values())
         nobody_read, lost, empty = True, [], []
         for reader in lane:
+            if not self._call.deadline.allows(0):
+                break  # who hasn't been read by now has no answer in time
             answer = answers.get(reader.piece) or Fetched(error=left_out(f"broker {node}"))
             self._take_in(reader, answer)
             if answer.error is not None and answer.error.code == OFFSET_OUT_OF_RANGE:

@@ -16,6 +16,7 @@ from airflow_kafka_offsets.offsets.standing import Behind
 
 _CAN_NOT_READ = {
     "TOPIC_AUTHORIZATION_FAILED": "without the ACL Read",
+    "MESSAGE_TOO_LARGE": "past a batch that unpacks to too much",
     "UNSUPPORTED_COMPRESSION_TYPE": "without their codecs (pip install 'airflow-kafka-offsets[codecs]')",
 }
 """Errors with which offsets are still counted, as an upper bound on records."""

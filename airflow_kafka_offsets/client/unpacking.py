@@ -1,0 +1,221 @@
+"""Unpacking: the bytes of a compressed batch piece by piece, in memory that doesn't grow with what they unpack to.
+
+Brokers limit a batch as it is compressed (``max.message.bytes``), and a kilobyte may unpack to a megabyte: whoever may
+write to a topic would decide how much memory its readers need. So nothing is ever unpacked as a whole, and no batch
+further than :data:`MOST_BYTES`. The codecs are those of Kafka's record batches; their libraries are kafka-python's.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kafka.codec as codecs
+from kafka.errors import UnsupportedCodecError
+from kafka.record.util import decode_varint
+
+MOST_BYTES = 64 * 1024 * 1024
+"""A batch is unpacked up to here: 64 times what brokers take of one by default (``max.message.bytes``, compressed), and
+what Java's producer puts into one by default, not compressed (``max.request.size``)."""
+_PIECE_BYTES = 64 * 1024
+_GZIP_WBITS = 31
+_ZSTD_WINDOW_BYTES = 32 * 1024 * 1024
+"""The window of zstd's level 20. A frame may name one of gigabytes, all of which a reader would have to keep."""
+_XERIAL = b"\x82SNAPPY\0"
+_XERIAL_HEADER_BYTES = 16
+_SNAPPY_RATIO = 64
+"""Snappy's densest element writes 64 bytes from 3: a block that says that it unpacks to more than this is a lie."""
+_LONGEST_VARINT = 10
+
+
+class TooLargeError(Exception):
+    """A batch unpacks to more than is read of one; stays within the client."""
+
+
+class Unpacked:
+    """What a batch holds, read from its beginning. All methods raise ValueError where it ends early.
+
+    :param codec: Kafka's number of the codec.
+    :param packed: the batch without its header.
+    :raises UnsupportedCodecError: when the library of the codec isn't installed.
+    """
+
+    __slots__ = ("_at", "_passed", "_piece", "_pieces")
+
+    def __init__(self, codec: int, packed: memoryview) -> None:
+        self._pieces = _limited(_UNPACKERS[codec](packed)) if codec else iter([packed.tobytes()])
+        self._piece = b""
+        self._at = 0
+        self._passed = 0
+
+    @property
+    def position(self) -> int:
+        """How many bytes were read or skipped."""
+        return self._passed + self._at
+
+    def _fill(self, size: int) -> None:
+        """Have so many bytes at hand, or all that are left."""
+        while len(self._piece) - self._at < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return
+            self._passed += self._at
+            self._piece = self._piece[self._at :] + piece
+            self._at = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        self._fill(1)
+        return self._at == len(self._piece)
+
+    def varint(self) -> int:
+        """A signed varint."""
+        self._fill(_LONGEST_VARINT)
+        try:
+            number, self._at = decode_varint(self._piece, self._at)
+        except IndexError:
+            raise ValueError("a batch that ends within a number") from None
+        return int(number)
+
+    def take(self, size: int) -> bytes:
+        """So many bytes: few."""
+        self._fill(size)
+        if not 0 <= size <= len(self._piece) - self._at:
+            raise ValueError(f"a batch that ends early, or says that {size} bytes follow")
+        self._at += size
+        return self._piece[self._at - size : self._at]
+
+    def skip(self, size: int) -> None:
+        """Pass over so many bytes, without keeping them."""
+        if size < 0:
+            raise ValueError(f"a batch that says that {size} bytes follow")
+        left = size - (len(self._piece) - self._at)
+        while left > 0:
+            piece = next(self._pieces, None)
+            if piece is None:
+                raise ValueError(f"a batch that ends {left} bytes early")
+            self._passed += len(self._piece)
+            self._piece = piece
+            left -= len(piece)
+        self._at = len(self._piece) + left
+
+
+def _limited(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if total > MOST_BYTES:
+            raise TooLargeError
+        yield piece
+
+
+def _gzip(packed: memoryview) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj(_GZIP_WBITS)
+    for start in range(0, len(packed), _PIECE_BYTES):
+        rest: bytes | memoryview = packed[start : start + _PIECE_BYTES]
+        while rest:
+            if unpacker.eof:  # what is packed may be several members, one after the other
+                unpacker = zlib.decompressobj(_GZIP_WBITS)
+            piece = unpacker.decompress(rest, _PIECE_BYTES)
+            rest = unpacker.unconsumed_tail or unpacker.unused_data
+            if piece:
+                yield piece
+    if not unpacker.eof:
+        yield from _end_of_gzip(unpacker)
+
+
+def _end_of_gzip(unpacker: Any) -> Iterator[bytes]:
+    while piece := unpacker.decompress(b"", _PIECE_BYTES):
+        yield piece
+    if not unpacker.eof:
+        raise ValueError("gzip data that ends early")
+
+
+def _lz4(packed: memoryview) -> Iterator[bytes]:
+    if not codecs.has_lz4() or codecs.lz4 is None:
+        raise UnsupportedCodecError("lz4")
+    unpacker = codecs.lz4.LZ4FrameDecompressor()
+    for start in range(0, len(packed), _PIECE_BYTES):
+        rest = packed[start : start + _PIECE_BYTES].tobytes()
+        while rest or not unpacker.needs_input:
+            if unpacker.eof:
+                rest = unpacker.unused_data or b""
+                if not rest:
+                    break
+                unpacker.reset()
+            piece = unpacker.decompress(rest, _PIECE_BYTES)
+            rest = b""
+            if piece:
+                yield piece
+    if not unpacker.eof:
+        raise ValueError("LZ4 data that ends early")
+
+
+def _zstd(packed: memoryview) -> Iterator[bytes]:
+    if not codecs.has_zstd():
+        raise UnsupportedCodecError("zstd")
+    unpacker = codecs.zstd.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+    with unpacker.stream_reader(packed, read_across_frames=True) as reader:
+        try:
+            while piece := reader.read(_PIECE_BYTES):
+                yield piece
+        except codecs.zstd.ZstdError as error:
+            if "memory" in str(error):  # "Frame requires too much memory for decoding"
+                raise TooLargeError from None
+            raise
+
+
+def _snappy(packed: memoryview) -> Iterator[bytes]:
+    for block in _blocks(packed):
+        for start in range(0, len(block), _PIECE_BYTES):
+            yield block[start : start + _PIECE_BYTES]
+
+
+def _blocks(packed: memoryview) -> Iterator[bytes]:
+    """One block, or several of the Java library's stream, each after its length."""
+    if not codecs.has_snappy():
+        raise UnsupportedCodecError("snappy")
+    if packed[: len(_XERIAL)] != _XERIAL:
+        yield _block(packed)
+        return
+    at = _XERIAL_HEADER_BYTES
+    while at < len(packed):
+        (size,) = struct.unpack_from(">i", packed, at)
+        at += 4
+        if not 0 < size <= len(packed) - at:
+            raise ValueError(f"a block of {size} bytes where {len(packed) - at} are left")
+        yield _block(packed[at : at + size])
+        at += size
+
+
+def _block(packed: memoryview) -> bytes:
+    """A block is unpacked as a whole; it begins with how large it will be."""
+    size = 0
+    for shift, byte in zip(range(0, 35, 7), packed, strict=False):
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    if size > MOST_BYTES:
+        raise TooLargeError
+    if size > len(packed) * _SNAPPY_RATIO:
+        raise ValueError(f"a block of {len(packed)} bytes that says that it unpacks to {size}")
+    unpacked: bytes = codecs.snappy.decompress(packed.tobytes())
+    return unpacked
+
+
+def _unknown(_: memoryview) -> Iterator[bytes]:
+    raise UnsupportedCodecError("unknown")
+
+
+_UNPACKERS: dict[int, Callable[[memoryview], Iterator[bytes]]] = {
+    1: _gzip,
+    2: _snappy,
+    3: _lz4,
+    4: _zstd,
+    5: _unknown,
+    6: _unknown,
+    7: _unknown,
+}
