@@ -23,7 +23,15 @@ with DAG(dag_id="on_window_loaded", schedule=[loaded], catchup=False, tags=["kaf
         return [each.extra for each in triggering_asset_events[loaded]]
 
     arrived = windows()
-    verify = KafkaVerifyWindowOperator.partial(task_id="verify").expand(window=arrived)
+
+    @task
+    def bounds(loaded_windows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+        """What ``read_published(spark, ..., start=..., end=...)`` is bounded by, to read their rows."""
+        return [(each["start"], each["end"]) for each in loaded_windows]
+
+    bounds(arrived)
+    # Whether windows are missing between these is told, and the concern of the Dag that loads them.
+    verify = KafkaVerifyWindowOperator.partial(task_id="verify", on_hole="warn").expand(window=arrived)
     commit = KafkaCommitOffsetsOperator.partial(
         task_id="commit", group="flights-warehouse", max_active_tis_per_dag=1
     ).expand(window=arrived)

@@ -157,6 +157,13 @@ _LEDGER_GROUP = GroupCommand(
             args=(
                 _PIPELINE,
                 Arg(("--full",), help="Read again what was proved before, too", action="store_true"),
+                Arg(
+                    ("--on-hole",),
+                    help="Offsets between published windows are in none: fail (default), or warn: report them and "
+                    "exit 0, as while a backfill is half done",
+                    choices=("fail", "warn"),
+                    default="fail",
+                ),
                 _LEDGER,
                 ARG_OUTPUT,
             ),

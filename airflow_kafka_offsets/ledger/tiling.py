@@ -5,13 +5,15 @@ Arithmetic on the ledger alone; Kafka isn't asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
+from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.seams import Seam
+from airflow_kafka_offsets.offsets.seams import seams, shared
+from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 
 class Tile(Protocol):
@@ -35,42 +37,53 @@ class Tiling:
     """The verdict over a run of windows.
 
     :param windows: how many there are.
-    :param problems: every hole, overlap and seam, in words and in order of time; empty when they tile.
+    :param problems: every overlap, and every seam where two windows meet in time and not in offsets, in words and in
+        order of time.
+    :param holes: every time without a window that has offsets, in words.
     """
 
     windows: int
     problems: tuple[str, ...]
+    holes: tuple[str, ...] = ()
 
     @property
     def tiles(self) -> bool:
         """Whether there is no gap and no overlap."""
-        return not self.problems
+        return not self.problems and not self.holes
 
 
-def check_tiling(windows: Sequence[T], between: Callable[[T, T], Iterable[Seam]]) -> Tiling:
+def _never(_: object, __: object) -> bool:
+    return False
+
+
+def check_tiling(
+    windows: Sequence[T],
+    ranges: Callable[[T], Sequence[OffsetRange]],
+    surely_meet: Callable[[T, T], bool] = _never,
+) -> Tiling:
     """Check windows against each other, in order of their start.
 
-    :param between: the gaps and overlaps between a window and the next one.
+    :param ranges: a window's ranges.
+    :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
     """
     ordered = sorted(windows, key=lambda each: (each.start_ms, each.end_ms))
-    reaching = accumulate(ordered, _further)
-    problems = [
-        problem
-        for furthest, later in zip(reaching, ordered[1:], strict=False)
-        for problem in _problems(furthest, later, between)
-    ]
-    return Tiling(len(ordered), tuple(problems))
+    problems: list[str] = []
+    holes: list[str] = []
+    for furthest, later in zip(accumulate(ordered, _further), ordered[1:], strict=False):
+        if furthest.end_ms > later.start_ms:
+            common = shared(ranges(furthest), ranges(later))
+            problems += [f"windows {furthest.window} and {later.window} overlap: {shorten(map(str, common))}"] * bool(
+                common
+            )
+        elif not surely_meet(furthest, later):
+            found = seams([ranges(furthest), ranges(later)])
+            if furthest.end_ms == later.start_ms or not all(each.is_gap for each in found):
+                problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
+            elif found:
+                between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
+                holes.append(f"no window from {between}: {shorten(map(str, found))}")
+    return Tiling(len(ordered), tuple(problems), tuple(holes))
 
 
 def _further(one: T, other: T) -> T:
     return max(one, other, key=lambda each: each.end_ms)
-
-
-def _problems(furthest: T, later: T, between: Callable[[T, T], Iterable[Seam]]) -> list[str]:
-    """How a window fails to meet the one before it that reaches furthest."""
-    if furthest.end_ms > later.start_ms:
-        return [f"windows {furthest.window} and {later.window} overlap in time"]
-    found = list(between(furthest, later))
-    if found and furthest.end_ms < later.start_ms:
-        return [f"no window from {iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}: {found[0]}"]
-    return [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]

@@ -19,7 +19,6 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.seams import Seam, seams
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.window_names import window_extent
 from airflow_kafka_offsets.offsets.windows import OffsetRange
@@ -32,7 +31,8 @@ _RECENT_MS = 7 * 86_400_000
 class Claim:
     """One thing that a ledger says, and whether it is so.
 
-    :param claim: what it is about: ``checkpoints``, ``window``, ``tiling`` or ``orphans``.
+    :param claim: what it is about: ``checkpoints``, ``window``, ``tiling``, ``hole`` or ``orphans``. A hole is time
+        without a published window, though it has offsets.
     :param window: which window; None when it is about all.
     :param holds: whether it is so.
     :param found: what was found, in words.
@@ -75,7 +75,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
         claims.append(Claim("checkpoints", None, True, f"{len(kept)} windows, {offsets} offsets, proved before"))
     claims += _orphans(ledger, folders, last, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
     ranges = {each.summary: each.ranges for each in examined if each.summary is not None}
-    claims.append(_tiling(ledger, kept, ranges))
+    claims += _tiling(ledger, kept, ranges)
     _keep(ledger, [each.summary for each in examined if each.claim.holds and each.summary is not None])
     ledger.checkpoints.put_together(files)
     return claims
@@ -153,24 +153,25 @@ def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], last: int, since: 
 
 def _tiling(
     ledger: Ledger, kept: Sequence[WindowSummary], read: Mapping[WindowSummary, Sequence[OffsetRange]]
-) -> Claim:
+) -> Iterator[Claim]:
     published = [each for each in (*kept, *read) if each.attempt is not None]
     sure = set(kept)
 
     def ranges(each: WindowSummary) -> Sequence[OffsetRange]:
         return read[each] if each in read else ledger.pinned(each.window, each.revision).manifest.ranges
 
-    def between(earlier: WindowSummary, later: WindowSummary) -> list[Seam]:
+    def surely_meet(earlier: WindowSummary, later: WindowSummary) -> bool:
         # Hashed manifests that were made from one and the same snapshot meet there.
-        if {earlier, later} <= sure and earlier.end_snapshot == later.start_snapshot:
-            return []
-        return seams([ranges(earlier), ranges(later)])
+        return {earlier, later} <= sure and earlier.end_snapshot == later.start_snapshot
 
-    tiling = check_tiling(published, between)
+    tiling = check_tiling(published, ranges, surely_meet)
     offsets = sum(each.offsets for each in published)
     lost = sum(each.lost_offsets for each in published)
     found = f"{tiling.windows} published windows tile, {offsets} offsets" + (f", {lost} lost" if lost else "")
-    return Claim("tiling", None, tiling.tiles, "; ".join(tiling.problems) or found)
+    if tiling.holes:
+        found += f", but for {len(tiling.holes)} hole{'s' if len(tiling.holes) > 1 else ''}"
+    yield Claim("tiling", None, not tiling.problems, "; ".join(tiling.problems) or found)
+    yield from (Claim("hole", None, False, each) for each in tiling.holes)
 
 
 def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:

@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_topics
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.operators.base import failing_fast
+from airflow_kafka_offsets.operators.holes import Loader, refusal
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_kafka_offsets.ledger.holes import HolePolicy
+    from airflow_kafka_offsets.ledger.ledger import Ledger
+    from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 
 
 class KafkaCommitOffsetsOperator(BaseOperator):
@@ -33,8 +40,12 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     group must have no active members. Give the task a pool of one slot where windows run side by side: reading and
     writing the group's commits are two requests.
 
+    Where the group would be moved past offsets that no published window has, it isn't: they would never be read.
+
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param group: group id. (templated)
+    :param on_hole: what to do about offsets between the group's commits and this window that no published window has,
+        pinned or not: ``fail`` (default), so that a retry passes once they are loaded; or ``warn``.
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
 
     XCom: ``{"group": "...", "committed": 5, "kept": 1}``, both in partitions.
@@ -48,25 +59,31 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         *,
         window: Any,
         group: str,
+        on_hole: HolePolicy = "fail",
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.window = window
         self.group = group
+        self.on_hole = on_hole
         self.kafka_conn_id = kafka_conn_id
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Commit what lies ahead of the group's commits."""
+        one_of("on_hole", self.on_hole, "fail", "warn")
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
-        _, pinned = ref.published(ledger)
+        folder, pinned = ref.published(ledger)
         manifest = pinned.manifest
         end = ledger.snapshots.read(manifest.end_snapshot)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-            ahead = self._ahead(client, manifest, end)
+            commits = self._commits(client, manifest)
+            ahead = _ahead(manifest, end, commits)
+            if ahead:
+                self._look_for_holes(ledger, manifest, commits, Loader.of(context, _attempt(folder)))
             # Brokers that know topic ids make sure themselves that the topics are still the ones that were loaded.
             topic_ids = {topic: each.topic_id for topic, each in manifest.topics.items() if each.topic_id is not None}
             client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
@@ -74,14 +91,38 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         self.log.info("Group %s: committed %s partitions, %s stood further already", self.group, len(ahead), kept)
         return {"group": self.group, "committed": len(ahead), "kept": kept}
 
-    def _ahead(self, client: OffsetsClient, manifest: Manifest, end: OffsetSnapshot) -> list[CommittedOffset]:
+    def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
+        """How far the group has committed, without the partitions where it hasn't."""
         partitions = [TopicPartition(each.topic, each.partition) for each in manifest.ranges]
         found = client.committed_offsets({self.group: partitions}).raise_for_errors().lookup(self.group)
         assert found is not None
-        ahead = []
-        for each in manifest.ranges:
-            commit = found.offsets.lookup(each.topic, each.partition)
-            if commit is None or commit.offset is None or commit.offset < each.end_offset:
-                epoch = end.boundaries[TopicPartition(each.topic, each.partition)].leader_epoch
-                ahead.append(CommittedOffset(each.topic, each.partition, each.end_offset, epoch, manifest.window))
-        return ahead
+        return {
+            TopicPartition(each.topic, each.partition): each.offset for each in found.offsets if each.offset is not None
+        }
+
+    def _look_for_holes(
+        self, ledger: Ledger, manifest: Manifest, commits: dict[TopicPartition, int], loader: Loader
+    ) -> None:
+        holes = Surroundings(ledger, manifest).since(commits)
+        if holes and self.on_hole == "fail":
+            raise refusal(manifest.window, holes, loader)
+        for each in holes:
+            self.log.warning("Group %s is moved past offsets that no published window has: %s", self.group, each)
+
+
+def _ahead(
+    manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition, int]
+) -> list[CommittedOffset]:
+    """What the group is to commit: the window's end, where it hasn't come so far."""
+    found = []
+    for each in manifest.ranges:
+        key = TopicPartition(each.topic, each.partition)
+        if commits.get(key, -1) < each.end_offset:
+            epoch = end.boundaries[key].leader_epoch
+            found.append(CommittedOffset(each.topic, each.partition, each.end_offset, epoch, manifest.window))
+    return found
+
+
+def _attempt(folder: WindowFolder) -> dict[str, Any]:
+    published = folder.publication()
+    return {} if published is None else folder.attempt(published.attempt)

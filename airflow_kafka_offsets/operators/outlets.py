@@ -17,6 +17,8 @@ from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.tiling import Tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import Verdict
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.window_names import window_extent
 from airflow_kafka_offsets.operators.links import WindowLink
 
 if TYPE_CHECKING:
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
 def note_outlets(task: BaseOperator, context: Context, ref: WindowRef, totals: dict[str, Any]) -> None:
     """Give the event of each outlet asset the window's reference and the task's totals as ``extra``.
 
-    An alias names no asset, so it gets none.
+    Its ``start`` and ``end`` are the window's instants, ISO-8601, which bound what ``read_published`` reads. An alias
+    names no asset, so it gets none.
     """
+    start_ms, end_ms = window_extent(ref.window)
+    extent = {"start": iso_instant(start_ms), "end": iso_instant(end_ms)}
     for outlet in task.outlets:
         if isinstance(outlet, Asset | AssetRef):
-            context["outlet_events"][outlet].extra |= totals | ref.to_json()
+            context["outlet_events"][outlet].extra |= totals | extent | ref.to_json()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
-from airflow_kafka_offsets.arguments import as_milliseconds
+from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
@@ -21,14 +21,16 @@ from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.preflight import check_topics
-from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
 from airflow_kafka_offsets.operators.base import failing_fast
+from airflow_kafka_offsets.operators.holes import Loader, SeenHoles, refusal
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_kafka_offsets.ledger.holes import HolePolicy
 
 
 class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
@@ -36,7 +38,12 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     Checks the published attempt of a window against the manifest, and the manifest against its neighbours.
 
     Three claims: what was read fits the manifest, what was written is what was read, and the window meets the windows
-    before and after it without gap or overlap. The verdict is recorded in the ledger.
+    before and after it without gap or overlap: those that touch it, and the nearest published ones on each side. The
+    verdict is recorded in the ledger.
+
+    Offsets between the nearest published window before it and this one, which no published window has, are a hole.
+    What pinned windows have of it, and what Airflow has queued or running runs for, is being loaded: that is told, and
+    passes. A hole after this window is told too, and fails the later one.
 
     Offsets without a record pass where the load was told to ``allow_gaps``, and on compacted topics. They can be
     explained: the log is read again where rows are missing, all bytes of it, and as many records must have been written
@@ -45,6 +52,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
         must run before retention comes to the window.
+    :param on_hole: what to do about a hole before this window that nobody loads: ``fail`` (default), naming it and the
+        command that loads it, so that a retry passes once it is loaded; or ``warn``.
     :param kafka_conn_id: connection id for that, of type ``kafka`` or ``kafka_offsets``. (templated)
     :param deferrable: wait on the triggerer for a window that isn't published yet, because its load runs elsewhere;
         default ``[operators] default_deferrable``. Without it such a window fails the task.
@@ -65,6 +74,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         *,
         window: Any,
         explain_gaps: bool = False,
+        on_hole: HolePolicy = "fail",
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         poke_interval: timedelta | float = 60,
@@ -74,6 +84,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         super().__init__(**kwargs)
         self.window = window
         self.explain_gaps = explain_gaps
+        self.on_hole = on_hole
         self.kafka_conn_id = kafka_conn_id
         self.deferrable = deferrable
         self.poke_interval = poke_interval
@@ -82,6 +93,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Judge, record, and fail unless proved; or wait first."""
+        one_of("on_hole", self.on_hole, "fail", "warn")
         ref = WindowRef.from_json(self.window)
         if self.deferrable and ref.loaded(ref.ledger())[1] is None:
             self._wait(ref)
@@ -124,9 +136,16 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         publication, result = folder.published_result()
         verdict = self._explained(manifest, result, judge(manifest, result, publication))
         tiling = _tiling_around(ledger, manifest)
-        self.seen = SeenWindow(pinned, output=result.output, verdict=verdict, tiling=tiling)
+        loader = Loader.of(context, folder.attempt(result.attempt))
+        holes = SeenHoles.around(ledger, manifest, loader)
+        told = replace(tiling, problems=(*tiling.problems, *map(str, holes.missing)))
+        self.seen = SeenWindow(pinned, output=result.output, verdict=verdict, tiling=told)
         if not verdict.proved or not tiling.tiles:
             raise UnprovenError(f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}.")
+        for line in holes.told():
+            self.log.warning("Window %s: %s", ref.window, line)
+        if holes.missing and self.on_hole == "fail":
+            raise refusal(ref.window, [holes.before] if holes.before else [], loader)
         folder.record_verified(result.attempt, verdict)
         ledger.keep_day(folder.id)
         outside = result.read.outside_window if manifest.timed else None
@@ -135,7 +154,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             ref.window,
             verdict,
             result.rows_written,
-            _describe(tiling),
+            _describe(holes),
             outside,
         )
         report = {
@@ -150,7 +169,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             "explained": None if verdict.explained is None else asdict(verdict.explained),
             "outside_window": outside,
             "verdict": str(verdict),
-            "tiling": _describe(tiling),
+            "tiling": _describe(holes),
         }
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
@@ -178,9 +197,9 @@ def _seconds(wait: timedelta | None) -> str:
     return "its time" if wait is None else f"{wait.total_seconds():,.0f} s"
 
 
-def _describe(tiling: Tiling) -> str:
+def _describe(seen: SeenHoles) -> str:
     """A window alone proves nothing of how it meets others."""
-    return "tiles" if tiling.windows > 1 else "no neighbour yet"
+    return "; ".join(seen.told()) or ("no neighbour yet" if seen.alone else "tiles")
 
 
 def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
@@ -192,4 +211,4 @@ def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
         other = ledger.window_folders.published(window) if touches and window != manifest.window else None
         if other is not None:
             near.append(ledger.pinned(other.id, other.revision).manifest)
-    return check_tiling(near, lambda earlier, later: seams([earlier.ranges, later.ranges]))
+    return check_tiling(near, lambda each: each.ranges)

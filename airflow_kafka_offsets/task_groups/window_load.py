@@ -17,6 +17,7 @@ from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSen
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
+    from airflow_kafka_offsets.ledger.holes import HolePolicy
     from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
     from airflow_kafka_offsets.offsets.completeness import IdlePolicy
     from airflow_kafka_offsets.offsets.windows import TruncationPolicy
@@ -61,6 +62,7 @@ def kafka_window_load(
     on_future_record: FuturePolicy | None = None,
     on_overlap: OverlapPolicy | None = None,
     explain_gaps: bool | None = None,
+    on_hole: HolePolicy | None = None,
     ledger_root: str | None = None,
     kafka_conn_id: str | None = None,
     outlets: Sequence[Any] | None = None,
@@ -95,6 +97,8 @@ def kafka_window_load(
     :param on_overlap: what to do when another window of the pipeline has some of the window's offsets: ``fail``
         (default), or ``allow``.
     :param explain_gaps: verify explains offsets without a record from the log; by default it doesn't.
+    :param on_hole: what verify does about offsets between the nearest published window before this one and this one
+        that nobody loads: ``fail`` (default), or ``warn``.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``; ``kafka_default`` by default.
         (templated)
@@ -125,7 +129,7 @@ def kafka_window_load(
             window=group.window,
             deferrable=False,  # the load precedes it
             **cluster,
-            **_given(explain_gaps=explain_gaps, outlets=outlets),
+            **_given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets),
         )
         group.complete = None
         if wait:

@@ -24,6 +24,7 @@ from tests.integration.airflow.conftest import Context, Resolve, at
 
 TABLE = Asset("table", uri="s3://lake/table")
 DEADLINE_S = 240.0
+EXTENT = {"start": "2026-11-20T06:00:02.000Z", "end": "2026-11-20T06:00:07.000Z"}
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ class TestExtra:
         window = KafkaResolveWindowOperator(
             task_id="r", pipeline="loads", topics=ten, start=at(2), end=at(7), outlets=[TABLE]
         ).execute(context)
-        assert events[TABLE].extra == window
+        assert events[TABLE].extra == window | EXTENT
         assert json.loads(json.dumps(window)) == window
 
     def test_that_of_a_loaded_window_adds_attempt_rows_and_output(
@@ -54,7 +55,7 @@ class TestExtra:
         self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
     ) -> None:
         report = KafkaVerifyWindowOperator(task_id="v", window=loaded, outlets=[TABLE]).execute(context)
-        assert events[TABLE].extra == loaded | report
+        assert events[TABLE].extra == loaded | report | EXTENT
         assert (report["verdict"], report["read"], report["output"]) == ("read = written = log", 5, "file:/out")
 
     def test_it_is_taken_wherever_a_window_is(
@@ -152,7 +153,8 @@ class TestScheduling:
         after = first_run(airflow, "on_window_loaded")
         assert airflow.runs("loader")[run_id] == "success"
         (window,) = result(airflow, "on_window_loaded", after, "windows")
-        assert window == window | loaded | {"rows": 5}
+        assert window == window | loaded | {"rows": 5} | EXTENT
+        assert result(airflow, "on_window_loaded", after, "bounds") == [[EXTENT["start"], EXTENT["end"]]]
         assert result(airflow, "on_window_loaded", after, "verify")["offsets"] == 5
         assert result(airflow, "on_window_loaded", after, "commit") == {
             "group": "flights-warehouse",

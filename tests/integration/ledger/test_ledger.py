@@ -26,7 +26,7 @@ from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.offsets.audit import Verdict
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.seams import seams
+from airflow_kafka_offsets.offsets.seams import shared
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
@@ -41,7 +41,7 @@ def ledger(root: str) -> Ledger:
 
 
 def tiling_of(manifests: Sequence[Manifest]) -> Tiling:
-    return check_tiling(manifests, lambda earlier, later: seams([earlier.ranges, later.ranges]))
+    return check_tiling(manifests, lambda each: each.ranges)
 
 
 class TestExclusiveCreation:
@@ -230,11 +230,13 @@ class TestWindows:
     def test_a_missing_window_is_a_hole_and_a_foreign_one_a_seam(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
         manifest = pinned.manifest
         later = replace(manifest, start_ms=manifest.end_ms + HOUR_MS, end_ms=manifest.end_ms + 2 * HOUR_MS)
-        assert "no window from" in tiling_of([manifest, later]).problems[0]
+        assert tiling_of([manifest, later]).tiles, "time without offsets is no hole"
         ranges = tuple(replace(each, start_offset=31, end_offset=40) for each in manifest.ranges)
         shifted = replace(manifest, start_ms=manifest.end_ms, end_ms=manifest.end_ms + 1, ranges=ranges)
         assert "gap of 1 offsets" in tiling_of([manifest, shifted]).problems[0]
-        assert "overlap in time" in tiling_of([manifest, replace(shifted, start_ms=manifest.end_ms - 1)]).problems[0]
+        late = replace(shifted, start_ms=manifest.end_ms + HOUR_MS, end_ms=manifest.end_ms + 2 * HOUR_MS)
+        assert "no window from" in tiling_of([manifest, late]).holes[0]
+        assert tiling_of([manifest, replace(shifted, start_ms=manifest.end_ms - 1)]).tiles, "they share time alone"
 
     def test_a_window_inside_a_longer_one_overlaps_it_wherever_it_sorts(self, pinned) -> None:  # type: ignore[no-untyped-def]
         day = replace(pinned.manifest, window="day", end_ms=pinned.manifest.start_ms + 24 * HOUR_MS)
@@ -245,7 +247,8 @@ class TestWindows:
             for n in range(1, 4)
         ]
         problems = tiling_of([day, *hours]).problems
-        assert problems == tuple(f"windows day and hour-{n} overlap in time" for n in range(1, 4))
+        common = ", ".join(map(str, shared(day.ranges, day.ranges)))
+        assert problems == tuple(f"windows day and hour-{n} overlap: {common}" for n in range(1, 4))
 
     def test_reading_a_window_writes_nothing(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
         folder = path("loads") / "windows" / "202611" / pinned.manifest.window

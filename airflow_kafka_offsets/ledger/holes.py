@@ -1,0 +1,191 @@
+"""Holes: offsets between two published windows that no published window has. Asked of the ledger alone.
+
+Skipped runs leave them, and so do loads that failed. A hole whose offsets another window has, pinned and not published,
+is being loaded, or waits for it; where no window is, nobody will load them. Time without offsets is no hole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.seams import Seam, seams
+from airflow_kafka_offsets.offsets.window_names import live_revisions, month_of, revision_folder, window_extent
+
+HolePolicy = Literal["fail", "warn"]
+"""What to do about a hole: fail the task, or say so and go on."""
+
+_FEW = 4
+"""So many windows are asked one by one whether they are published, the others a month at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the log between two windows.
+
+    :param start_ms: where the earlier window ends, Unix milliseconds.
+    :param end_ms: where the later one starts.
+    :param gaps: the offsets between them, a seam for each partition that has any.
+    """
+
+    start_ms: int
+    end_ms: int
+    gaps: tuple[Seam, ...]
+
+    def __str__(self) -> str:
+        offsets, partitions = sum(each.size for each in self.gaps), len(self.gaps)
+        return (
+            f"{iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}: {offsets} offsets in {partitions} "
+            f"partition{'s' if partitions > 1 else ''} ({shorten(map(str, self.gaps))})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """What lies between two published windows and is in none.
+
+    :param whole: all of it.
+    :param pinned: windows within it that are pinned and not published, in order of time.
+    :param unpinned: the parts of it that no window has; empty when the pinned ones have all.
+    """
+
+    whole: Stretch
+    pinned: tuple[str, ...]
+    unpinned: tuple[Stretch, ...]
+
+    def __str__(self) -> str:
+        parts = [f"no window from {each}" for each in self.unpinned]
+        if self.pinned:
+            parts.append(f"not published yet: {shorten(self.pinned)}")
+        return "; ".join(parts)
+
+
+class Surroundings:
+    """What the ledger has around one window, as one listing found it.
+
+    :param ledger: the ledger.
+    :param manifest: the window, which is published.
+    """
+
+    def __init__(self, ledger: Ledger, manifest: Manifest) -> None:
+        self._ledger = ledger
+        self._manifest = manifest
+        self._live = live_revisions(ledger.window_folders.names())
+        extents = {window: window_extent(window) for window in self._live if window != manifest.window}
+        self._by_start = sorted(extents, key=lambda each: extents[each])
+        self._by_end = sorted(extents, key=lambda each: extents[each][1], reverse=True)
+        self._extents = extents
+        self._asked = 0
+        self._published_in = cache(ledger.window_folders.published_in)
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other window is published."""
+        return not any(map(self._is_published, self._by_end))
+
+    def before(self) -> Hole | None:
+        """The hole between this window and the nearest published one before it; None when there is none."""
+        earlier = self._published_before(self._manifest.start_ms)
+        return None if earlier is None else self._between(self._published(earlier), self._manifest)
+
+    def after(self) -> Hole | None:
+        """The hole between this window and the nearest published one after it; None when there is none."""
+        following = (each for each in self._by_start if self._extents[each][0] >= self._manifest.end_ms)
+        later = next(filter(self._is_published, following), None)
+        return None if later is None else self._between(self._manifest, self._published(later))
+
+    def since(self, commits: Mapping[TopicPartition, int]) -> list[Hole]:
+        """The holes between some offsets and this window, the latest first.
+
+        :param commits: how far a reader has come; a partition that it hasn't begun is absent.
+        """
+        found, window = [], self._manifest
+        while _lies_ahead(window, commits):
+            first = self._first_in_row(window)
+            earlier = self._published_before(window_extent(first)[0])
+            if earlier is None:
+                break
+            later, window = self._manifest_of(first), self._published(earlier)
+            hole = self._between(window, later)
+            if hole is not None and any(each.start_offset > commits.get(_key(each), -1) for each in hole.whole.gaps):
+                found.append(hole)
+        return found
+
+    def _first_in_row(self, manifest: Manifest) -> str:
+        """The first of the published windows that meet each other in time up to one. What they hold was compared when
+        they were verified."""
+        window, start_ms = manifest.window, manifest.start_ms
+        while (earlier := self._published_before(start_ms)) is not None and self._extents[earlier][1] == start_ms:
+            window, start_ms = earlier, self._extents[earlier][0]
+        return window
+
+    def _between(self, earlier: Manifest, later: Manifest) -> Hole | None:
+        """The hole between two windows that don't meet in time."""
+        whole = _stretch(earlier, later)
+        if whole is None:
+            return None
+        inside = [
+            each
+            for each in self._by_start
+            if self._extents[each][0] >= earlier.end_ms and self._extents[each][1] <= later.start_ms
+        ]
+        edges = [earlier, *self._edges(inside), later]
+        parts = (_stretch(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True))
+        return Hole(whole, tuple(inside), tuple(each for each in parts if each is not None))
+
+    def _edges(self, windows: Sequence[str]) -> Iterator[Manifest]:
+        """First and last of each row of windows that meet in time: between them no offset is left out."""
+        row: list[str] = []
+        for each in windows:
+            if row and self._extents[each][0] > self._extents[row[-1]][1]:
+                yield from map(self._manifest_of, (row[0], row[-1]))
+                row = []
+            row.append(each)
+        if row:
+            yield from map(self._manifest_of, (row[0], row[-1]))
+
+    def _published_before(self, time_ms: int) -> str | None:
+        preceding: Iterable[str] = (each for each in self._by_end if self._extents[each][1] <= time_ms)
+        return next(filter(self._is_published, preceding), None)
+
+    def _is_published(self, window: str) -> bool:
+        self._asked += 1
+        if self._asked <= _FEW:
+            folders_of = self._ledger.window_folders.revision
+            return any(folders_of(window, each).publication() is not None for each in self._live[window])
+        folders = (revision_folder(window, each) for each in self._live[window])
+        return not self._published_in(month_of(window)).isdisjoint(folders)
+
+    def _published(self, window: str) -> Manifest:
+        folder = self._ledger.window_folders.published(window)
+        assert folder is not None, "publications stay"
+        return self._ledger.pinned(window, folder.revision).manifest
+
+    def _manifest_of(self, window: str) -> Manifest:
+        if window == self._manifest.window:
+            return self._manifest
+        return self._published(window) if self._is_published(window) else self._ledger.pinned(window).manifest
+
+
+def _stretch(earlier: Manifest, later: Manifest) -> Stretch | None:
+    gaps = tuple(each for each in seams([earlier.ranges, later.ranges]) if each.is_gap)
+    if not gaps or earlier.end_ms >= later.start_ms:
+        return None
+    return Stretch(earlier.end_ms, later.start_ms, gaps)
+
+
+def _lies_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:
+    return any(
+        each.window_start > commits.get(TopicPartition(each.topic, each.partition), -1) for each in manifest.ranges
+    )
+
+
+def _key(seam: Seam) -> TopicPartition:
+    return TopicPartition(seam.topic, seam.partition)
