@@ -110,9 +110,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             self.log.warning("Group %s is moved past offsets that no published window has: %s", self.group, each)
 
 
-def _ahead(
-    manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition, int]
-) -> list[CommittedOffset]:
+def _ahead(manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition, int]) -> list[CommittedOffset]:
     """What the group is to commit: the window's end, where it hasn't come so far."""
     found = []
     for each in manifest.ranges:
