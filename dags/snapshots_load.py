@@ -33,6 +33,7 @@ with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
         application_args=["--output", "{{ var.value.flights_output }}_read_again", "--json-schema", "at BIGINT"],
         retries=2,
     )
-    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+    # What the group reads between two runs of this Dag is in no window, by intention.
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, on_hole="warn")
 
     start >> caught_up >> end >> window >> load >> verify
