@@ -19,6 +19,7 @@
     │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
     │   ├── HoleError                       offsets before it are in no published window (transient)
     │   └── UnprovenError                   what was read or written differs from the manifest
+    ├── UncheckedSourceError                whether the window's own topics were read couldn't be asked (transient)
     ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
     ├── ConditionFailedError                what is waited for can't come true, by a policy that the user chose
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
@@ -177,6 +178,15 @@ class HoleError(WindowError):
 
 class UnprovenError(WindowError):
     """What was read or written differs from what the manifest says."""
+
+
+class UncheckedSourceError(KafkaOffsetsError):
+    """Whether a window was read from the cluster and topics that it was resolved on couldn't be asked. Nothing is
+    published without that answer. Transient."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
 
 
 class DriverGoneError(KafkaOffsetsError):

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.log_contents import GapCauses
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.source import Source, source_problems, unknowable
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 
@@ -81,6 +82,8 @@ class RunResult:
     :param written: what the output holds, per partition.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
+    :param source: what Kafka said after the read of the cluster and topics that were read; None where nobody asked: of
+        a window without offsets nothing is read.
     :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
         before it could say so. None in results of earlier versions, where it is the attempt itself.
     """
@@ -94,6 +97,7 @@ class RunResult:
     seconds: float
     allow_gaps: bool = False
     written_by: str | None = None
+    source: Source | None = None
 
     @property
     def rows_written(self) -> int:
@@ -112,9 +116,10 @@ class RunResult:
         """
         try:
             fields = {"written_by": None} | dict(fields)
-            plain = {name: fields[name] for name in cls.__slots__ if name not in ("read", "written")}
+            plain = {name: fields[name] for name in cls.__slots__ if name not in ("read", "written", "source")}
             written = tuple(PartitionTally(**each) for each in fields["written"])
-            return cls(**plain, read=Tally.from_json(fields["read"]), written=written)
+            source = None if fields["source"] is None else Source.from_json(fields["source"])
+            return cls(**plain, read=Tally.from_json(fields["read"]), written=written, source=source)
         except (KeyError, TypeError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 
@@ -128,12 +133,14 @@ class Verdict:
     :param gaps: offsets in range without a record: transaction markers, aborted or compacted records. None are possible
         on a plain topic.
     :param explained: what the log says of them; None where nobody asked it.
+    :param unknowable: what Kafka couldn't tell of where the rows were read, in words; brokers of 2.8 and later can.
     """
 
     read_problems: tuple[str, ...]
     written_problems: tuple[str, ...]
     gaps: int
     explained: GapCauses | None = None
+    unknowable: tuple[str, ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -144,7 +151,9 @@ class Verdict:
         if not self.proved:
             return shorten(self.read_problems + self.written_problems)
         gaps = f", {self.gaps} offsets without a record" if self.gaps else ""
-        return "read = written = log" + gaps + (f" ({self.explained})" if self.gaps and self.explained else "")
+        causes = f" ({self.explained})" if self.gaps and self.explained else ""
+        unknown = f", but Kafka doesn't tell {shorten(self.unknowable)}" if self.unknowable else ""
+        return "read = written = log" + gaps + causes + unknown
 
 
 def judge(manifest: Manifest, result: RunResult, publication: Publication | None = None) -> Verdict:
@@ -161,11 +170,12 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
     problems = strays + [problem for problem in judged if problem]
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
+    problems.extend(source_problems(manifest, result.source))
     if not result.allow_gaps:
         problems.extend(_unexplained_gaps(manifest, result))
     gaps = max(0, manifest.span - result.read.count)
     written_problems = [*_compare(result.read, result.written), *_misstated(publication, result)]
-    return Verdict(tuple(problems), tuple(written_problems), gaps)
+    return Verdict(tuple(problems), tuple(written_problems), gaps, unknowable=tuple(unknowable(manifest)))
 
 
 def _unexplained_gaps(manifest: Manifest, result: RunResult) -> Iterable[str]:

@@ -20,6 +20,8 @@ from airflow_kafka_offsets.offsets.windows import OffsetRange, Window
 FORMAT = 1
 
 _COLUMNS = tuple(name for name in OffsetRange.__slots__ if name != "topic")
+_USUAL = {"lost_offsets": 0, "end_leader_epoch": None}
+"""Columns that aren't written where every row has this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,9 @@ class Manifest:
     def _columns(self, topic: str) -> dict[str, list[Any]]:
         rows = [each for each in self.ranges if each.topic == topic]
         columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
-        if not any(columns["lost_offsets"]):
-            del columns["lost_offsets"]
+        for name, usual in _USUAL.items():
+            if all(each == usual for each in columns[name]):
+                del columns[name]
         return columns
 
     @property
@@ -152,7 +155,7 @@ def digest(content: bytes) -> str:
 
 
 def _ranges(topic: str, columns: Mapping[str, Any]) -> list[OffsetRange]:
-    present = [name for name in _COLUMNS if name in columns or name != "lost_offsets"]
+    present = [name for name in _COLUMNS if name in columns or name not in _USUAL]
     rows = (dict(zip(present, row, strict=True)) for row in zip(*(columns[name] for name in present), strict=True))
     return [
         OffsetRange(topic=topic, **row | {name: Evidence(row[name]) for name in ("start_evidence", "end_evidence")})

@@ -27,6 +27,8 @@ class OffsetRange:
     :param start_evidence: why the start is believed.
     :param end_evidence: why the end is believed.
     :param lost_offsets: offsets of the window directly before ``start_offset`` that were gone when it was pinned.
+    :param end_leader_epoch: leader epoch of the log at the end, or of the record there (KIP-320): by it Kafka tells
+        whether the log was cut below the end since; None when unknown.
     """
 
     topic: str
@@ -36,6 +38,7 @@ class OffsetRange:
     start_evidence: Evidence
     end_evidence: Evidence
     lost_offsets: int = 0
+    end_leader_epoch: int | None = None
 
     @property
     def window_start(self) -> int:
@@ -136,5 +139,7 @@ def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence
             f"{end.topic}-{end.partition} would start at offset {offset} and end at {end.offset}: these snapshots are "
             "not from one chain."
         )
-    pinned = OffsetRange(end.topic, end.partition, offset, end.offset, evidence, end.evidence)
+    pinned = OffsetRange(
+        *(end.topic, end.partition, offset, end.offset, evidence, end.evidence), end_leader_epoch=end.leader_epoch
+    )
     return pinned.from_log_start(end.log_start_offset)

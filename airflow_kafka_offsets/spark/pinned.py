@@ -27,6 +27,7 @@ from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.publish import PublishedRun, publish
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
+from airflow_kafka_offsets.spark.source import SourceCheck
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
 
 FAST = {
@@ -96,6 +97,7 @@ class PinnedWindow:
         self.read_before: Tally | None = None
         """What the attempt that published the window has read, once :meth:`publish` has found one."""
         self._kafka = kafka
+        self._options: Mapping[str, str] = {}
         self._read: ObservedRows | None = None
 
     @classmethod
@@ -157,6 +159,7 @@ class PinnedWindow:
             given = {name.lower(): value for name, value in chosen.items()}
             headers = given.get("includeheaders", "false").lower() == "true"
             return self.spark.createDataFrame([], _COLUMNS + (_HEADERS if headers else ""))
+        self._options = chosen
         give_back_soon(self.spark)
         with _version_2(self.spark):
             return self.spark.read.format("kafka").options(**chosen).load()
@@ -166,14 +169,36 @@ class PinnedWindow:
         """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`publish`
         found the window published, and so read nothing, it is what the attempt that published it has read.
 
+        Kafka is asked then whether it still has the topics that were resolved, so that these were read. A client of
+        Spark Connect has nothing to ask with: there ``KafkaVerifyWindowOperator`` or nobody does.
+
         :raises ConfigurationError: when nothing was read yet.
         :raises UnprovenError: when no action has read the rows.
+        :raises TopicChangedError: another cluster was read, or a topic that was re-created.
+        :raises LogTruncatedError: a log was cut below the window's end since it was resolved.
+        :raises UncheckedSourceError: when Kafka can't be asked.
         """
         if self.read_before is not None:
             return self.read_before
+        found = self.tally()
+        if self.manifest.span and not is_connect(self.spark):
+            self.source_check().after()
+        return found
+
+    def tally(self) -> Tally:
+        """The sums alone, as :attr:`audit` has them before it asks Kafka."""
         if self._read is None:
             raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
         return self._read.tally() if self.manifest.span else Tally()
+
+    def source_check(self) -> SourceCheck:
+        """What asks the Kafka that :meth:`read` reads.
+
+        :raises ConfigurationError: when nothing was read yet.
+        """
+        if self._read is None:
+            raise ConfigurationError("Call read() first: what is published comes from its rows.")
+        return SourceCheck(self.spark, self.manifest, self._options)
 
     def publish(self, rows: DataFrame, sink: Sink) -> PublishedRun:
         """Write the rows, prove them, and make them visible, once; see

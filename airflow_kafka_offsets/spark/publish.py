@@ -21,10 +21,12 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
     LedgerCorruptError,
     UnprovenError,
+    WindowError,
 )
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
+from airflow_kafka_offsets.offsets.source import Source
 from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.published import read_publication
@@ -78,6 +80,9 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or taken, the attempt's
         name was used, or the session is one of Spark Connect.
     :raises DataLossError: Kafka no longer has all records of the window.
+    :raises TopicChangedError: before the read or after it this was another cluster, or a topic was re-created.
+    :raises LogTruncatedError: a log was cut below the window's end.
+    :raises UncheckedSourceError: Kafka can't be asked for these two.
     :raises UnprovenError: what was read or written isn't the window. Nothing is published; the rows stay for
         inspection.
     :raises LedgerConflictError: the window is published elsewhere, or its published rows are gone.
@@ -107,7 +112,8 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
 
 
 def _publish(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> Publication:
-    result = _load(window, rows, sink, attempt)
+    window.source_check().before()
+    result = _load(files, window, rows, sink, attempt)
     files.write(_result_uri(window, attempt.name), json.dumps(result.to_json()).encode())
     _refuse_unproved(files, window, result, sink, attempt)
     ahead = _ahead(files, window, sink, attempt)
@@ -219,8 +225,8 @@ def _recount(files: HadoopFiles, window: PinnedWindow, standing: Publication, si
     return recorded.read
 
 
-def _load(window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
-    """Write, and count what was read and what was written."""
+def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
+    """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
     try:
         written = sink.write(rows, attempt)
@@ -232,17 +238,36 @@ def _load(window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -
             f"Kafka no longer has every record of window {attempt.window}: retention, DeleteRecords or a "
             f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
         ) from error
+    found = scan(sink.read(window.spark, replace(attempt, name=written.attempt)), window.manifest)
     return RunResult(
         attempt=attempt.name,
         manifest_sha256=attempt.manifest_sha256,
         application_id=str(window.spark.sparkContext.applicationId),
         output=written.output,
-        read=window.audit,
-        written=scan(sink.read(window.spark, replace(attempt, name=written.attempt)), window.manifest),
+        read=window.tally(),
+        written=found,
         seconds=round(time.monotonic() - started, 3),
         allow_gaps=window.allow_gaps,
         written_by=written.attempt,
+        source=_source(files, window, written.attempt),
     )
+
+
+def _source(files: HadoopFiles, window: PinnedWindow, writer: str) -> Source | None:
+    """Where the rows came from. Asked after they were written: an answer from before the read says nothing of it."""
+    if not window.manifest.span:
+        return None
+    try:
+        return window.source_check().after()
+    except WindowError:
+        _distrust(files, window, writer)
+        raise
+
+
+def _distrust(files: HadoopFiles, window: PinnedWindow, writer: str) -> None:
+    """Note that what an attempt committed isn't to be taken over: the next one writes anew."""
+    uri = _note_uri(window, writer)
+    files.write(uri, json.dumps(_note(files, uri) | {"refused": True}).encode())
 
 
 def _data_loss(error: Exception) -> str | None:
@@ -271,9 +296,7 @@ def _refuse_unproved(files: HadoopFiles, window: PinnedWindow, result: RunResult
     if verdict.proved and attempt.strict_time:
         problem = _misplaced(sink.read(window.spark, replace(attempt, name=writer)), result.read)
     if problem:
-        # What an earlier attempt committed isn't trusted a second time: the next one writes anew.
-        uri = _note_uri(window, writer)
-        files.write(uri, json.dumps(_note(files, uri) | {"refused": True}).encode())
+        _distrust(files, window, writer)
         raise UnprovenError(
             f"Window {attempt.window} is not published: {problem}. The rows of attempt {attempt.name} stay "
             f"at {result.output}, its counts at {_result_uri(window, attempt.name)}."

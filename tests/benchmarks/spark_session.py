@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from dev import jars
+from dev import jars, raw_client
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import BATCH_RECORDS, RECORD_BYTES, write_batches
 from tests.unit.spark.manifests import manifest_of
@@ -43,11 +44,12 @@ def written(clusters: Clusters, name: str, batches: Mapping[int, int]) -> Manife
     wait_for_leaders(address, [topic])
     clusters.say(f"writing {sum(batches.values()) * BATCH_RECORDS:,} records of {RECORD_BYTES} bytes to {name}")
     write_batches(address, name, batches)
-    return manifest_of(
+    made = manifest_of(
         [(name, partition, 0, count * BATCH_RECORDS) for partition, count in batches.items()],
         start_ms=INSTANT_MS,
         end_ms=INSTANT_MS + HOUR_MS,
     )
+    return replace(made, cluster_id=raw_client.metadata(address).cluster_id)
 
 
 def opened(clusters: Clusters, manifest: Manifest) -> PinnedWindow:

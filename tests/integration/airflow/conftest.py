@@ -27,6 +27,7 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce
+from tests.unit.spark.manifests import source_of
 
 Context = dict[str, Any]
 Commit = Callable[[str, str, int], None]
@@ -140,7 +141,7 @@ def publish() -> Publish:
             for each in manifest.non_empty()
         )
         read = Tally(manifest.span)
-        result = RunResult("try-1", manifest.sha256, "app-1", "file:/out", read, rows, 1.0)
+        result = RunResult("try-1", manifest.sha256, "app-1", "file:/out", read, rows, 1.0, source=source_of(manifest))
         for name, fields in (("attempts", {"format": 1, "attempt": "try-1"}), ("results", result.to_json())):
             (folder / name).mkdir(exist_ok=True)
             (folder / name / "try-1.json").write_text(json.dumps(fields))

@@ -10,6 +10,7 @@ from typing import Any
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
+from tests.unit.spark.manifests import source_of
 
 
 def publish_rows(window: Mapping[str, Any], topic: str, offsets: Sequence[int]) -> None:
@@ -20,7 +21,9 @@ def publish_rows(window: Mapping[str, Any], topic: str, offsets: Sequence[int]) 
         PartitionTally(topic, 0, len(each), min(each), max(each), sum(each), 0) for each in [offsets] if each
     )
     read = Tally(len(offsets))
-    result = RunResult("a-1", manifest.sha256, "app-1", "file:/out", read, written, 1.0, allow_gaps=True)
+    result = RunResult(
+        "a-1", manifest.sha256, "app-1", "file:/out", read, written, 1.0, True, source=source_of(manifest)
+    )
     (folder / "results").mkdir()
     (folder / "results" / "a-1.json").write_text(json.dumps(result.to_json()))
     published = Publication("a-1", "file:/out", manifest.sha256, len(offsets))

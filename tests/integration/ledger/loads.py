@@ -8,6 +8,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.publication import Publication
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.unit.spark.manifests import source_of
 
 OFFSETS = 10
 """In each hour, on one partition."""
@@ -41,7 +42,8 @@ def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
     checksum = pinned_range.start_offset
     written = PartitionTally("t", 0, len(offsets), offsets[0], offsets[-1], sum(offsets), checksum)
     read = Tally(len(offsets), checksum)
-    return RunResult(attempt, pinned.sha256, "app-1", f"file:///out/{pinned.manifest.window}", read, (written,), 1.0)
+    output, source = f"file:///out/{pinned.manifest.window}", source_of(pinned.manifest)
+    return RunResult(attempt, pinned.sha256, "app-1", output, read, (written,), 1.0, source=source)
 
 
 def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.spark.publish import PublishedRun
 from dev import jars
 from dev.kafka import Broker
 from tests.integration.conftest import Produce, Record
-from tests.unit.spark.manifests import FIVE_MS, manifest_of
+from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, manifest_of
 
 RECORDS = {0: 100, 1: 0, 2: 250}
 """Records by partition of the topic that most tests read; partition 1 is empty."""
@@ -146,12 +146,20 @@ def window_folder(ledger: Path, manifest: Manifest) -> Path:
     return ledger / "windows" / month_of(manifest.window) / manifest.window
 
 
+@pytest.fixture(scope="session")
+def cluster_id(broker: Broker) -> str:
+    """The id of the broker's cluster."""
+    return broker.node.cluster_id
+
+
 @pytest.fixture
-def pin(window_folders: WindowFolders, broker: Broker) -> Callable[..., RunConf]:
+def pin(window_folders: WindowFolders, broker: Broker, cluster_id: str) -> Callable[..., RunConf]:
     """Store a manifest in the ledger, as a new revision where it says something else than the window's newest; what the
     operator would tell an attempt about it."""
 
     def store(manifest: Manifest, attempt: str = "try-1", *, allow_gaps: bool = False) -> RunConf:
+        if manifest.cluster_id == CLUSTER_ID:
+            manifest = replace(manifest, cluster_id=cluster_id)
         pinned = window_folders.pin_again(manifest)
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
         return RunConf(pinned.uri, pinned.sha256, attempt, kafka, allow_gaps)
@@ -183,9 +191,10 @@ def load(
 
 
 @pytest.fixture
-def manifest(flights: str) -> Manifest:
+def manifest(flights: str, cluster_id: str) -> Manifest:
     """All of partition 0 but ten records at each end, nothing of partition 1, the first half of partition 2."""
-    return manifest_of([(flights, 0, 10, 90), (flights, 1, 0, 0), (flights, 2, 0, 125)])
+    made = manifest_of([(flights, 0, 10, 90), (flights, 1, 0, 0), (flights, 2, 0, 125)])
+    return replace(made, cluster_id=cluster_id)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.windows import window_between
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.unit.spark.manifests import source_of
 
 
 def manifest(cleanup_policy: str = "delete") -> Manifest:
@@ -32,7 +33,8 @@ def result(pinned: Manifest, read: list[int], written: list[int], *, allow_gaps:
 
     rows = PartitionTally("t", 0, len(written), min(written), max(written), sum(written), checksum(written))
     tally = Tally(len(read), checksum(read))
-    return RunResult("a-1", pinned.sha256, "app-1", "file:/out", tally, (rows,), 1.5, allow_gaps)
+    source = source_of(pinned)
+    return RunResult("a-1", pinned.sha256, "app-1", "file:/out", tally, (rows,), 1.5, allow_gaps, source=source)
 
 
 WHOLE = list(range(10, 20))

@@ -6,12 +6,16 @@ from collections.abc import Iterable
 
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.snapshots import Evidence, TopicFacts
+from airflow_kafka_offsets.offsets.source import Source, with_epoch
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 FIVE_MS, SIX_MS, SEVEN_MS = 1_795_237_200_000, 1_795_240_800_000, 1_795_244_400_000
 """05:00, 06:00 and 07:00 UTC on 21 November 2026."""
+
+CLUSTER_ID = "cluster"
+"""Of no real cluster."""
 
 
 def manifest_of(
@@ -31,8 +35,14 @@ def manifest_of(
         end_ms=end_ms,
         start_snapshot=1,
         end_snapshot=2,
-        cluster_id="cluster",
+        cluster_id=CLUSTER_ID,
         isolation_level=isolation_level,
         topics={each.topic: TopicFacts(each.topic, None, len(rows), cleanup_policy) for each in rows},
         ranges=rows,
     )
+
+
+def source_of(manifest: Manifest) -> Source:
+    """What a driver notes that found everything as it was resolved."""
+    ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
+    return Source(manifest.cluster_id, ids, len(with_epoch(manifest)), manifest.end_ms)

@@ -1,0 +1,80 @@
+"""The source of a window: the cluster and topics that its offsets belong to, and what says that those were read.
+
+Offsets are only numbers: a topic that was deleted and made again, another cluster behind the same address, and a log
+that was cut and has grown again have the same ones for other records. So the driver asks once more when all is read and
+written. A topic's id is never given twice, so what has it then had it while it was read. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a cluster said of itself and of the topics of a window after they had been read.
+
+    :param cluster_id: the cluster's id.
+    :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
+    :param uncut: partitions whose logs, by their leader epochs, weren't cut below the window's end (KIP-320).
+    :param asked_ms: when it was asked, Unix milliseconds.
+    """
+
+    cluster_id: str
+    topic_ids: Mapping[str, str | None]
+    uncut: int
+    asked_ms: int
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what :func:`dataclasses.asdict` wrote."""
+        return cls(**{name: fields[name] for name in cls.__slots__})
+
+
+def topics_read(manifest: Manifest) -> list[str]:
+    """The topics that a window has offsets of, in order."""
+    return sorted({each.topic for each in manifest.non_empty()})
+
+
+def with_epoch(manifest: Manifest) -> list[OffsetRange]:
+    """The ranges that are read and whose end has a known leader epoch."""
+    return [each for each in manifest.non_empty() if each.end_leader_epoch is not None]
+
+
+def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
+    """What is wrong with where a window was read from."""
+    if not manifest.span:
+        return
+    if source is None:
+        yield "nobody asked Kafka after the read whether these were still the topics that were resolved"
+        return
+    yield from identity_problems(manifest, source.cluster_id, source.topic_ids)
+    known = len(with_epoch(manifest))
+    if source.uncut < known:
+        yield f"of {known} logs {source.uncut} were found uncut after the read"
+
+
+def identity_problems(manifest: Manifest, cluster_id: str, topic_ids: Mapping[str, str | None]) -> Iterator[str]:
+    """In what a cluster isn't the one that the window was resolved on.
+
+    :param topic_ids: what it says of :func:`topics_read`.
+    """
+    if cluster_id != manifest.cluster_id:
+        yield f"it is of cluster {manifest.cluster_id}, and this is {cluster_id}"
+        return
+    for topic in topics_read(manifest):
+        resolved, found = manifest.topics[topic].topic_id, topic_ids.get(topic)
+        if resolved is not None and resolved != found:
+            yield f"topic {topic} was re-created (its id was {resolved}, and is {found})"
+
+
+def unknowable(manifest: Manifest) -> list[str]:
+    """What nobody can tell of a window's source, in words; empty where the brokers are of Kafka 2.8 or later."""
+    found = [f"the id of {each}" for each in topics_read(manifest) if manifest.topics[each].topic_id is None]
+    without = len(manifest.non_empty()) - len(with_epoch(manifest))
+    return found + ([f"the leader epochs of {without} partitions"] if without else [])

@@ -1,0 +1,297 @@
+"""Where a window is read from: the cluster and the topics that it was resolved on, or nothing is published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_offsets.errors import (
+    AuthenticationError,
+    KafkaOffsetsError,
+    LogTruncatedError,
+    TopicChangedError,
+    UncheckedSourceError,
+)
+from airflow_kafka_offsets.offsets.audit import RunResult
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.file_sink import FileSink
+from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from airflow_kafka_offsets.spark.sink import Attempt, Written
+from dev.cluster import KafkaCluster
+from dev.kafka import Broker, BrokerSettings
+from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until, wait_until_known
+from tests.integration.conftest import Produce
+from tests.integration.spark.conftest import MakeFlights, flight_records, load, window_folder
+from tests.unit.spark.manifests import manifest_of
+
+RECORDS = 8
+Recreate = Callable[[str, int], None]
+Resolve = Callable[..., Manifest]
+
+
+@pytest.fixture
+def topic(make_flights: MakeFlights) -> str:
+    return make_flights({0: RECORDS})
+
+
+@pytest.fixture
+def recreate(admin: KafkaAdminClient, broker: Broker, produce: Produce) -> Recreate:
+    """Delete a topic, and make one of its name with other records."""
+
+    def again(topic: str, records: int) -> None:
+        admin.delete_topics([topic])
+        admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        wait_until_known(broker, topic, 1)
+        produce(topic, 0, flight_records(records))
+
+    return again
+
+
+@pytest.fixture
+def resolved(broker: Broker) -> Resolve:
+    return lambda topic, end=RECORDS: resolve(broker.bootstrap_servers, topic, end)
+
+
+def resolve(bootstrap_servers: str, topic: str, end_offset: int) -> Manifest:
+    """The window of a topic's first records, with the cluster's facts of now, as the ledger would have them."""
+    with connected_client(bootstrap_servers) as client:
+        facts, partition = client.topic_facts([topic]), TopicPartition(topic, 0)
+        extent = client.log_extents([partition]).lookup(*partition)
+        assert extent is not None
+        made = manifest_of([(topic, 0, 0, end_offset)])
+        ranges = tuple(replace(each, end_leader_epoch=extent.leader_epoch) for each in made.ranges)
+        return replace(made, cluster_id=client.cluster_id(), topics=facts, ranges=ranges)
+
+
+def refused(window: PinnedWindow, table: str, kind: type[KafkaOffsetsError], because: str) -> None:
+    """The window is neither published nor proved, whoever asks."""
+    with pytest.raises(kind, match=because):
+        load(window, table)
+    assert not list(Path(window.folder.removeprefix("file:")).glob("committed.json"))
+
+
+class TestOrdinaryLoads:
+    def test_the_result_says_what_kafka_said_after_the_read(
+        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], table: str, ledger: Path
+    ) -> None:
+        manifest = resolved(topic)
+        window = open_window(manifest)
+        assert load(window, table).rows == RECORDS
+        result = RunResult.from_json(json.loads((window_folder(ledger, manifest) / "results/try-1.json").read_text()))
+        assert result.source is not None
+        assert result.source.cluster_id == manifest.cluster_id
+        assert result.source.topic_ids == {topic: manifest.topics[topic].topic_id}
+        assert result.source.uncut == 1
+
+    def test_kafka_is_not_asked_for_a_window_without_offsets(
+        self, topic: str, resolved: Resolve, pin: Callable[..., RunConf], spark: SparkSession, table: str
+    ) -> None:
+        told = replace(pin(resolved(topic, 0)), kafka={})
+        assert load(PinnedWindow.open(spark, told), table).rows == 0
+
+
+class TestRecreatedTopics:
+    @pytest.mark.parametrize("records", [RECORDS, 3 * RECORDS, 2], ids=["as many records", "more", "fewer"])
+    def test_before_the_read(
+        self,
+        topic: str,
+        resolved: Resolve,
+        recreate: Recreate,
+        open_window: Callable[..., PinnedWindow],
+        table: str,
+        records: int,
+    ) -> None:
+        """S16: the offsets are there again, and hold other records."""
+        window = open_window(resolved(topic))
+        recreate(topic, records)
+        refused(window, table, TopicChangedError, rf"topic {topic} was re-created .* Nothing was read")
+        assert not Path(table.removeprefix("file://")).exists()
+
+    def test_in_a_notebook_that_publishes_nothing(
+        self, topic: str, resolved: Resolve, recreate: Recreate, pin: Callable[..., RunConf], spark: SparkSession
+    ) -> None:
+        told = pin(resolved(topic))
+        recreate(topic, 2 * RECORDS)
+        window = pinned_window(spark, told.manifest_uri, told.sha256)
+        rows = window.read(**told.kafka)
+        assert rows.count() == RECORDS
+        with pytest.raises(TopicChangedError, match="re-created"):
+            _ = window.audit
+
+    def test_while_the_window_is_read_or_written(
+        self,
+        topic: str,
+        resolved: Resolve,
+        recreate: Recreate,
+        open_window: Callable[..., PinnedWindow],
+        table: str,
+    ) -> None:
+        """After the first question, before the read: the second question is what counts. The next attempt trusts none
+        of its rows."""
+
+        class Late(FileSink):
+            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+                recreate(topic, 2 * RECORDS)
+                return super().write(rows, attempt)
+
+        window = open_window(resolved(topic))
+        with pytest.raises(TopicChangedError, match=rf"{topic} was re-created .* isn't published"):
+            window.publish(window.read(), Late(table))
+        assert not list(Path(window.folder.removeprefix("file:")).glob("committed.json"))
+
+    def test_after_the_read_and_before_the_commit(
+        self,
+        topic: str,
+        resolved: Resolve,
+        recreate: Recreate,
+        open_window: Callable[..., PinnedWindow],
+        table: str,
+    ) -> None:
+        """The rows are right, and nobody can tell any more."""
+
+        class Late(FileSink):
+            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+                written = super().write(rows, attempt)
+                recreate(topic, 2 * RECORDS)
+                return written
+
+        window = open_window(resolved(topic))
+        with pytest.raises(TopicChangedError, match="re-created"):
+            window.publish(window.read(), Late(table))
+
+    def test_a_topic_that_is_gone(
+        self,
+        topic: str,
+        resolved: Resolve,
+        admin: KafkaAdminClient,
+        open_window: Callable[..., PinnedWindow],
+        table: str,
+    ) -> None:
+        window = open_window(resolved(topic))
+        admin.delete_topics([topic])
+        refused(window, table, TopicChangedError, rf"{topic}.* no longer exists")
+
+
+class TestOtherClusters:
+    def test_another_cluster_behind_the_same_address(
+        self, spark: SparkSession, pin: Callable[..., RunConf], table: str
+    ) -> None:
+        """A cluster that was set up anew, or staging under production's name: topic and offsets are there."""
+        with Broker(BrokerSettings(name="first")) as first:
+            topic = new_topic(first)
+            produce(first, topic, timestamps=range(1000, 1000 + RECORDS))
+            manifest = resolve(first.bootstrap_servers, topic, RECORDS)
+        window = PinnedWindow.open(spark, told_at(first, pin(manifest)))
+        other = replace(first.node, cluster_id=Broker().node.cluster_id)
+        with Broker(BrokerSettings(name="second"), other) as second:
+            assert second.bootstrap_servers == first.bootstrap_servers
+            new_topic(second, name=topic)
+            produce(second, topic, timestamps=range(1000, 1000 + RECORDS))
+            refused(
+                window,
+                table,
+                TopicChangedError,
+                f"is of cluster {first.node.cluster_id}, and this is {other.cluster_id}",
+            )
+
+    def test_the_options_of_the_read_lead_elsewhere(
+        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], table: str
+    ) -> None:
+        """What is asked is what is read."""
+        with Broker(BrokerSettings(name="elsewhere")) as other:
+            new_topic(other, name=topic)
+            produce(other, topic, timestamps=range(1000, 1000 + RECORDS))
+            window = open_window(resolved(topic))
+            rows = window.read(**{"kafka.bootstrap.servers": other.bootstrap_servers})
+            with pytest.raises(TopicChangedError, match="is of cluster"):
+                window.publish(rows, FileSink(table))
+
+
+def told_at(broker: Broker, told: RunConf) -> RunConf:
+    return replace(told, kafka={"kafka.bootstrap.servers": broker.bootstrap_servers})
+
+
+class TestCutLogs:
+    @pytest.fixture
+    def cut(self, cluster: KafkaCluster) -> tuple[str, Manifest]:
+        """A topic whose log was cut from 7 records to 3 and has 9 again; the window of the 7."""
+        ahead, behind = cluster.brokers[0], cluster.brokers[1]
+        config = {"unclean.leader.election.enable": "true"}
+        topic = new_topic(cluster, replicas=[[ahead.node_id, behind.node_id]], config=config)
+        produce(cluster, topic, timestamps=[1, 2, 3])
+        wait_until(lambda: len(cluster.in_sync(topic, 0)) == 2, "both replicas are in sync")
+        behind.kill()
+        wait_until(lambda: cluster.in_sync(topic, 0) == {ahead.node_id}, "one replica is left")
+        produce(cluster, topic, timestamps=[4, 5, 6, 7])
+        manifest = resolve(cluster.bootstrap_servers, topic, 7)
+        ahead.kill()
+        behind.launch()
+        wait_until(lambda: cluster.leader(topic, 0) is behind, "the other replica leads")
+        produce(cluster, topic, timestamps=[11, 12, 13, 14, 15, 16])
+        return topic, manifest
+
+    def test_are_found_by_their_leader_epochs(
+        self,
+        cut: tuple[str, Manifest],
+        cluster: KafkaCluster,
+        spark: SparkSession,
+        pin: Callable[..., RunConf],
+        table: str,
+    ) -> None:
+        """S15: an unclean leader election cuts a log, and it grows again."""
+        topic, manifest = cut
+        told = replace(pin(manifest), kafka={"kafka.bootstrap.servers": cluster.bootstrap_servers})
+        refused(PinnedWindow.open(spark, told), table, LogTruncatedError, rf"were cut below its end .* {topic}-0")
+        whole = replace(manifest, ranges=tuple(replace(each, end_offset=3) for each in manifest.ranges))
+        told = replace(pin(whole, "try-2"), kafka=told.kafka)
+        assert load(PinnedWindow.open(spark, told), table).rows == 3
+
+
+class TestWhenKafkaCannotBeAsked:
+    def test_nothing_is_published_and_a_retry_may_help(
+        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], broker: Broker, table: str
+    ) -> None:
+        """The broker stops answering once all is written."""
+
+        class Gone(FileSink):
+            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+                written = super().write(rows, attempt)
+                broker.proxy.refuse()
+                broker.proxy.cut()
+                return written
+
+        window = open_window(resolved(topic))
+        options = {"bootstrap.servers": broker.proxied_bootstrap_servers, "default.api.timeout.ms": "3000"}
+        options |= {"request.timeout.ms": "2000"}
+        rows = window.read(**{f"kafka.{name}": value for name, value in options.items()})
+        try:
+            with pytest.raises(UncheckedSourceError, match="nothing is published") as failed:
+                window.publish(rows, Gone(table))
+        finally:
+            broker.proxy.heal()
+        assert failed.value.retriable
+        assert not list(Path(window.folder.removeprefix("file:")).glob("committed.json"))
+
+    def test_refused_credentials_are_named_and_not_shown(
+        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], broker: Broker, table: str
+    ) -> None:
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        login = {
+            "bootstrap.servers": broker.sasl_bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{module} required username="alice" password="hunter2";',
+        }
+        window = open_window(resolved(topic))
+        rows = window.read(**{f"kafka.{name}": value for name, value in login.items()})
+        with pytest.raises(AuthenticationError, match="Check the credentials") as failed:
+            window.publish(rows, FileSink(table))
+        assert "hunter2" not in str(failed.value)
