@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -38,7 +39,8 @@ def readable(
     :raises OffsetsError: a partition can't be asked.
     """
     manifest = pinned.manifest
-    extents = _extents(client, manifest)
+    with telling_leftovers(ledger):
+        extents = _extents(client, manifest)
     lost = lost_ranges(manifest, extents)
     if lost:
         ledger.folder_of(pinned).record_loss(lost, now_ms())

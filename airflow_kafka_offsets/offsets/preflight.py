@@ -61,11 +61,12 @@ def check_topics(pinned: Manifest | OffsetSnapshot, cluster_id: str, topics: Map
     for topic, facts in sorted(pinned.topics.items()):
         current = topics.get(topic)
         if current is None:
-            raise TopicChangedError(f"Topic {topic} of {what} no longer exists. Nothing was done.")
+            raise TopicChangedError(f"Topic {topic} of {what} no longer exists. Nothing was done.", topic=topic)
         if None not in (facts.topic_id, current.topic_id) and facts.topic_id != current.topic_id:
             raise TopicChangedError(
                 f"Topic {topic} was re-created since {what} was resolved (id {facts.topic_id}, now "
-                f"{current.topic_id}): the same offsets hold other records. Nothing was done."
+                f"{current.topic_id}): the same offsets hold other records. Nothing was done.",
+                topic=topic,
             )
 
 

@@ -275,11 +275,13 @@ def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
         if old.topic_id is not None and new.topic_id is not None and old.topic_id != new.topic_id:
             raise TopicChangedError(
                 f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
-                "old topic mean nothing in the new one. Start a new pipeline for it."
+                "old topic mean nothing in the new one.",
+                topic=topic,
             )
         if new.partition_count < old.partition_count:
             raise TopicChangedError(
-                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created."
+                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created.",
+                topic=topic,
             )
 
 

@@ -12,6 +12,7 @@ from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_root
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.operators.base import KafkaPipelineOperator, failing_fast
@@ -62,7 +63,7 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Resolve and pin."""
-        with self.resolver() as resolver:
+        with self.resolver() as resolver, telling_leftovers(self.ledger()):
             resolved = self.resolve(resolver, context)
         self._log(resolved.pinned)
         for remark in resolved.remarks:

@@ -11,8 +11,9 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.preflight import readable
-from tests.integration.airflow.conftest import Commit, Resolve, at, fails_with
+from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, at, fails_with, recreate
 from tests.integration.airflow.windows.conftest import DeleteBefore, Said, XCom, evidence, manifest_of, ranges, stamped
 from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import MakeTopic, Produce
@@ -226,3 +227,26 @@ class TestPattern:
         with pytest.raises(AirflowFailException, match=message) as failed:
             resolve(start=at(0), end=at(2), **arguments)
         assert fails_with(ConfigurationError, failed)
+
+
+class TestMadeAgain:
+    def test_the_next_window_is_told_how_to_go_on_and_what_was_left(
+        self, ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient
+    ) -> None:
+        """E24, S16"""
+        publish(resolve(ten, at(0), at(4)))
+        recreate(admin, ten)
+        with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
+            resolve(ten, at(4), at(8))
+        said = str(failed.value)
+        assert "give the task another pipeline= than 'loads' and clear the run" in said
+        assert "The last published window of the old one ends at 2026-11-20T06:00:04.000Z" in said
+        assert f"6 offsets more ({ten}-0: 6 from 4 on), which were never loaded" in said
+        assert resolve(ten, at(4), at(8), pipeline="loads_2")["offsets"] == 0
+
+    def test_and_so_is_a_load(self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context) -> None:
+        window = resolve(ten, at(0), at(4))
+        recreate(admin, ten)
+        load = KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary="spark-submit")
+        with pytest.raises(AirflowFailException, match=r"re-created since .* No window of the old one was published"):
+            load.execute(context)
