@@ -31,6 +31,28 @@ FINAL = {
 }
 """Errors that Kafka calls retriable, and that are the answer where these requests are concerned."""
 
+KAFKAS = {
+    "fetch.md": "OFFSET_OUT_OF_RANGE CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER "
+    "REPLICA_NOT_AVAILABLE TOPIC_AUTHORIZATION_FAILED KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH "
+    "UNSUPPORTED_COMPRESSION_TYPE",
+    "list_offsets.md": "UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE "
+    "TOPIC_AUTHORIZATION_FAILED INVALID_REQUEST UNSUPPORTED_FOR_MESSAGE_FORMAT KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH "
+    "UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE",
+    "offset_commit.md": "UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT OFFSET_METADATA_TOO_LARGE "
+    "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR ILLEGAL_GENERATION UNKNOWN_MEMBER_ID "
+    "REBALANCE_IN_PROGRESS INVALID_COMMIT_OFFSET_SIZE TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED "
+    "UNKNOWN_TOPIC_ID STALE_MEMBER_EPOCH INVALID_GROUP_ID",
+    "offset_delete.md": "UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE "
+    "NOT_COORDINATOR INVALID_GROUP_ID TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED NON_EMPTY_GROUP "
+    "GROUP_ID_NOT_FOUND GROUP_SUBSCRIBED_TO_TOPIC",
+    "offset_fetch.md": "UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE "
+    "NOT_COORDINATOR INVALID_GROUP_ID UNKNOWN_MEMBER_ID TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED "
+    "GROUP_ID_NOT_FOUND UNSTABLE_OFFSET_COMMIT UNKNOWN_TOPIC_ID STALE_MEMBER_EPOCH",
+    "offset_for_leader_epoch.md": "UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE "
+    "TOPIC_AUTHORIZATION_FAILED KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH",
+}
+"""What brokers say of a request, as Kafka's and its clients' documents of the response list it, written out here."""
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -143,6 +165,10 @@ class TestErrorTables:
         rows = list(error_rows(page))
         assert rows
         assert [row for row in rows if (row.name, row.retriable) != (row.error.name, row.error.retriable)] == []
+
+    def test_name_what_brokers_say(self, page: Path) -> None:
+        named = {each.name for each in error_rows(page)}
+        assert set(KAFKAS.get(page.name, "").split()) - named == set()
 
     def test_what_is_asked_again_is_what_may_pass(self, page: Path) -> None:
         final = FINAL.get(page.name, ())

@@ -1,0 +1,157 @@
+"""ListOffsets and OffsetFetch as bytes: encode and decode requests and responses of every version, without a broker.
+
+For who speaks to Kafka by other means, records traffic, or scripts a broker. Fields are plain values by Kafka's names
+in snake case, of exactly the version that is asked for; numbers are as on the wire, sentinels included. kafka-python's
+schemas do the work; tests hold every version against the bytes of Kafka's own classes, in both directions.
+
+>>> from airflow_kafka_offsets.client.codec import LIST_OFFSETS, Header
+>>> asked = {"topics": [{"name": "flights", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
+>>> frame = LIST_OFFSETS.request.encode(asked, 1, header=Header(7, "me"))
+>>> LIST_OFFSETS.request.decode(frame, 1, header=True).header
+Header(correlation_id=7, client_id='me')
+>>> LIST_OFFSETS.request.decode(frame, 1, header=True).fields["topics"][0]["partitions"]
+[{'partition_index': 0, 'timestamp': -1}]
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before a body.
+
+    :param correlation_id: the same in a request and in its response.
+    :param client_id: what the client calls itself; of requests alone.
+    """
+
+    correlation_id: int
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A message.
+
+    :param fields: values by Kafka's names in snake case; topic ids are :class:`uuid.UUID`.
+    :param header: None when it was said that there is none.
+    """
+
+    fields: dict[str, Any]
+    header: Header | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCodec:
+    """Requests, or responses, of one API."""
+
+    message_class: Any
+
+    @property
+    def versions(self) -> range:
+        """What can be encoded and decoded."""
+        return range(self.message_class.min_version, self.message_class.max_version + 1)
+
+    def encode(self, fields: Mapping[str, Any], version: int, *, header: Header | None = None) -> bytes:
+        """A message, without the four bytes of its size.
+
+        :param fields: those that are left out have Kafka's defaults.
+        :param header: what to write before the body; None for the body alone.
+        :raises ValueError: for an unknown version, a field that it doesn't have, and a value that can't be written.
+        """
+        message = self.message_class[self._known(version)](**_values(self.message_class, fields, version))
+        try:
+            if header is None:
+                return bytes(message.encode())
+            named = {"client_id": header.client_id} if message.is_request() else {}
+            message.with_header(correlation_id=header.correlation_id, **named)
+            return bytes(message.encode(header=True))
+        except (struct.error, TypeError, AttributeError) as error:
+            raise ValueError(f"{message.name} version {version} can't be written: {error}") from error
+
+    def decode(self, frame: bytes, version: int, *, header: bool = False) -> Decoded:
+        """A message from all of its bytes, without the four bytes of its size.
+
+        :param header: whether a header stands before the body.
+        :raises ValueError: for an unknown version, and when the bytes are no such message, end early, or go on.
+        """
+        self._known(version)
+        try:
+            message = self.message_class.decode(frame, version=version, header=header)
+        except (struct.error, TypeError, LookupError, AttributeError, AssertionError) as error:
+            raise ValueError(f"these are no bytes of {self.message_class.name} version {version}: {error}") from error
+        found = _header(message) if header else None
+        if found is not None and message.is_request():
+            named = (message.header.request_api_key, message.header.request_api_version)
+            if named != (self.message_class.API_KEY, version):
+                raise ValueError(f"the header is of key {named[0]}, version {named[1]}")
+        fields = _fields(message, self.message_class, version)
+        size = len(self.encode(fields, version, header=found))
+        if size != len(frame):  # kafka-python doesn't say how far it read, and reads a text that ends early
+            raise ValueError(f"{len(frame)} bytes, where {self.message_class.name} version {version} takes {size}")
+        return Decoded(fields, found)
+
+    def _known(self, version: int) -> int:
+        if version not in self.versions:
+            name, newest = self.message_class.name, self.versions[-1]
+            raise ValueError(f"{name} has the versions {self.versions[0]} to {newest}, not {version}")
+        return version
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCodec:
+    """One API: its key, its requests, and its responses."""
+
+    key: int
+    request: MessageCodec
+    response: MessageCodec
+
+
+def _header(message: Any) -> Header:
+    client_id = message.header.client_id if message.is_request() else None
+    return Header(message.header.correlation_id, client_id)
+
+
+def _values(message_class: Any, fields: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """The arguments of a message's class."""
+    known = {name for name, each in message_class.fields.items() if each.for_version_q(version)}
+    strange = sorted(set(fields) - known)
+    if strange:
+        raise ValueError(f"version {version} has no {', '.join(strange)} here; it has {', '.join(sorted(known))}")
+    return {name: _value(message_class.fields[name], each, version) for name, each in fields.items()}
+
+
+def _value(field: Any, value: Any, version: int) -> Any:
+    if field.is_struct_array() and value is not None:
+        return [field.data_class(version=version, **_values(field.data_class, each, version)) for each in value]
+    return uuid.UUID(value) if field.name == "topic_id" and isinstance(value, str) else value
+
+
+def _fields(message: Any, message_class: Any, version: int) -> dict[str, Any]:
+    return {
+        name: _plain(field, getattr(message, name), version)
+        for name, field in message_class.fields.items()
+        if field.for_version_q(version)
+    }
+
+
+def _plain(field: Any, value: Any, version: int) -> Any:
+    if field.is_struct_array() and value is not None:
+        return [_fields(each, field.data_class, version) for each in value]
+    return value
+
+
+LIST_OFFSETS = ApiCodec(2, MessageCodec(ListOffsetsRequest), MessageCodec(ListOffsetsResponse))
+OFFSET_FETCH = ApiCodec(9, MessageCodec(OffsetFetchRequest), MessageCodec(OffsetFetchResponse))
