@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from airflow.cli.cli_config import ARG_OUTPUT, ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
+from airflow.cli.cli_config import (
+    ARG_OUTPUT,
+    ARG_VERBOSE,
+    ActionCommand,
+    Arg,
+    CLICommand,
+    GroupCommand,
+    lazy_load_command,
+)
 
+_SHOWN = (ARG_OUTPUT, ARG_VERBOSE)
 _CONN_ID = Arg(
     ("--conn-id",),
     help="Connection id, of type kafka or kafka_offsets; default: kafka_default",
@@ -82,7 +91,7 @@ _LIST = ActionCommand(
         _PARTITIONS,
         _ISOLATION,
         _CONN_ID,
-        ARG_OUTPUT,
+        *_SHOWN,
     ),
 )
 _LAG = ActionCommand(
@@ -95,7 +104,7 @@ _LAG = ActionCommand(
         Arg(("--topics",), help="Judge these topics alone; write them after the groups", nargs="+", metavar="TOPIC"),
         _ISOLATION,
         _CONN_ID,
-        ARG_OUTPUT,
+        *_SHOWN,
     ),
 )
 _RESET = ActionCommand(
@@ -125,7 +134,7 @@ _RESET = ActionCommand(
         _LEDGER,
         _ISOLATION,
         _CONN_ID,
-        ARG_OUTPUT,
+        *_SHOWN,
     ),
 )
 _LEDGER_GROUP = GroupCommand(
@@ -136,7 +145,7 @@ _LEDGER_GROUP = GroupCommand(
             name="list",
             help="Windows with state and totals",
             func=lazy_load_command("airflow_kafka_offsets.cli.ledger.list_windows"),
-            args=(_PIPELINE, _LEDGER, ARG_OUTPUT),
+            args=(_PIPELINE, _LEDGER, *_SHOWN),
         ),
         ActionCommand(
             name="show",
@@ -147,7 +156,7 @@ _LEDGER_GROUP = GroupCommand(
                 Arg(("window",), help="The window's name; the newest by default", nargs="?"),
                 Arg(("--revision",), help="Which revision; the newest by default", type=int),
                 _LEDGER,
-                ARG_OUTPUT,
+                *_SHOWN,
             ),
         ),
         ActionCommand(
@@ -165,7 +174,7 @@ _LEDGER_GROUP = GroupCommand(
                     default="fail",
                 ),
                 _LEDGER,
-                ARG_OUTPUT,
+                *_SHOWN,
             ),
         ),
         ActionCommand(
@@ -178,7 +187,7 @@ _LEDGER_GROUP = GroupCommand(
                 Arg(("partition",), help="Partition number", type=int),
                 Arg(("offset",), help="The record's offset", type=int),
                 _LEDGER,
-                ARG_OUTPUT,
+                *_SHOWN,
             ),
         ),
         ActionCommand(
@@ -198,14 +207,14 @@ _LEDGER_GROUP = GroupCommand(
                 _LEDGER,
                 _ISOLATION,
                 _CONN_ID,
-                ARG_OUTPUT,
+                *_SHOWN,
             ),
         ),
         ActionCommand(
             name="re-resolve",
             help="Resolve windows anew, as their next revisions; asks Kafka",
             func=lazy_load_command("airflow_kafka_offsets.cli.windows.re_resolve_windows"),
-            args=(_PIPELINE, _WINDOWS, *_POLICIES, _LEDGER, _CONN_ID, ARG_OUTPUT),
+            args=(_PIPELINE, _WINDOWS, *_POLICIES, _LEDGER, _CONN_ID, *_SHOWN),
         ),
         ActionCommand(
             name="forget",
@@ -216,14 +225,14 @@ _LEDGER_GROUP = GroupCommand(
                 _WINDOWS,
                 Arg(("--force",), help="Published ones too", action="store_true"),
                 _LEDGER,
-                ARG_OUTPUT,
+                *_SHOWN,
             ),
         ),
         ActionCommand(
             name="upgrade",
             help="Bring a ledger of format 1 to this version's, while no task writes to it",
             func=lazy_load_command("airflow_kafka_offsets.cli.ledger.upgrade_ledger"),
-            args=(_PIPELINE, _LEDGER, ARG_OUTPUT),
+            args=(_PIPELINE, _LEDGER, *_SHOWN),
         ),
     ),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from airflow_kafka_offsets.cli.connections import kafka_client
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
@@ -17,7 +17,7 @@ def lag(args: Any) -> int:
     """A row a partition; a group without a partition to judge gets one row that says so."""
     if bool(args.groups) == args.all_groups:
         raise ConfigurationError("Name groups, or say --all-groups; one of the two. Write --topics after the groups.")
-    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
+    with kafka_client(args) as client:
         groups = client.all_groups() if args.all_groups else args.groups
         level = IsolationLevel.of(args.isolation)
         lags = client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from airflow_kafka_offsets.cli.connections import new_ledger, stored_ledger
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.upgrade import upgrade
@@ -22,14 +22,14 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 @command
 def list_windows(args: Any) -> int:
     """A row a window."""
-    print_rows([_row(each) for each in existing_ledger(args.ledger, args.pipeline).summaries()], args.output)
+    print_rows([_row(each) for each in stored_ledger(args).summaries()], args.output)
     return 0
 
 
 @command
 def show_window(args: Any) -> int:
     """A row a partition."""
-    ledger = existing_ledger(args.ledger, args.pipeline)
+    ledger = stored_ledger(args)
     names = [folder.id for folder in ledger.windows()]
     if not names:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
@@ -47,7 +47,7 @@ def show_window(args: Any) -> int:
 @command
 def verify_ledger(args: Any) -> int:
     """A row a claim."""
-    claims = verify(existing_ledger(args.ledger, args.pipeline), full=args.full)
+    claims = verify(stored_ledger(args), full=args.full)
     print_rows([asdict(each) for each in claims], args.output)
     told = ("hole",) if args.on_hole == "warn" else ()
     return 0 if all(each.holds or each.claim in told for each in claims) else 1
@@ -56,7 +56,7 @@ def verify_ledger(args: Any) -> int:
 @command
 def find_record(args: Any) -> int:
     """One row: where a record is."""
-    ledger = existing_ledger(args.ledger, args.pipeline)
+    ledger = stored_ledger(args)
     found = find(ledger, args.topic, args.partition, args.offset)
     windows = ledger.windows()
     topics = ledger.pinned(windows[-1].id).manifest.topics if windows and found.window is None else {}
@@ -70,7 +70,7 @@ def find_record(args: Any) -> int:
 @command
 def forget_windows(args: Any) -> int:
     """A row a window that doesn't count any more."""
-    ledger = existing_ledger(args.ledger, args.pipeline)
+    ledger = stored_ledger(args)
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
     published = [each for each in args.windows if ledger.window_folders.published(each) is not None]
     if published and not args.force:
@@ -87,7 +87,7 @@ def forget_windows(args: Any) -> int:
 @command
 def upgrade_ledger(args: Any) -> int:
     """One row: how much was brought to the newest format."""
-    ledger = open_ledger(args.ledger, args.pipeline)
+    ledger = new_ledger(args.ledger, args.pipeline)
     snapshots, windows = upgrade(ledger)
     print_rows([{"ledger": ledger.uri, "snapshots": snapshots, "windows": windows}], args.output)
     return 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_kafka_offsets.cli.connections import kafka_client
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.listed import ListedOffset
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 def list_offsets(args: Any) -> int:
     """A row a partition."""
     spec = OffsetSpec.parse(args.at)
-    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
+    with kafka_client(args) as client:
         partitions = _only(client.partitions_of(args.topics), args.partitions)
         listed = client.list_offsets(partitions, spec, isolation_level=IsolationLevel.of(args.isolation))
     print_rows([_row(each) for each in listed], args.output)

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
+from airflow.utils.cli import suppress_logs_and_warning
+
+from airflow_kafka_offsets.cli.connections import as_server
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 Row = Mapping[str, Any]
@@ -21,15 +24,20 @@ T = TypeVar("T")
 def command(function: Command) -> Callable[[Any], None]:
     """Make a function that returns an exit code a command of Airflow's."""
 
+    # What libraries log goes to stdout, among the rows: --verbose alone shows it.
+    @suppress_logs_and_warning
+    def exit_with(args: Any) -> None:
+        if code := function(args):
+            sys.exit(code)
+
     @wraps(function)
     def run(args: Any) -> None:
         try:
-            code = function(args)
+            with as_server():
+                exit_with(args)
         except KafkaOffsetsError as error:
             print(f"airflow kafka-offsets: {error}", file=sys.stderr)
-            code = 2 if isinstance(error, ConfigurationError) else 1
-        if code:
-            sys.exit(code)
+            sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
     return run
 

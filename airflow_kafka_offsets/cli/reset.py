@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.offsets.resets import ResetPlan, ResetStep
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -25,7 +24,7 @@ def reset(args: Any) -> int:
         snapshot=None if args.to_snapshot is None else _snapshot(args.ledger, args.to_snapshot),
         nothing=args.forget,
     )
-    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
+    with kafka_client(args) as client:
         resetter = Resetter(
             client,
             args.group,
@@ -59,7 +58,7 @@ def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
     pipeline, colon, number = name.rpartition(":")
     if not colon or not number.isdecimal():
         raise ConfigurationError(f"--to-snapshot is PIPELINE:NUMBER, not {name!r}.")
-    ledger = open_ledger(ledger_root, pipeline)
+    ledger = new_ledger(ledger_root, pipeline)
     if not ledger.exists():
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
     return ledger.snapshots.read(int(number))

@@ -6,11 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_offsets.arguments import as_topics
+from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Row, command, print_rows, with_progress
 from airflow_kafka_offsets.errors import WindowError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import existing_ledger, open_ledger
 from airflow_kafka_offsets.interval import RunInterval
 from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.offsets.instants import parse_instant
@@ -31,8 +30,8 @@ def resolve_windows(args: Any) -> int:
         IsolationLevel.of(args.isolation),
         Policies(args.on_truncation, args.on_future_record, args.on_overlap),
     )
-    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
-        resolver = Resolver(client, open_ledger(args.ledger, args.pipeline), topics, level, policies)
+    with kafka_client(args) as client:
+        resolver = Resolver(client, new_ledger(args.ledger, args.pipeline), topics, level, policies)
         snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
         pinning = resolver.pinning()
         pinned = [_pin(resolver, pinning, *each) for each in pairwise(snapshots)]
@@ -45,12 +44,12 @@ def resolve_windows(args: Any) -> int:
 @command
 def re_resolve_windows(args: Any) -> int:
     """A row a window, resolved anew."""
-    ledger = existing_ledger(args.ledger, args.pipeline)
+    ledger = stored_ledger(args)
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
     manifests = [ledger.pinned(each).manifest for each in args.windows]
     topics = sorted({topic for each in manifests for topic in each.topics})
     policies = Policies(args.on_truncation, args.on_future_record)
-    with KafkaOffsetsHook(args.conn_id).get_conn() as client:
+    with kafka_client(args) as client:
         resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
         resolved = resolver.re_resolve(*map(window_extent, args.windows))
     revisions = [each.revision for each in manifests]

@@ -49,7 +49,7 @@ class KafkaOffsetsHook(BaseHook):
         try:
             connection = await self.aget_connection(self.kafka_conn_id)
         except AirflowNotFoundException:
-            raise _undefined(self.kafka_conn_id) from None
+            raise undefined(self.kafka_conn_id) from None
         return _settings(connection)
 
     def settings(self) -> ClientSettings:
@@ -72,7 +72,7 @@ class KafkaOffsetsHook(BaseHook):
         try:
             return self.get_connection(self.kafka_conn_id)
         except AirflowNotFoundException:
-            raise _undefined(self.kafka_conn_id) from None
+            raise undefined(self.kafka_conn_id) from None
 
     def test_connection(self) -> tuple[bool, str]:
         """For the button in Airflow's connection form."""
@@ -83,10 +83,11 @@ class KafkaOffsetsHook(BaseHook):
             return False, str(error)
 
 
-def _undefined(conn_id: str) -> ConfigurationError:
+def undefined(conn_id: str) -> ConfigurationError:
+    """What is said where there is no such connection."""
     return ConfigurationError(
-        f"There is no connection {conn_id}. Define it in Airflow, or as the environment variable "
-        f"AIRFLOW_CONN_{conn_id.upper()}, with bootstrap.servers in its extra; or name another one."
+        f"There is no connection {conn_id}. Make it in Airflow's UI (Admin, Connections), or define it as the "
+        f"environment variable AIRFLOW_CONN_{conn_id.upper()}; or name another one."
     )
 
 
