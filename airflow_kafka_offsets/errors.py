@@ -21,6 +21,7 @@
     │   └── UnprovenError                   what was read or written differs from the manifest
     ├── UncheckedSourceError                whether the window's own topics were read couldn't be asked (transient)
     ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
+    ├── SparkFailedError                    Spark, or the application, failed by itself (transient)
     ├── ConditionFailedError                what is waited for can't come true, by a policy that the user chose
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
@@ -191,6 +192,14 @@ class UncheckedSourceError(KafkaOffsetsError):
 
 class DriverGoneError(KafkaOffsetsError):
     """Spark's driver vanished before it had said how its attempt ended. A new attempt may come through."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
+class SparkFailedError(KafkaOffsetsError):
+    """Spark, or the application that it ran, failed for a reason that isn't one of this package. It may pass."""
 
     @property
     def retriable(self) -> bool:

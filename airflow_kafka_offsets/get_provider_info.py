@@ -52,12 +52,11 @@ def _modules(*names: str) -> dict[str, Any]:
     return {"integration-name": _NAME, "python-modules": [f"airflow_kafka_offsets.{name}" for name in names]}
 
 
-def _choice(label: str, description: str, *choices: str) -> dict[str, Any]:
-    return {
-        "label": label,
-        "description": description,
-        "schema": {"type": ["string", "null"], "enum": [*choices, None]},
-    }
+def _choice(label: str, description: str, default: str, *choices: str) -> dict[str, Any]:
+    """A field that may be left out: then the form shows what holds."""
+    shown = {"None": f"{default} (default)"}  # without it the form shows "null"
+    schema = {"type": ["string", "null"], "enum": [None, default, *choices], "values_display": shown}
+    return {"label": label, "description": description, "schema": schema}
 
 
 def _text(label: str, description: str, **schema: str) -> dict[str, Any]:
@@ -76,10 +75,10 @@ _CONNECTION_TYPE = {
     },
     "conn-fields": {
         "security.protocol": _choice(
-            "Security protocol", "Default PLAINTEXT.", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+            "Security protocol", "How brokers are reached.", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
         ),
         "sasl.mechanism": _choice(
-            "SASL mechanism", "For the SASL_ protocols.", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"
+            "SASL mechanism", "For the SASL_ protocols.", "GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
         ),
         "ssl.ca.location": _text("CA certificates", "Path of a PEM file; the system's own by default."),
         "ssl.certificate.location": _text("Client certificate", "Path of a PEM file, for mutual TLS."),

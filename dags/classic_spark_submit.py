@@ -12,9 +12,16 @@ from datetime import UTC, datetime
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+
+
+def brokers(conn_id: str) -> str:
+    """The bootstrap servers of a connection of either type."""
+    return KafkaOffsetsHook(conn_id).java_settings().plain["kafka.bootstrap.servers"]
+
 
 with DAG(
     dag_id="classic_spark_submit",
@@ -24,6 +31,7 @@ with DAG(
     # Every day is meant: by default Airflow leaves out those that an outage skips, and they would be in no window.
     catchup=True,
     tags=["kafka-offsets"],
+    user_defined_macros={"brokers": brokers},
 ):
     window = KafkaResolveWindowOperator(task_id="resolve", pipeline="classic_spark_submit", topics="flights")
     load = SparkSubmitOperator(
@@ -33,7 +41,7 @@ with DAG(
         conf={
             "spark.kafkaOffsets.manifest": "{{ ti.xcom_pull(task_ids='resolve')['manifest'] }}",
             "spark.kafkaOffsets.sha256": "{{ ti.xcom_pull(task_ids='resolve')['sha256'] }}",
-            "spark.kafkaOffsets.kafka.bootstrap.servers": "{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",
+            "spark.kafkaOffsets.kafka.bootstrap.servers": "{{ brokers('kafka_default') }}",
         },
         application_args=[
             "--output",

@@ -27,19 +27,20 @@ with DAG(
     window = KafkaResolveWindowOperator(task_id="resolve", pipeline="task_pyspark", topics="flights")
 
     @task.pyspark(conn_id="spark_default", config_kwargs=CONNECTOR, retries=2)
-    def load(window: dict[str, Any], brokers: str, output: str, spark: Any) -> dict[str, Any]:
+    def load(window: dict[str, Any], output: str, spark: Any) -> dict[str, Any]:
         from pyspark.sql import functions as F
 
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
         from airflow_kafka_offsets.spark import FileSink, pinned_window
 
         pinned = pinned_window(spark, window["manifest"], window["sha256"])
-        rows = pinned.read(**{"kafka.bootstrap.servers": brokers})
+        kafka = KafkaOffsetsHook("kafka_default").java_settings()  # of either type of connection, credentials too
+        rows = pinned.read(**kafka.plain, **kafka.secret)
         flight = F.from_json(rows["value"].cast("string"), "carrier STRING, dest STRING, at BIGINT")
         return pinned.publish(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()
 
     loaded = load(
         window=window.output,
-        brokers="{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",
         output="{{ var.value.flights_output }}_task_pyspark",
     )
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)

@@ -117,10 +117,14 @@ def _create(path: StoragePath, content: bytes) -> None:
         )
 
 
-def read(path: StoragePath) -> bytes | None:
-    """A file's content; None when there is no such file."""
+def read(path: StoragePath, *, limit_bytes: int | None = None) -> bytes | None:
+    """A file's content; None when there is no such file.
+
+    :param limit_bytes: read no more of it.
+    """
     # s3fs asks for the size first otherwise, to read large files in parts: two round trips for one.
     options = {"max_concurrency": 1} if path.protocol in _S3 else {}
+    options |= {} if limit_bytes is None else {"start": 0, "end": limit_bytes}
     try:
         content: bytes = path.fs.cat_file(path.path, **options)
     except FileNotFoundError:

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict
+from airflow_kafka_offsets.offsets.failure import FAILURES, MOST_BYTES, FailureNote
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.preflight import LostRange
@@ -218,6 +219,16 @@ class WindowFolder:
         fields = read_json(path)
         with _naming(path):
             return None if fields is None else RunResult.from_json(fields)
+
+    def failure(self, attempt: str) -> FailureNote | None:
+        """Why an attempt failed, as its driver noted it; None when it noted nothing.
+
+        :raises LedgerCorruptError: when the file isn't what it should be.
+        """
+        path = self._folder / FAILURES / f"{attempt}.json"
+        content = read(path, limit_bytes=MOST_BYTES)
+        with _naming(path):
+            return None if content is None else FailureNote.from_bytes(content)
 
     def record_loss(self, lost: Iterable[LostRange], found_ms: int) -> None:
         """Note that records of the window are gone: which, and when that was found."""

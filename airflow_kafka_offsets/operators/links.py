@@ -38,12 +38,14 @@ class SparkUILink(BaseOperatorLink):
 
 class WindowLink(BaseOperatorLink):
     """The window's folder in the ledger: manifest, attempts, results, verdict. On S3 and GCS it is the console's page,
-    as other providers link to objects; on other stores the plain URI, to be copied."""
+    as other providers link to objects. Other stores have no page that a browser opens, and Airflow shows no link but to
+    ``http``, ``https`` and ``mailto``: there the folder's URI is in the log, and in resolve's XCom (``manifest``)."""
 
     name = "Window"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The folder of the window that the task has seen; empty when it failed before it saw one."""
+        """The folder of the window that the task has seen; empty when it failed before it saw one, and for a store
+        without a page."""
         seen = getattr(operator, "seen", None)
         return "" if seen is None else self.of(seen)
 
@@ -54,8 +56,9 @@ class WindowLink(BaseOperatorLink):
 
 
 def show_link(context: Any, link: BaseOperatorLink, url: str) -> None:
-    """Have Airflow show a link before the task has ended."""
-    context["ti"].xcom_push(key=link.xcom_key, value=url)
+    """Have Airflow show a link before the task has ended, where there is a page to show."""
+    if url:
+        context["ti"].xcom_push(key=link.xcom_key, value=url)
 
 
 def history_page(conf: dict[str, Any], application_id: str) -> str:
@@ -68,8 +71,8 @@ def history_page(conf: dict[str, Any], application_id: str) -> str:
 
 
 def folder_page(uri: str) -> str:
-    """The page of a folder on its store's console; the URI itself where a store has none."""
+    """The page of a folder on its store's console; empty where a store has none."""
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
     console = _CONSOLES.get(scheme)
-    return uri if console is None else console.format(bucket=bucket, prefix=quote(prefix))
+    return "" if console is None else console.format(bucket=bucket, prefix=quote(prefix))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
@@ -11,15 +12,16 @@ from airflow_kafka_offsets.offsets.publication import Publication
 
 
 def load_report(folder: WindowFolder, manifest: Manifest, published: Publication, attempt: str) -> dict[str, Any]:
-    """The XCom of ``KafkaSparkSubmitOperator``. What a window published before was read and written is told of the
-    attempt that published it: a later one reads nothing from Kafka.
+    """The XCom of ``KafkaSparkSubmitOperator``. What of a window published before was read and written is told of the
+    attempt that published it: a later one reads nothing from Kafka, and takes no time for it.
 
     :param folder: the published revision.
     :param manifest: what it was pinned to.
     :param attempt: the attempt that has just ended.
     :raises LedgerCorruptError: when no such counts are in the ledger.
     """
-    result = folder.result(attempt) or folder.published_result()[1]
+    own = folder.result(attempt)
+    result = own or folder.published_result()[1]
     return {
         "window": folder.id,
         "attempt": attempt,
@@ -33,10 +35,22 @@ def load_report(folder: WindowFolder, manifest: Manifest, published: Publication
         "read": result.read.count,
         "written": result.rows_written,
         "gaps": max(0, manifest.span - result.read.count),
-        "seconds": result.seconds,
-        "records_a_second": _rate(result),
+        "seconds": None if own is None else own.seconds,
+        "records_a_second": None if own is None else _rate(own),
         "application_id": result.application_id,
     }
+
+
+def told(report: Mapping[str, Any]) -> tuple[int, str, str]:
+    """How many rows are where, and what this attempt had to do with it: for a line of the log."""
+    output = report["output"] or "no file (empty window)"
+    if report["seconds"] is not None and report["attempt"] == report["published_attempt"]:
+        how = f"read, written and counted in {report['seconds']} s, {report['records_a_second']} a second"
+    elif report["seconds"] is not None:
+        how = f"attempt {report['published_attempt']} came first, and what this one wrote counts for nothing"
+    else:
+        how = f"attempt {report['published_attempt']} published them before; this one counted them again"
+    return report["rows"], output, how
 
 
 def _rate(result: RunResult) -> int | None:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, shorten
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -48,17 +48,21 @@ class RecordsLeft:
             )
         return pinned
 
-    def explain(self, pinned: PinnedManifest, error: Exception) -> None:
+    def explain(self, pinned: PinnedManifest, failure: Exception) -> Exception:
         """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
 
-        :raises DataLossError: when that is what happened, and is to fail; names partitions and exact counts.
+        :param failure: what a load failed with.
+        :returns: that; or a DataLossError with partitions and exact counts, where that is what happened. Where the next
+            try loads what is left, it is one that is tried again.
         """
         try:
             with self.kafka.get_conn() as client:
                 readable(client, self.ledger, pinned)
         except DataLossError as loss:
             if self.on_truncation == "fail":
-                raise loss from error
+                return loss
             log.warning("%s The next try loads what is left.", loss)
+            return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
         except KafkaOffsetsError:
             log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
+        return failure

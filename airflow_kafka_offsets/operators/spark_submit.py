@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.errors import DriverGoneError, LedgerError
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -20,15 +20,17 @@ from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
 from airflow_kafka_offsets.operators.links import SparkUILink, WindowLink, show_link
-from airflow_kafka_offsets.operators.load_report import load_report
+from airflow_kafka_offsets.operators.load_report import load_report, told
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.operators.records_left import RecordsLeft
+from airflow_kafka_offsets.operators.spark_failure import keep_output, noted_failure, output_of, spark_failure
 from airflow_kafka_offsets.operators.spark_progress import progress_told
 from airflow_kafka_offsets.operators.spark_secrets import DriverPlace
 from airflow_kafka_offsets.operators.submission import Submission
 from airflow_kafka_offsets.spark import conf as driver
 
 if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
     from airflow_kafka_offsets.offsets.windows import TruncationPolicy
@@ -58,8 +60,8 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
 
     XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside", "offsets",
     "read", "written", "gaps", "seconds", "records_a_second", "application_id"}``. ``seconds`` is the time from reading
-    to the count of what was written; ``gaps`` are offsets without a record. Where the window was published before, they
-    and what lies between are those of the attempt that published it.
+    to the count of what was written; ``gaps`` are offsets without a record. Where the window was published before,
+    nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts those of the attempt that published.
     """
 
     template_fields: Sequence[str] = (*RemembersDriver.template_fields, "window", "kafka_conn_id")
@@ -128,16 +130,23 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     ) -> Iterator[None]:
         """Tell how far the driver is while the block waits for it, and why it failed; forget it at its end."""
         self.seen = load.seen(pinned)
+        self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
         folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
         try:
             with progress_told(folder, attempt, pinned.manifest.span, self.log, show):
                 yield
         except Exception as error:
+            failure = spark_failure(folder, attempt, output_of(self._hook), error)
             if published is None:
-                load.records_left.explain(pinned, error)
-            raise
+                failure = load.records_left.explain(pinned, failure)
+            raise failure from None  # the provider's own is a long command, and output that is in the log
         if self._memory is not None:
             self._memory.forget()
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        keep_output(hook)
+        return hook
 
     def _show_links(self, context: Context, application: SparkApplication) -> None:
         self.application_id = application.id
@@ -162,26 +171,20 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         published = folder.publication()
         if published is None:
             raise self._unpublished(tried, attempt)
-        if published.attempt != attempt:
-            self.log.info("Window %s stays as attempt %s published it", folder.id, published.attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
         counts = load.ledger.pinned(folder.id, folder.revision)
         report = load_report(folder, counts.manifest, published, attempt)
         own = tried.application(attempt)
         self.application_id = own.id if own else report["application_id"]
-        self.log.info(
-            "Window %s: %s rows in %s; read, written and counted in %s s, %s a second",
-            folder.id,
-            published.rows,
-            published.output or "no file (empty window)",
-            report["seconds"],
-            report["records_a_second"],
-        )
+        self.log.info("Window %s: %s rows in %s; %s", folder.id, *told(report))
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
 
-    def _unpublished(self, folder: WindowFolder, attempt: str) -> DriverGoneError | LedgerError:
+    def _unpublished(self, folder: WindowFolder, attempt: str) -> KafkaOffsetsError:
         """Why nothing is published after all. The provider takes a driver pod that vanishes for one that ended well."""
+        note = noted_failure(folder, attempt)
+        if note is not None:  # the application went on without what it asked for
+            return note.as_error()
         if self._memory is not None and folder.result(attempt) is None:
             return DriverGoneError(
                 f"The driver of attempt {attempt} is gone, and window {folder.id} is not published: it was deleted or "

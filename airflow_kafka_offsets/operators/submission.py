@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
@@ -22,6 +23,9 @@ from airflow_kafka_offsets.operators.spark_program import SparkProgram
 from airflow_kafka_offsets.operators.spark_secrets import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.spark import conf as driver
 
+_LOG_LEVEL = "spark.log.level"
+"""From Spark 3.5 on. It holds where a session runs: what spark-submit itself says of drivers, applications and pods,
+which the provider looks for, comes from a process without one."""
 _CHANGED = ("application", "application_args", "conf", "files", "properties_file", "py_files", "_java_class")
 
 
@@ -56,7 +60,7 @@ class Submission:
         before = {name: getattr(task, name) for name in _CHANGED}
         kafka = self.kafka.java_settings()
         try:
-            task.conf = self._confs(kafka.plain, task.conf or {})
+            task.conf = self._confs(task, kafka.plain, task.conf or {})
             with (
                 self._python_files(task),
                 secrets_on_their_way(
@@ -71,10 +75,21 @@ class Submission:
             for name, value in before.items():
                 setattr(task, name, value)
 
-    def _confs(self, reader: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
+    def _logging_is_set(self, task: SparkSubmitOperator) -> bool:
+        """Whether the user's own files say how much Spark is to log: a conf of ours would come before them."""
+        defaults = Path(task.properties_file) if task.properties_file else self.program(task).defaults()
+        if defaults is None:
+            return False
+        with suppress(OSError):  # spark-submit says what is wrong with it
+            return _LOG_LEVEL in defaults.read_text() or (defaults.parent / "log4j2.properties").is_file()
+        return False
+
+    def _confs(self, task: SparkSubmitOperator, reader: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
         # A driver that YARN starts again would be refused: an attempt is made once.
         own = {"spark.yarn.maxAppAttempts": "1"} if self.place is DriverPlace.YARN else {}
         own |= driver.GIVEN_BACK
+        if not self._logging_is_set(task):
+            own[_LOG_LEVEL] = "WARN"
         if driver.BYTES_PER_RECORD not in users:
             own |= record_size_conf(self.kafka, self.ledger, self.pinned.manifest)
         told = {f"{driver.PREFIX}{key}": value for key, value in reader.items()}

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.spark.delta_sink import DeltaSink
+from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.pinned import pinned_window
@@ -101,10 +102,11 @@ def load(spark: SparkSession, asked: argparse.Namespace) -> PublishedRun:
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
     window = pinned_window(spark)
-    print(window.plan(**options).summary(), file=sys.stderr, flush=True)
-    rows = window.read(strict_time=asked.strict_time, **options)
-    shaped = shape(rows, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
-    return window.publish(shaped, sink(asked))
+    with failures_noted(spark, window.folder, window.attempt):
+        print(window.plan(**options).summary(), file=sys.stderr, flush=True)
+        rows = window.read(strict_time=asked.strict_time, **options)
+        shaped = shape(rows, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
+        return window.publish(shaped, sink(asked))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

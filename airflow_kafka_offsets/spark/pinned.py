@@ -23,6 +23,7 @@ from airflow_kafka_offsets.offsets.audit import Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.split_plan import SplitPlan, split_plan
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, KAFKA, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.publish import PublishedRun, publish
@@ -133,7 +134,8 @@ class PinnedWindow:
                 f"Window {self.manifest.window} isn't between two instants, so that no row lies outside its time: "
                 "strict_time has no meaning there."
             )
-        observed = observe(self._frame(options), self.manifest)
+        with failures_noted(self.spark, self.folder, self.attempt):
+            observed = observe(self._frame(options), self.manifest)
         self.strict_time, self._read = strict_time, observed
         if strict_time:
             return observed.rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
@@ -203,7 +205,8 @@ class PinnedWindow:
     def publish(self, rows: DataFrame, sink: Sink) -> PublishedRun:
         """Write the rows, prove them, and make them visible, once; see
         :func:`~airflow_kafka_offsets.spark.publish.publish`."""
-        return publish(self, rows, sink)
+        with failures_noted(self.spark, self.folder, self.attempt):
+            return publish(self, rows, sink)
 
 
 def pinned_window(
@@ -230,7 +233,9 @@ def pinned_window(
     confs = dict(spark.conf.getAll) | {name: value for name, value in given.items() if value is not None}
     if allow_gaps is not None:
         confs[ALLOW_GAPS] = str(allow_gaps).lower()
-    return PinnedWindow.open(spark, RunConf.read(confs, os.environ))
+    conf = RunConf.read(confs, os.environ)
+    with failures_noted(spark, hadoop_uri(conf.manifest_uri).rpartition("/")[0], conf.attempt):
+        return PinnedWindow.open(spark, conf)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,6 +22,8 @@ from tests.integration.spark.cluster.conftest import (
     seen_in_ui,
     wait_for,
 )
+
+FAILING_LOAD = Path(__file__).parent.parent / "failing_load.py"
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -56,6 +59,19 @@ class TestWorkerKilled:
         for secret in secrets_of("locked"):
             assert secret not in commands + ui + submitted.log()
             assert holding(secret, submitted.folder, spark_cluster.folder) == []
+
+
+class TestFailed:
+    def test_the_tasks_exception_is_what_the_driver_said_far_away(self, make_load: MakeLoad) -> None:
+        load = make_load("cluster")
+        load.arguments["application"] = str(FAILING_LOAD)
+        load.arguments["application_args"].append("drops")
+        load.start()
+        assert load.end() == 1
+        raised = load.log().splitlines()[-1]
+        assert raised.startswith("airflow.sdk.exceptions.AirflowFailException: UnprovenError: Window ")
+        assert "is not published" in raised
+        assert "Driver driver-" not in load.log().partition("Traceback")[2], "nor how the provider saw its end"
 
 
 class TestCleared:

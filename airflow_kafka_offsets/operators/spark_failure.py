@@ -1,0 +1,95 @@
+"""Why Spark failed, in one exception: what the driver noted in the ledger, else what ``spark-submit`` printed last.
+
+The provider's own exception begins with a command of some thousand characters, and ends with Spark's shutdown.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.failure import FailureNote, one_line
+
+log = logging.getLogger(__name__)
+
+_LINES = 2_000
+"""So many of the last lines are kept: Java's part of a traceback may be long."""
+_EXIT = "Cannot execute: "
+"""How the provider's exception begins when spark-submit ends with another status than 0."""
+_OURS = re.compile(r"(?:airflow_kafka_offsets\.errors\.)?([A-Z]\w*Error): (.+)")
+_PLACE = re.compile(r'File "[^"]*", line \d+, in \S+')
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
+_JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
+_IN_FULL = "All that it printed is above, in the task's log."
+
+
+def keep_output(hook: SparkSubmitHook) -> None:
+    """Have a hook keep more of the output than the 20 lines that the provider shows."""
+    hook._last_submit_log_lines = deque(maxlen=_LINES)
+
+
+def output_of(hook: SparkSubmitHook | None) -> list[str]:
+    """What ``spark-submit`` printed last; passwords masked, as the provider does."""
+    return [] if hook is None else [hook._mask_cmd([line]) for line in hook._last_submit_log_lines]
+
+
+def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], error: Exception) -> Exception:
+    """The exception for the task: which one decides whether it is tried again.
+
+    :param folder: the window's folder in the ledger.
+    :param attempt: the attempt that failed.
+    :param output: what ``spark-submit`` printed last, as far as the driver ran here.
+    :param error: the provider's exception. It stays where nobody says more.
+    """
+    if isinstance(error, KafkaOffsetsError):
+        return error
+    note = noted_failure(folder, attempt)
+    exited = isinstance(error, AirflowException) and str(error).startswith(_EXIT)
+    if note is None and exited:
+        note = printed_failure(output)
+    if note is not None:
+        return note.as_error()
+    if not exited:
+        return error
+    return SparkFailedError(f"spark-submit failed: {last_words(output)} {_IN_FULL}")
+
+
+def noted_failure(folder: WindowFolder, attempt: str) -> FailureNote | None:
+    """What the driver noted; None without a note, and when it can't be read now."""
+    with suppress(Exception):  # each store has its own; the failure itself must come through
+        return folder.failure(attempt)
+    return None
+
+
+def printed_failure(output: Sequence[str]) -> FailureNote | None:
+    """An error of this package among the last lines: the application ended with it before it knew its window."""
+    for line in reversed(output):
+        found = _OURS.fullmatch(line)
+        if found and FailureNote(found[1], "").is_ours:
+            return FailureNote(found[1], one_line(found[2]))
+    return None
+
+
+def last_words(output: Sequence[str]) -> str:
+    """What a traceback, or else Java, said last; or else the last lines."""
+    lines = [each for each in output if each]
+    places = [number for number, line in enumerate(lines) if _PLACE.match(line)]
+    if places:
+        # After the place comes its source, which the provider's strip() has brought to the line's start.
+        after = lines[places[-1] + 2 :]
+        raised = next((number for number, line in enumerate(after) if _RAISED.fullmatch(line)), None)
+        if raised is not None:
+            cause = [each for each in after[raised + 1 : raised + 2] if each.startswith(":")]  # Java's, by py4j
+            return f"{one_line(' '.join([after[raised], *cause]))} ({one_line(lines[places[-1]])})."
+    for line in reversed(lines):
+        if found := _JVM.match(line):
+            return f"{one_line(found[1] or found[2])}."
+    return f"{one_line(' / '.join(lines[-3:]))}." if lines else "it printed nothing."
