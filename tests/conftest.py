@@ -47,6 +47,7 @@ _TOGETHER = {
     # One cluster of three brokers, one guarded broker and one old one.
     "cluster": (
         "tests/integration/client/cases/",
+        "tests/integration/airflow/test_cli_old_broker.py",
         "tests/integration/airflow/waits/test_faults.py",
         "tests/integration/airflow/windows/test_compaction.py",
         "tests/integration/airflow/windows/test_leaders.py",

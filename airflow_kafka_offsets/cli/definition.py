@@ -14,7 +14,11 @@ from airflow.cli.cli_config import (
     lazy_load_command,
 )
 
-_SHOWN = (ARG_OUTPUT, ARG_VERBOSE)
+_SHOWN = (
+    ARG_OUTPUT,
+    Arg(("--wide",), help="All fields in the table; JSON and YAML have them anyway", action="store_true"),
+    ARG_VERBOSE,
+)
 _CONN_ID = Arg(
     ("--conn-id",),
     help="Connection id, of type kafka or kafka_offsets; default: kafka_default",
@@ -89,6 +93,12 @@ _LIST = ActionCommand(
             default="latest",
         ),
         _PARTITIONS,
+        Arg(
+            ("--segments",),
+            help="Where log segments start that were written before --at, newest first (ListOffsets version 0: brokers "
+            "before Kafka 4.0)",
+            action="store_true",
+        ),
         _ISOLATION,
         _CONN_ID,
         *_SHOWN,
@@ -102,6 +112,12 @@ _LAG = ActionCommand(
         Arg(("groups",), help="Group ids", nargs="*", metavar="GROUP"),
         Arg(("--all-groups",), help="Every group of the cluster", action="store_true"),
         Arg(("--topics",), help="Judge these topics alone; write them after the groups", nargs="+", metavar="TOPIC"),
+        Arg(
+            ("--zookeeper",),
+            help="By the commits that the groups keep in ZooKeeper, on --topics (OffsetFetch version 0: brokers before "
+            "Kafka 4.0)",
+            action="store_true",
+        ),
         _ISOLATION,
         _CONN_ID,
         *_SHOWN,

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
-from airflow_kafka_offsets.cli.printing import Row, command, print_rows
+from airflow_kafka_offsets.cli.printing import command, print_rows
+from airflow_kafka_offsets.cli.tables import Column, Row
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+_MEASURED = (
+    *("committed_offset", "leader_epoch", "metadata"),
+    *("log_start_offset", "high_watermark", "last_stable_offset", "lag"),
+)
+"""Fields of a partition's lag, as rows have them."""
 
 
 @command
@@ -17,12 +25,39 @@ def lag(args: Any) -> int:
     """A row a partition; a group without a partition to judge gets one row that says so."""
     if bool(args.groups) == args.all_groups:
         raise ConfigurationError("Name groups, or say --all-groups; one of the two. Write --topics after the groups.")
+    if args.zookeeper and (args.all_groups or not args.topics):
+        raise ConfigurationError("--zookeeper takes groups and --topics by name: ZooKeeper's commits can't be listed.")
+    level = IsolationLevel.of(args.isolation)
     with kafka_client(args) as client:
-        groups = client.all_groups() if args.all_groups else args.groups
-        level = IsolationLevel.of(args.isolation)
-        lags = client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True)
-    print_rows([row for each in lags for row in _rows(each)], args.output)
+        if args.zookeeper:
+            lags = _zookeeper_lags(client, args, level)
+        else:
+            groups = client.all_groups() if args.all_groups else args.groups
+            lags = list(client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True))
+    print_rows([row for each in lags for row in _rows(each)], args, _columns(level))
     return 1 if any(each.total is None for each in lags) else 0
+
+
+def _zookeeper_lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[GroupLag]:
+    partitions = client.partitions_of(args.topics)
+    commits = [client.zookeeper_offsets(each, partitions) for each in args.groups]
+    extents = client.log_extents(partitions)
+    return [GroupLag(each, extents, isolation_level=level) for each in commits]
+
+
+def _columns(level: IsolationLevel) -> tuple[Column, ...]:
+    """The end is that by which the lag is measured."""
+    end = "last_stable_offset" if level is IsolationLevel.READ_COMMITTED else "high_watermark"
+    return (
+        Column("group", folds=True),
+        Column("topic", folds=True, unless=(None,)),
+        Column("partition", "part", unless=(None,)),
+        Column("committed_offset", "committed", unless=(None,)),
+        Column(end, "end", unless=(None,)),
+        Column("lag"),
+        Column("status"),
+        Column("error", folds=True, unless=(None,)),
+    )
 
 
 def _rows(lag: GroupLag) -> Iterator[Row]:
@@ -39,12 +74,11 @@ def _group_status(lag: GroupLag) -> LagStatus:
 
 
 def _row(group: str, lag: PartitionLag | None, status: str, error: str | None) -> Row:
-    numbers = ("committed_offset", "log_start_offset", "high_watermark", "last_stable_offset", "lag")
     return {
         "group": group,
         "topic": lag and lag.topic,
         "partition": None if lag is None else lag.partition,
-        **{name: None if lag is None else getattr(lag, name) for name in numbers},
+        **{name: None if lag is None else getattr(lag, name) for name in _MEASURED},
         "status": status,
         "error": error,
     }

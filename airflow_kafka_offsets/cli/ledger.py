@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import new_ledger, stored_ledger
-from airflow_kafka_offsets.cli.printing import Row, command, print_rows
+from airflow_kafka_offsets.cli.printing import command, print_rows
+from airflow_kafka_offsets.cli.tables import Column, Row, every_column
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
@@ -18,11 +19,27 @@ from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.manifest import Manifest
 
+_LOST = Column("lost", unless=(0, None))
+_REVISION = Column("revision", "rev", unless=(1, None))
+_WINDOWS = (Column("window"), _REVISION, Column("state"), Column("offsets"), Column("rows"), _LOST)
+_RANGES = (
+    Column("topic", folds=True),
+    Column("partition", "part"),
+    Column("start_offset", "start"),
+    Column("end_offset", "end"),
+    Column("offsets"),
+    _LOST,
+    Column("start_evidence", "start is"),
+    Column("end_evidence", "end is"),
+)
+_CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds"), Column("found", folds=True))
+_FORGOTTEN = (Column("forgotten"), Column("instants", folds=True))
+
 
 @command
 def list_windows(args: Any) -> int:
     """A row a window."""
-    print_rows([_row(each) for each in stored_ledger(args).summaries()], args.output)
+    print_rows([_row(each) for each in stored_ledger(args).summaries()], args, _WINDOWS)
     return 0
 
 
@@ -40,7 +57,7 @@ def show_window(args: Any) -> int:
         raise ConfigurationError(
             f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known))}."
         )
-    print_rows(list(_ranges(ledger.pinned(window, args.revision).manifest)), args.output)
+    print_rows(list(_ranges(ledger.pinned(window, args.revision).manifest)), args, _RANGES)
     return 0
 
 
@@ -48,7 +65,7 @@ def show_window(args: Any) -> int:
 def verify_ledger(args: Any) -> int:
     """A row a claim."""
     claims = verify(stored_ledger(args), full=args.full)
-    print_rows([asdict(each) for each in claims], args.output)
+    print_rows([asdict(each) for each in claims], args, _CLAIMS)
     told = ("hole",) if args.on_hole == "warn" else ()
     return 0 if all(each.holds or each.claim in told for each in claims) else 1
 
@@ -63,7 +80,7 @@ def find_record(args: Any) -> int:
     if topics and args.topic not in topics:
         raise ConfigurationError(f"{ledger.uri} has no topic {args.topic!r}; it has {', '.join(sorted(topics))}.")
     record = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
-    print_rows([record | asdict(found)], args.output)
+    print_rows([record | asdict(found)], args, every_column([record | asdict(found)]), single=True)
     return 0 if found.window is not None else 1
 
 
@@ -80,7 +97,7 @@ def forget_windows(args: Any) -> int:
         )
     instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
     forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
-    print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args.output)
+    print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args, _FORGOTTEN)
     return 0
 
 
@@ -89,7 +106,8 @@ def upgrade_ledger(args: Any) -> int:
     """One row: how much was brought to the newest format."""
     ledger = new_ledger(args.ledger, args.pipeline)
     snapshots, windows = upgrade(ledger)
-    print_rows([{"ledger": ledger.uri, "snapshots": snapshots, "windows": windows}], args.output)
+    row = {"ledger": ledger.uri, "snapshots": snapshots, "windows": windows}
+    print_rows([row], args, every_column([row]), single=True)
     return 0
 
 

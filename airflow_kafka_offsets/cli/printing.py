@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
+from shutil import get_terminal_size
 from typing import Any, TypeVar
 
 from airflow.utils.cli import suppress_logs_and_warning
 
 from airflow_kafka_offsets.cli.connections import as_server
+from airflow_kafka_offsets.cli.tables import Column, Row, every_column, table, telling, upright
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
-Row = Mapping[str, Any]
 Command = Callable[[Any], int]
 T = TypeVar("T")
 
@@ -42,19 +43,32 @@ def command(function: Command) -> Callable[[Any], None]:
     return run
 
 
-def print_rows(rows: Sequence[Row], output: str) -> None:
-    """Print rows as Airflow's commands do; in JSON and YAML numbers stay numbers and unknown is null."""
-    if output == "json":
+def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column], *, single: bool = False) -> None:
+    """Print rows as ``--output`` asks. In JSON and YAML all fields are there, numbers are numbers and unknown is null;
+    tables have the columns, or all fields with ``--wide``.
+
+    :param columns: of a table that fits 80 columns.
+    :param single: there is one record, which a terminal gets upright.
+    """
+    if args.output == "json":
         print(json.dumps(rows, indent=2))
-    elif output == "yaml":
+    elif args.output == "yaml":
         from airflow.utils import yaml
 
         print(yaml.dump([dict(row) for row in rows], sort_keys=False), end="")
+    elif not rows:
+        print("No data found")
     else:
-        from airflow.cli.simple_table import AirflowConsole
+        _print_table(rows, every_column(rows) if args.wide else telling(columns, rows), args.output, single)
 
-        texts = [{name: "-" if value is None else value for name, value in row.items()} for row in rows]
-        AirflowConsole().print_as(texts, output=output)
+
+def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, single: bool) -> None:
+    if output == "plain" or not sys.stdout.isatty():
+        print(table(rows, columns, None), end="")
+    elif single:
+        print(upright(rows[0], columns), end="")
+    else:
+        print(table(rows, columns, get_terminal_size().columns), end="")
 
 
 def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:

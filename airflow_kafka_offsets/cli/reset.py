@@ -6,12 +6,23 @@ import sys
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
-from airflow_kafka_offsets.cli.printing import Row, command, print_rows
+from airflow_kafka_offsets.cli.printing import command, print_rows
+from airflow_kafka_offsets.cli.tables import Column, Row
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.resets import ResetPlan, ResetStep
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.resetter import Destination, Resetter
+
+_COLUMNS = (
+    Column("topic", folds=True),
+    Column("partition", "part"),
+    Column("committed_offset", "committed"),
+    Column("new_offset", "new"),
+    Column("moves_by", "by"),
+    Column("remark", folds=True, unless=(None,)),
+    Column("error", folds=True, unless=(None,)),
+)
 
 
 @command
@@ -33,7 +44,7 @@ def reset(args: Any) -> int:
             isolation_level=IsolationLevel.of(args.isolation),
         )
         plan = resetter.plan(destination)
-        print_rows([_row(each) for each in plan], args.output)
+        print_rows([_row(each) for each in plan], args, _COLUMNS)
         if args.execute:
             resetter.execute(plan, new_group=args.new_group)
             done = "forgotten" if args.forget else "written"

@@ -8,7 +8,8 @@ from typing import Any
 from airflow_kafka_offsets.arguments import as_topics
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
-from airflow_kafka_offsets.cli.printing import Row, command, print_rows, with_progress
+from airflow_kafka_offsets.cli.printing import command, print_rows, with_progress
+from airflow_kafka_offsets.cli.tables import Column, Row
 from airflow_kafka_offsets.errors import WindowError
 from airflow_kafka_offsets.interval import RunInterval
 from airflow_kafka_offsets.ledger.pinning import Pinning
@@ -18,6 +19,15 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
 from airflow_kafka_offsets.resolver import Policies, ResolvedWindow, Resolver
 from airflow_kafka_offsets.schedule import ticks
+
+_COLUMNS = (
+    Column("window"),
+    Column("revision", "rev", unless=(1, None)),
+    Column("offsets"),
+    Column("lost", unless=(0, None)),
+    Column("remark", folds=True, unless=(None,)),
+    Column("error", folds=True, unless=(None,)),
+)
 
 
 @command
@@ -37,7 +47,7 @@ def resolve_windows(args: Any) -> int:
         pinned = [_pin(resolver, pinning, *each) for each in pairwise(snapshots)]
         refused = pinning.settle()
     rows = [_refused(name, refused[name]) if (name := row["window"]) in refused else row for row in pinned]
-    print_rows(rows, args.output)
+    print_rows(rows, args, _COLUMNS)
     return 1 if any(row["error"] for row in rows) else 0
 
 
@@ -53,10 +63,7 @@ def re_resolve_windows(args: Any) -> int:
         resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
         resolved = resolver.re_resolve(*map(window_extent, args.windows))
     revisions = [each.revision for each in manifests]
-    print_rows(
-        [_row(each, before) for each, before in zip(resolved, revisions, strict=True)],
-        args.output,
-    )
+    print_rows([_row(each, before) for each, before in zip(resolved, revisions, strict=True)], args, _COLUMNS)
     return 0
 
 

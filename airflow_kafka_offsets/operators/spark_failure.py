@@ -28,7 +28,7 @@ _OURS = re.compile(r"(?:airflow_kafka_offsets\.errors\.)?([A-Z]\w*Error): (.+)")
 _PLACE = re.compile(r'File "[^"]*", line \d+, in \S+')
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 _JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
-_IN_FULL = "All that it printed is above, in the task's log."
+_STATUS = re.compile(r"Error code is: (-?\d+)")
 
 
 def keep_output(hook: SparkSubmitHook) -> None:
@@ -59,7 +59,10 @@ def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], err
         return note.as_error()
     if not exited:
         return error
-    return SparkFailedError(f"spark-submit failed: {last_words(output)} {_IN_FULL}")
+    status = _STATUS.search(str(error))
+    how = "failed" if status is None else f"ended with status {status[1]}"
+    said = last_words(output)
+    return SparkFailedError(f"spark-submit {how}: {said} All that it printed is above, in the task's log.")
 
 
 def noted_failure(folder: WindowFolder, attempt: str) -> FailureNote | None:
@@ -92,4 +95,4 @@ def last_words(output: Sequence[str]) -> str:
     for line in reversed(lines):
         if found := _JVM.match(line):
             return f"{one_line(found[1] or found[2])}."
-    return f"{one_line(' / '.join(lines[-3:]))}." if lines else "it printed nothing."
+    return f"{one_line(' / '.join(lines[-3:]))}." if lines else "nothing was printed."

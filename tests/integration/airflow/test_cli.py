@@ -97,7 +97,7 @@ class TestList:
     def test_wrong_usage_is_exit_2(self, run: Run, words: tuple[str, ...]) -> None:
         assert run(*words)[0] == 2
 
-    def test_an_unknown_connection_is_one_line_and_exit_2(self, run: Run) -> None:
+    def test_an_unknown_connection_is_one_line_and_exit_2(self, run: Run, airflow_db: Path) -> None:
         code, out, err = run("list", "t", "--conn-id", "no_such")
         assert (code, out) == (2, "")
         assert "AIRFLOW_CONN_NO_SUCH" in err

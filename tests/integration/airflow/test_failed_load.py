@@ -88,6 +88,8 @@ def test_an_applications_own_exception_is_named_and_tried_again(load: Load, tmp_
             application_args=[(tmp_path / "t").as_uri(), "raises"],
             conf={"spark.log.level": "INFO"},
         )
-    assert str(failed.value).startswith("spark-submit failed: ValueError: no carrier of that name: XX (File ")
+    assert str(failed.value).startswith(
+        "spark-submit ended with status 1: ValueError: no carrier of that name: XX (File "
+    )
     assert 'failing_load.py", line 14, in shaped)' in str(failed.value)
     assert len(printed) > 2 * MOST_LINES, "the user's own level stays"

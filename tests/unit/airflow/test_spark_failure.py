@@ -105,4 +105,4 @@ class TestOutput:
 
     def test_anything_else_gives_the_last_lines(self) -> None:
         assert last_words(["a", "", "b"]) == "a / b."
-        assert last_words([]) == "it printed nothing."
+        assert last_words([]) == "nothing was printed."

@@ -111,6 +111,7 @@ def as_words(values: list[str]) -> list[str]:
     return [word for value in values for word in ("--conf", value)]
 
 
+QUIET = as_words(["spark.log.level=WARN"])
 GIVEN_BACK = as_words(
     [
         "spark.kafka.consumer.fetchedData.cache.timeout=200ms",

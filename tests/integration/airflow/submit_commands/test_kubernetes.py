@@ -24,6 +24,7 @@ from tests.integration.airflow.submit_commands.conftest import (
     GIVEN_BACK,
     PASSWORD,
     POD,
+    QUIET,
     WorkerDies,
     as_words,
     confs,
@@ -92,7 +93,7 @@ class TestKubernetes:
         told = confs(broker, window, result["attempt"])
         own = [f"{name}={value}" for name, value in self.OWN.items()]
         assert words == [
-            *("--master", "k8s://https://kubernetes.default.svc:443", *GIVEN_BACK),
+            *("--master", "k8s://https://kubernetes.default.svc:443", *GIVEN_BACK, *QUIET),
             *as_words([*told[:3], *own, *told[3:], "spark.kubernetes.submission.waitAppCompletion=false"]),
             *("--conf", "spark.kubernetes.namespace=etl", "--py-files", bundle, "--packages", CONNECTOR),
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),

@@ -214,7 +214,7 @@ class TestWhileSparkReads:
         self, vanishing: dict[str, Any], context: Context, ledger: Ledger
     ) -> None:
         """S13: which loads what is left."""
-        with pytest.raises(Exception, match="Error code is: 1") as failed:
+        with pytest.raises(Exception, match="spark-submit ended with status 1") as failed:
             load(vanishing, on_truncation="clamp").execute(context)
         assert not isinstance(failed.value, AirflowFailException)
         assert ledger.window(vanishing["window"]).listing().state is WindowState.LOST
@@ -225,7 +225,7 @@ class TestWhileSparkReads:
         """S21: the next try gets the same manifest, and Airflow is left the retry."""
         window = resolve(ten, at(2), at(7))
         in_sparks_place("raise SystemExit(1)")
-        with pytest.raises(Exception, match="Error code is: 1") as failed:
+        with pytest.raises(Exception, match="spark-submit ended with status 1") as failed:
             load(window).execute(context)
         assert not isinstance(failed.value, AirflowFailException)
         assert ledger.window(window["window"]).listing().state is WindowState.SUBMITTED

@@ -1,0 +1,109 @@
+"""What the commands print in terminals of 80 to 120 columns, and in pipes, of topics with long names."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from tests.integration.airflow.conftest import T0_MS, Publish, Resolve, Run
+from tests.integration.conftest import MakeTopic, Produce
+
+DAY = ("2026-11-20T06:00:00Z", "2026-11-20T07:00:00Z")
+RECORDS = 1_500
+
+
+@pytest.fixture
+def topic_name(topic: MakeTopic, produce: Produce) -> str:
+    """A topic of two partitions with a long name."""
+    name = topic(partitions=2, config={"retention.ms": "-1"})
+    assert len(name) > 50
+    produce(name, 0, [(T0_MS + n, None, b"x") for n in range(RECORDS)])
+    return name
+
+
+@pytest.fixture
+def group(client: OffsetsClient, topic_name: str) -> str:
+    commits = [CommittedOffset(topic_name, 0, 1_200, leader_epoch=0, metadata="by hand")]
+    client.commit_offsets("payments-to-lake", CommittedOffsets(commits)).raise_for_errors()
+    return "payments-to-lake"
+
+
+@pytest.fixture
+def window(topic_name: str, resolve: Resolve, publish: Publish) -> str:
+    pinned = resolve(topic_name, *DAY)
+    publish(pinned)
+    return str(pinned["window"])
+
+
+@pytest.fixture
+def commands(topic_name: str, group: str, window: str) -> list[tuple[str, ...]]:
+    """Every command that prints rows; none of them changes what the others say."""
+    instants = ("--start", DAY[0], "--end", DAY[1], "--cron", "0 * * * *")
+    return [
+        ("list", topic_name),
+        ("list", topic_name, "--at", DAY[0]),
+        ("list", "no.such", topic_name, "--partitions", "0"),
+        ("lag", group),
+        ("lag", group, "no-such-group"),
+        ("reset", group, "--shift-by", "10000"),
+        ("reset", group, "--to-offset", "1400"),
+        ("ledger", "list", "loads"),
+        ("ledger", "show", "loads", window),
+        ("ledger", "verify", "loads"),
+        ("ledger", "find", "loads", topic_name, "0", "7"),
+        ("ledger", "resolve", "loads", "--topics", topic_name, *instants),
+        ("ledger", "re-resolve", "loads", window),
+        ("ledger", "forget", "loads", window, "--force"),
+    ]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Have commands print as to a terminal of so many columns."""
+
+    def be(columns: int) -> None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    return be
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_no_line_is_wider_than_the_terminal_and_no_number_or_window_is_cut(
+    run: Run, commands: list[tuple[str, ...]], window: str, terminal: Any, columns: int
+) -> None:
+    terminal(columns)
+    for words in commands:
+        _, out, _ = run(*words)
+        if words[1] == "find":
+            assert f"window:     {window}\n" in out, "one record is upright"
+            continue
+        assert max(map(len, out.splitlines()), default=0) <= columns, f"{words}:\n{out}"
+        if words[0] == "ledger":
+            assert window in out or words[1] == "show", f"{words}:\n{out}"
+    assert any(word == str(RECORDS) for word in run("list", commands[0][1])[1].split())
+
+
+def test_in_a_pipe_a_row_is_one_line_and_its_values_are_whole(
+    run: Run, commands: list[tuple[str, ...]], topic_name: str
+) -> None:
+    for words in commands:
+        out = run(*words)[1]
+        rows = json.loads(run(*words, "-o", "json")[1] or "[]")
+        assert len(out.splitlines()) == (len(rows) + 1 if rows else 0), f"{words}:\n{out}"
+    assert all(topic_name in line for line in run("list", topic_name)[1].splitlines()[1:])
+
+
+def test_wide_has_all_fields_and_json_has_them_anyway(run: Run, group: str) -> None:
+    (with_commit, without) = json.loads(run("lag", group, "-o", "json")[1])
+    assert (with_commit["metadata"], with_commit["leader_epoch"]) == ("by hand", 0)
+    assert (without["metadata"], without["leader_epoch"]) == ("", None)
+    assert "by hand" not in run("lag", group)[1]
+    wide = run("lag", group, "--wide")[1]
+    assert wide.splitlines()[0].split() == list(with_commit)
+    assert "by hand" in wide

@@ -1,0 +1,66 @@
+"""How rows look in a terminal of a width, and where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.cli.tables import Column, every_column, table, telling, upright
+
+WINDOW = "20261120T060000000Z_20261120T070000000Z"
+COLUMNS = (Column("topic", folds=True), Column("partition", "part"), Column("window"), Column("lag", unless=(None, 0)))
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {"topic": "flights", "partition": 0, "window": WINDOW, "lag": 1_234_567} | fields
+
+
+def test_a_row_is_a_line_that_fits() -> None:
+    lines = table([row(), row(partition=12, lag=None)], COLUMNS, 80).splitlines()
+    assert lines == [
+        "topic    part  window                                       lag",
+        f"flights     0  {WINDOW}  1234567",
+        f"flights    12  {WINDOW}        -",
+    ]
+
+
+@pytest.mark.parametrize("width", [70, 80, 100, 120])
+def test_a_long_name_is_folded_and_nothing_else_is_touched(width: int) -> None:
+    name = "a-topic-of-" + "x" * 238
+    lines = table([row(topic=name)], COLUMNS, width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(WINDOW in line and "1234567" in line for line in lines) == 1
+    assert "".join(line.split()[0] for line in lines[1:]) == name
+
+
+def test_where_the_terminal_is_too_narrow_records_are_upright() -> None:
+    assert table([row()], COLUMNS, 40) == f"topic:   flights\npart:    0\nwindow:  {WINDOW}\nlag:     1234567\n"
+
+
+def test_without_a_terminal_a_row_is_one_line_however_long() -> None:
+    name = "t" * 249
+    text = table([row(topic=name, window="a b " * 100)], [*COLUMNS, Column("topic")], None)
+    assert len(text.splitlines()) == 2
+    assert text.splitlines()[1].split()[0] == name
+
+
+def test_a_column_that_says_nothing_is_left_out() -> None:
+    assert [each.name for each in telling(COLUMNS, [row(lag=0), row(lag=None)])] == ["topic", "partition", "window"]
+    assert len(telling(COLUMNS, [row(lag=0), row()])) == len(COLUMNS)
+
+
+def test_all_fields_are_there_when_they_are_asked_for() -> None:
+    rows = [row(lag=None, found="long " * 20)]
+    assert [each.name for each in every_column(rows)] == ["topic", "partition", "window", "lag", "found"]
+    assert max(map(len, table(rows, every_column(rows), 100).splitlines())) <= 100
+
+
+def test_one_record_is_upright() -> None:
+    columns = [Column("a"), Column("longer"), Column("holds"), Column("offsets")]
+    record = {"a": None, "longer": 1, "holds": True, "offsets": [3, 2]}
+    assert upright(record, columns) == "a:        -\nlonger:   1\nholds:    yes\noffsets:  3, 2\n"
+
+
+def test_what_looks_like_markup_is_shown_as_it_is() -> None:
+    assert "[red]:x:[/red]" in table([row(topic="[red]:x:[/red]")], COLUMNS, 120)
