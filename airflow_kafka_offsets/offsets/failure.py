@@ -1,7 +1,7 @@
 """The failure note: why an attempt failed, in the driver's own words. Written by Spark's driver, read by the task that
 waits for it, which may be far from where the driver prints.
 
-It is shown to people, and decides one thing: whether another try makes sense, by the classes of :mod:`errors` alone.
+It is shown to people, and decides one thing: whether another try makes sense, by a fixed list of classes alone.
 """
 
 from __future__ import annotations
@@ -10,16 +10,39 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from airflow_kafka_offsets import errors
-from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DataLossError,
+    ExclusiveCreateError,
+    KafkaOffsetsError,
+    LedgerConflictError,
+    LedgerCorruptError,
+    LogTruncatedError,
+    SparkFailedError,
+    TopicChangedError,
+    UnprovenError,
+)
 
 FAILURES = "failures"
 """Folder of a window in the ledger."""
 MOST_BYTES = 16_384
 """No note is longer: so many characters, of four bytes at most, and what is around them."""
 _LONGEST = 3_000
-_UNSPECIFIC = ("KafkaOffsetsError", "LedgerError", "OffsetsError")
-"""Classes that don't say whether the cause may pass: a store may have been out of reach."""
+_PERMANENT = {
+    each.__name__: each
+    for each in (
+        ConfigurationError,
+        DataLossError,
+        LogTruncatedError,
+        TopicChangedError,
+        UnprovenError,
+        LedgerConflictError,
+        LedgerCorruptError,
+        ExclusiveCreateError,
+    )
+}
+"""What a driver may end with that another try would end with too. Not a plain LedgerError: a store may have been out of
+reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +74,13 @@ class FailureNote:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the exception is one of this package that says whether its cause may pass."""
-        kind = vars(errors).get(self.error)
-        return self.error not in _UNSPECIFIC and isinstance(kind, type) and issubclass(kind, KafkaOffsetsError)
+        """Whether the exception is one of this package that says that its cause doesn't pass."""
+        return self.error in _PERMANENT
 
     def as_error(self) -> KafkaOffsetsError:
         """The exception that it tells of; a :class:`SparkFailedError`, which is tried again, unless it is one of ours
-        that says more."""
-        kind = vars(errors)[self.error] if self.is_ours else SparkFailedError
-        found: KafkaOffsetsError = kind(f"{self.error}: {self.message}")
-        return found
+        that doesn't pass."""
+        return _PERMANENT.get(self.error, SparkFailedError)(f"{self.error}: {self.message}")
 
 
 def note_of(error: Exception) -> FailureNote:
