@@ -12,7 +12,7 @@ from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
+from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnds
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_ranges, check_topics, clamp_lost, lost_ranges
@@ -20,11 +20,6 @@ from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 log = logging.getLogger(__name__)
-_UNTOLD = {
-    "UNSUPPORTED_VERSION": "brokers before Kafka 2.1 don't tell",
-    "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 tell those who have the ACL ClusterAction",
-}
-"""Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
 
 
 def readable(
@@ -92,7 +87,7 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
 
 
 def _refuse_errors(ends: EpochEnds) -> None:
-    failures = [(what, error) for what, error in ends.failures() if error.name not in _UNTOLD]
+    failures = [(what, error) for what, error in ends.failures() if error.name not in UNTOLD]
     if failures:
         asked = "Asking whether logs were cut since (OffsetForLeaderEpoch, which needs the ACL Describe on the topic)"
         raise OffsetsError(asked, failures)
@@ -107,7 +102,7 @@ def _untold(snapshot: OffsetSnapshot, ends: EpochEnds) -> Iterator[str]:
         if end is None:
             yield f"{key} (its leader epoch isn't known)"
         elif end.error is not None:
-            yield f"{key} ({_UNTOLD[end.error.name]})"
+            yield f"{key} ({UNTOLD[end.error.name]})"
         elif end.end_offset is None:
             yield f"{key} (its leader doesn't know epoch {boundary.leader_epoch})"
 

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import chain
 
 from airflow_kafka_offsets.client.call import Call
+from airflow_kafka_offsets.client.cut_logs import mark_cut
 from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.listing import fetch_list_offsets
 from airflow_kafka_offsets.client.log_extents import BOTH_ENDS, fetch_extents
@@ -97,6 +98,7 @@ async def _judge(
         partial(_ends, call, commits, everything, isolation_level, both_ends),
         partial(fetch_descriptions, call.half(), doubtful),
     )
+    commits = await mark_cut(call, commits, extents)
     return GroupLags(
         _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
         for each in commits
@@ -129,6 +131,7 @@ async def lags_on_committed(
     undescribed = {each.topic: each.error for each in metadata.errors()}
     known = [each for each in judged if each.topic not in undescribed]
     extents = await _ends(call, commits, known, isolation_level, both_ends)
+    commits = await mark_cut(call, commits, extents)
     bad = (LogExtent(*each, error=undescribed[each.topic]) for each in judged if each.topic in undescribed)
     extents = LogExtents([*extents.unordered(), *bad])
     return GroupLags(

@@ -38,7 +38,8 @@ class GroupsCaughtUp(Condition):
         (``from_log_start``), nothing (``ignore``, as long as there is a commit elsewhere), or it is waited for
         (``wait``), even where it is empty.
     :param unknown_group: ``fail`` or ``wait`` while a group doesn't exist; it never passes (E19).
-    :param ahead_of_log: ``fail`` or ``wait`` while a commit lies past the log's end (E17).
+    :param ahead_of_log: ``fail`` or ``wait`` while a commit lies past the log's end (E17), or the log was cut below it
+        and has grown again (S15): it never passes.
     :param abandoned_topics: topics that a group has commits on and no member reads (E22) ``count``, or are left out
         (``ignore``) as long as the group has members.
     :param stable_polls: how many polls in a row all this has to hold.
@@ -105,6 +106,12 @@ class GroupsCaughtUp(Condition):
             raise ConditionFailedError(
                 f"The commit of group {lag.group} on {standing.ahead[0]} is past the log's end (OFFSET_OUT_OF_RANGE): "
                 "the topic was truncated or re-created, or the commit copied. ahead_of_log='wait' waits."
+            )
+        if standing.cut and self.ahead_of_log == "fail":
+            raise ConditionFailedError(
+                f"The log of {standing.cut[0]} was cut below the commit of group {lag.group} and has grown past it "
+                "again (unclean leader election): it has not read what stands before its commit now. kafka-offsets "
+                "reset puts the group where it is to go on. ahead_of_log='wait' waits."
             )
         return standing
 

@@ -62,6 +62,13 @@ class OffsetsReached(Condition):
                 "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit copied. It has reached "
                 "nothing."
             )
+        cut = lag.with_status(LagStatus.LOG_TRUNCATED) if lag.error is None else []
+        if cut:
+            raise ConditionFailedError(
+                f"The log of {cut[0].topic}-{cut[0].partition} was cut below the commit of group {self.group} and has "
+                "grown past it again (unclean leader election): the group has not read what stands before its commit "
+                "now. kafka-offsets reset puts it where it is to go on."
+            )
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)
         read = yield from read_left([to_go], self.isolation_level, lambda behind: not behind)

@@ -19,6 +19,8 @@ class CommittedOffset(NamedTuple):
     :param leader_epoch: epoch of the last record read (v5+, KIP-320); None when unknown.
     :param metadata: the committer's own words; may be empty.
     :param error: Kafka's error for this partition alone; its offset is then None.
+    :param cut_at: where an unclean election cut the log below the commit, though it may have grown past it since; None
+        where it didn't, where nobody can tell, and where nobody has asked the leader.
     """
 
     topic: str
@@ -27,6 +29,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int | None = None
     metadata: str = ""
     error: ResponseError | None = None
+    cut_at: int | None = None
 
 
 class CommittedOffsets(PartitionMap[CommittedOffset]):

@@ -30,6 +30,9 @@ class LagStatus(StrEnum):
     """The commit points at deleted records: lag counts them, ``lost`` says how many they are (E9)."""
     AHEAD_OF_LOG = "ahead_of_log"
     """The commit lies past the log's end: truncated, re-created or copied (E17). Lag is unknown."""
+    LOG_TRUNCATED = "log_truncated"
+    """The log was cut below the commit and has grown past it again: other records stand there now (S15). Lag is
+    unknown."""
     UNKNOWN_GROUP = "unknown_group"
     """No such group: misspelt, deleted, or never started (E19). Lag is unknown."""
     ERROR = "error"
@@ -166,6 +169,8 @@ class GroupLag:
         for commit, extent in self._pairs():
             offset = None if commit is None else commit.offset
             end = extent.last_stable_offset if stable else extent.high_watermark
+            if commit is not None and commit.cut_at is not None:
+                return None
             if offset is not None and end is not None and offset <= end:
                 total += end - offset  # also below the log start; nothing in error has an offset or an end
                 continue
@@ -209,7 +214,7 @@ def partition_lag(
     """
     commit = commit or _NOTHING
     error = commit.error or extent.error
-    status, lag = (LagStatus.ERROR, None) if error else _measure(commit.offset, extent, isolation_level)
+    status, lag = (LagStatus.ERROR, None) if error else _measure(commit, extent, isolation_level)
     return PartitionLag(
         extent.topic,
         extent.partition,
@@ -225,7 +230,10 @@ def partition_lag(
     )
 
 
-def _measure(committed: int | None, extent: LogExtent, isolation_level: IsolationLevel) -> tuple[LagStatus, int | None]:
+def _measure(
+    commit: CommittedOffset, extent: LogExtent, isolation_level: IsolationLevel
+) -> tuple[LagStatus, int | None]:
+    committed = commit.offset
     start = extent.log_start_offset
     end = extent.last_stable_offset if isolation_level is _READ_COMMITTED else extent.high_watermark
     assert start is not None and end is not None, "an extent without error has its start and the end that counts"
@@ -233,6 +241,8 @@ def _measure(committed: int | None, extent: LogExtent, isolation_level: Isolatio
         return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
     if committed > end and is_ahead(committed, extent):
         return LagStatus.AHEAD_OF_LOG, None
+    if commit.cut_at is not None:
+        return LagStatus.LOG_TRUNCATED, None
     return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)
 
 

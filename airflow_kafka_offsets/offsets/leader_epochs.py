@@ -11,6 +11,12 @@ from typing import NamedTuple
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionMap
 
+UNTOLD = {
+    "UNSUPPORTED_VERSION": "brokers before Kafka 2.1 don't tell",
+    "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 tell those who have the ACL ClusterAction",
+}
+"""Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
+
 
 class EpochEnd(NamedTuple):
     """Where one leader epoch ends in one partition's log.

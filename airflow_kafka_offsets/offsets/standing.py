@@ -43,6 +43,7 @@ class GroupStanding:
     :param group: group id.
     :param behind: the partitions that it is behind on.
     :param ahead: partitions where its commit lies past the log's end (E17); its total is unknown then.
+    :param cut: partitions whose log was cut below its commit, and has grown again; its total is unknown then.
     :param uncommitted: partitions that count, and that it never committed on.
     :param why_unknown: why its total isn't known, in words; empty when it is.
     """
@@ -50,6 +51,7 @@ class GroupStanding:
     group: str
     behind: tuple[Behind, ...] = ()
     ahead: tuple[TopicPartition, ...] = ()
+    cut: tuple[TopicPartition, ...] = ()
     uncommitted: int = 0
     why_unknown: str = ""
 
@@ -93,18 +95,23 @@ def _counting(lag: GroupLag, only_read: bool) -> list[PartitionLag]:
     return [each for each in lag.partitions if not read or each.topic in read]
 
 
+def _with_status(partitions: Iterable[PartitionLag], status: LagStatus) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(each.topic, each.partition) for each in partitions if each.status is status)
+
+
 def _judge_partitions(group: str, partitions: list[PartitionLag], no_commit: NoCommit) -> GroupStanding:
     failures = [(f"group {group} on {each.topic}-{each.partition}", each.error) for each in partitions if each.error]
     if failures:
         raise OffsetsError("Measuring lag", failures)
-    ahead = tuple(
-        TopicPartition(each.topic, each.partition) for each in partitions if each.status is LagStatus.AHEAD_OF_LOG
-    )
+    ahead = _with_status(partitions, LagStatus.AHEAD_OF_LOG)
+    cut = _with_status(partitions, LagStatus.LOG_TRUNCATED)
     uncommitted = [each for each in partitions if each.status is LagStatus.NO_COMMIT]
     if not partitions:
         why = "has members that read no partition"
     elif ahead:
         why = f"has committed past the log's end on {ahead[0]}"
+    elif cut:
+        why = f"has a commit on {cut[0]} that the log was cut below"
     elif no_commit == "wait" and uncommitted:
         first = uncommitted[0]
         why = f"has no commit on {len(uncommitted)} partitions, {first.topic}-{first.partition} for one"
@@ -114,7 +121,7 @@ def _judge_partitions(group: str, partitions: list[PartitionLag], no_commit: NoC
         why = ""
     counted = (each for each in partitions if each.status is not LagStatus.NO_COMMIT or no_commit != "ignore")
     behind = tuple(_behind(each) for each in counted if each.lag)
-    return GroupStanding(group, behind, ahead, 0 if no_commit == "ignore" else len(uncommitted), why)
+    return GroupStanding(group, behind, ahead, cut, 0 if no_commit == "ignore" else len(uncommitted), why)
 
 
 def _behind(each: PartitionLag) -> Behind:

@@ -35,7 +35,8 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
     :param no_commit: what a partition without a commit counts: everything ``from_log_start`` (default), nothing
         (``ignore``, as long as there is a commit elsewhere); or ``wait`` until there is one.
     :param unknown_group: ``fail`` (default) or ``wait`` while a group doesn't exist.
-    :param ahead_of_log: ``fail`` (default) or ``wait`` while a commit lies past the log's end.
+    :param ahead_of_log: ``fail`` (default) or ``wait`` while a commit lies past the log's end, or the log was cut
+        below it and has grown again.
     :param abandoned_topics: topics with commits that no member reads any more ``count`` (default), or ``ignore`` them
         as long as the group has members.
     :param stable_polls: how many polls in a row all this has to hold.

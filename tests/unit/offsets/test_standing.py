@@ -10,7 +10,7 @@ from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups import GroupDescription, GroupMember
-from airflow_kafka_offsets.offsets.lag import GroupLag
+from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.standing import GroupStanding, judge_group
 from tests.unit.offsets.builders import extent
@@ -67,6 +67,14 @@ class TestUnknown:
         """E19."""
         standing = judge(lag(logs=[extent(0)], description=GroupDescription("g")))
         assert (standing.total, standing.why_unknown) == (None, "doesn't exist yet")
+
+    def test_a_log_that_was_cut_below_the_commit_leaves_the_total_unknown(self) -> None:
+        """S15: also where the commit is at its end."""
+        given = lag(CommittedOffset("t", 0, 100, leader_epoch=1, cut_at=40), logs=[extent(0)])
+        assert [(each.status, each.lag) for each in given.partitions] == [(LagStatus.LOG_TRUNCATED, None)]
+        assert given.total is None
+        standing = judge(given)
+        assert (standing.total, standing.cut) == (None, (TopicPartition("t", 0),))
 
     def test_a_commit_ahead_of_the_log_leaves_the_total_unknown(self) -> None:
         """E17."""

@@ -9,14 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 
+import pytest
 from kafka import KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ClusterUnreachableError
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ConditionFailedError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.lag import LagStatus
 from airflow_kafka_offsets.offsets.listed import ListedOffset
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.positions import Positions
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     PATIENCE_S,
@@ -187,6 +191,17 @@ class TestUncleanElection:
             assert old.leader_epoch is not None
             (cut,) = client.epoch_ends({key: old.leader_epoch}).raise_for_errors()
             assert (cut.leader_epoch, cut.end_offset) == (0, 3)
+            lag = lag_of(client, group)
+            (judged,) = lag.partitions
+            assert (judged.status, judged.lag, lag.total) == (LagStatus.LOG_TRUNCATED, None, None)
+            waiting = GroupsCaughtUp((group,), ahead_of_log="wait", max_lag=10**9).check(client)
+            assert (waiting.done, waiting.remaining) == (False, None)
+            with pytest.raises(
+                ConditionFailedError, match=f"log of {topic}-0 was cut below the commit of group {group}"
+            ):
+                GroupsCaughtUp((group,), max_lag=10**9).check(client)
+            with pytest.raises(ConditionFailedError, match="was cut below the commit"):
+                OffsetsReached(group, Positions.of("target", {key: 5})).check(client)
             client.delete_records({key: 5}).raise_for_errors()
             (forgotten,) = client.epoch_ends({key: 0}).raise_for_errors()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"

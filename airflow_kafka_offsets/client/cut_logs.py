@@ -1,0 +1,101 @@
+"""Cut logs: which commits of groups lie above a place where an unclean election has cut the log since (KIP-320).
+
+A log that has grown again ends past such a commit, as if nothing had happened; the leader epoch that was committed ends
+where the log was cut (OffsetForLeaderEpoch, :mod:`.leader_epochs`). While the newest epoch of a log is still the one
+that was committed, nobody can have cut it, so that nothing is asked: it takes a round more, of a request for each
+leader, only while commits are of an earlier epoch than their log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from airflow_kafka_offsets.client.call import Call
+from airflow_kafka_offsets.client.leader_epochs import fetch_epoch_ends
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.extents import LogExtents
+from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnd
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+
+class _Epoch(NamedTuple):
+    """One epoch of one partition that somebody has committed."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+
+
+async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
+    """The commits, with ``cut_at`` where a log was cut below one. Where a leader can't say for a reason that may pass,
+    that is the commit's error: whether it still means anything is open.
+
+    :param extents: the logs as they are now, asked after the commits.
+    """
+    doubtful = {each.group: list(_doubtful(each, extents)) for each in commits}
+    epochs = {_epoch_of(each) for several in doubtful.values() for each in several}
+    if not epochs:
+        return commits
+    ends = await _ends(call, epochs)
+    marked = (
+        _marked(each, {_key(commit): ends[_epoch_of(commit)] for commit in doubtful[each.group]}) for each in commits
+    )
+    return GroupsOffsets(marked)
+
+
+def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[CommittedOffset]:
+    """The commits whose log has a newer epoch by now, or one that isn't known."""
+    for topic, committed in commits.offsets.by_topic.items():
+        logs = extents.by_topic.get(topic, {})
+        for number, each in committed.items():
+            extent = logs.get(number)
+            if extent is None or extent.error is not None or each.offset is None or each.leader_epoch is None:
+                continue
+            if extent.leader_epoch is None or extent.leader_epoch > each.leader_epoch:
+                yield each
+
+
+async def _ends(call: Call, epochs: Iterable[_Epoch]) -> dict[_Epoch, EpochEnd]:
+    """Where each epoch ends. A request names a partition once, so that several epochs of one go in several requests."""
+    rounds: list[dict[TopicPartition, int]] = []
+    for each in sorted(epochs):
+        key = TopicPartition(each.topic, each.partition)
+        free = next((one for one in rounds if key not in one), None)
+        if free is None:
+            rounds.append(free := {})
+        free[key] = each.leader_epoch
+    answers = await call.beside(*(partial(fetch_epoch_ends, call, each) for each in rounds))
+    return {
+        _Epoch(end.topic, end.partition, asked[TopicPartition(end.topic, end.partition)]): end
+        for asked, ends in zip(rounds, answers, strict=True)
+        for end in ends
+    }
+
+
+def _marked(commits: GroupOffsets, ends: dict[TopicPartition, EpochEnd]) -> GroupOffsets:
+    if not ends:
+        return commits
+
+    def mark(commit: CommittedOffset) -> CommittedOffset:
+        end = ends.get(_key(commit))
+        if end is None or commit.offset is None:
+            return commit
+        if end.error is not None:
+            return commit if end.error.name in UNTOLD else commit._replace(offset=None, error=end.error)
+        if end.end_offset is None or end.end_offset >= commit.offset:
+            return commit
+        return commit._replace(cut_at=end.end_offset)
+
+    return replace(commits, offsets=CommittedOffsets(map(mark, commits.offsets)))
+
+
+def _key(commit: CommittedOffset) -> TopicPartition:
+    return TopicPartition(commit.topic, commit.partition)
+
+
+def _epoch_of(commit: CommittedOffset) -> _Epoch:
+    assert commit.leader_epoch is not None, "only commits with an epoch are doubted"
+    return _Epoch(commit.topic, commit.partition, commit.leader_epoch)
