@@ -243,7 +243,7 @@ class ExclusiveCreateError(LedgerError):
 
 
 def shorten(items: Iterable[str]) -> str:
-    """The first few items in words, and how many more there are."""
-    listed = list(items)
+    """The first few items in words, and how many more there are; ``none`` of no items."""
+    listed = [each for each in items if each] or ["none"]
     more = len(listed) - _SHOWN
     return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

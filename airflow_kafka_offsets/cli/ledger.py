@@ -55,7 +55,7 @@ def show_window(args: Any) -> int:
     known = [each.revision for each in ledger.window_folders.live(window)]
     if args.revision is not None and args.revision not in known:
         raise ConfigurationError(
-            f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known))}."
+            f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known)) or 'none'}."
         )
     print_rows(list(_ranges(ledger.pinned(window, args.revision).manifest)), args, _RANGES)
     return 0

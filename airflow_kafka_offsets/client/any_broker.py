@@ -7,7 +7,7 @@ beside it as soon as the first has failed or has been silent for a second.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from airflow_kafka_offsets.client.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.response_errors import MALFORMED, client_error
 from airflow_kafka_offsets.client.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError, shorten
+from airflow_kafka_offsets.offsets.instants import duration_text
 
 T = TypeVar("T")
 Ask = Callable[[NodeId, Deadline], Awaitable[T]]
@@ -29,7 +30,6 @@ async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline) -> T:
     :raises AuthenticationError: when one refused the credentials.
     """
     failures: dict[NodeId, ResponseError] = {}
-    timeout_s = deadline.remaining_s()
     for attempt in itertools.count():
         answers = await _look_around(transport, ask, deadline, failures)
         if answers:
@@ -39,9 +39,17 @@ async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline) -> T:
             break
         await transport.sleep(pause)
     raise ClusterUnreachableError(
-        f"No broker answered within {timeout_s:.0f} s: {shorten(each.message for each in failures.values())}. "
+        f"No broker answered within {duration_text(deadline.timeout_s)}: {shorten(_said(transport, failures))}. "
         "Check bootstrap.servers and security.protocol of the Kafka connection, and the network to the brokers."
     )
+
+
+def _said(transport: Transport, failures: Mapping[NodeId, ResponseError]) -> list[str]:
+    """What each address did; one that was asked last, or never for want of time, has done nothing yet."""
+    said = dict.fromkeys(map(transport.address, transport.candidates()), "")
+    said |= {transport.address(node): error.message or error.name for node, error in failures.items()}
+    silent = [f"{address} did not answer in time" for address, each in said.items() if not each]
+    return [each for each in said.values() if each] + silent
 
 
 async def _look_around(

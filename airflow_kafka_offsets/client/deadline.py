@@ -18,18 +18,20 @@ class Deadline:
     """When an answer is due.
 
     :param at_s: seconds on the monotonic clock.
+    :param timeout_s: how long the whole call was given, for messages.
     """
 
     at_s: float
+    timeout_s: float
 
     @classmethod
     def after(cls, timeout_s: float) -> Self:
         """The deadline that many seconds from now."""
-        return cls(time.monotonic() + timeout_s)
+        return cls(time.monotonic() + timeout_s, timeout_s)
 
     def within(self, timeout_s: float) -> Deadline:
         """The deadline of one attempt: this one, or that many seconds from now if that is sooner."""
-        return Deadline(min(self.at_s, time.monotonic() + timeout_s))
+        return Deadline(min(self.at_s, time.monotonic() + timeout_s), self.timeout_s)
 
     def remaining_s(self) -> float:
         """Seconds left; 0 when it has passed."""

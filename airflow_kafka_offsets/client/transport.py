@@ -38,6 +38,7 @@ from airflow_kafka_offsets.client.response_errors import (
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.client.tls import tls_context
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ResponseError
+from airflow_kafka_offsets.offsets.instants import duration_text
 
 T = TypeVar("T")
 NodeId = int | str
@@ -138,9 +139,8 @@ class Transport:
                 if "throttle" not in connection.paused:
                     why = f"{self.address(node)} doesn't take what is sent to it"
                     raise RequestFailedError(named_error(REQUEST_TIMED_OUT, why))
-                why = (
-                    f"{self.address(node)} takes no request for another {pause_s:.1f} s: a quota throttles this client"
-                )
+                paused = f"{self.address(node)} takes no request for another {duration_text(pause_s)}"
+                why = f"{paused}: a quota throttles this client"
                 raise RequestFailedError(named_error(THROTTLING_QUOTA_EXCEEDED, why))
             await self.sleep(pause_s)
 

@@ -100,7 +100,7 @@ class Wait:
             patient = self._answered and isinstance(error, _MAY_COME_BACK) and self._faults <= _PATIENCE
             if not patient:
                 return Verdict("failed", message=str(error))
-        return Verdict("waiting", self._say(f"Asking again in {self._poll_interval_s:g} s: {error}"))
+        return Verdict("waiting", self._say(f"Asking again in {duration_text(self._poll_interval_s)}: {error}"))
 
     def _say(self, summary: str, pace: str = "") -> str:
         """The line for a summary; empty when that was the last thing said."""

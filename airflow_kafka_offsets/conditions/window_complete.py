@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationErro
 from airflow_kafka_offsets.offsets.completeness import CLOCK_MARGIN_MS, Completeness, IdlePolicy, sort_by_evidence
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, to_datetime
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms, to_datetime
 from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.producers import Producers
@@ -152,7 +152,7 @@ class WindowComplete(Condition):
         if self.idle == "fail":
             raise ConditionFailedError(
                 f"No record at or after {iso_instant(self._looked_up_ms)} on {shorten(map(str, found.idle))}, "
-                f"{elapsed_ms / 1000:.0f} s later (idle='fail'). Is a producer down?"
+                f"{duration_text(elapsed_ms / 1000)} later (idle='fail'). Is a producer down?"
             )
         alive = {each.topic for each in found.idle}
         if self.idle == "require_heartbeat":

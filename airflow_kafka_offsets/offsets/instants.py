@@ -111,8 +111,11 @@ def compact_instant(timestamp_ms: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """For people, roughly: ``90 s``, ``50 minutes``, ``5 hours``, ``10 days``."""
+    """For people, roughly: ``300 ms``, ``1.5 s``, ``90 s``, ``50 minutes``, ``5 hours``, ``10 days``.
+    Never rounded to 0."""
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
-    return f"{max(1, round(seconds))} s"
+    if seconds < 0.9995:
+        return f"{max(1, round(seconds * 1000))} ms"
+    return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"

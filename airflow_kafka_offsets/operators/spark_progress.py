@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.window_folder import SparkApplication, WindowFolder
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.operators.spark_status import KafkaRead, SparkStatus
 
 _LOOK_S = 2.0
@@ -65,12 +66,13 @@ class Pace:
         elif sample.records > self._steps[-1].records:
             self._steps = [self._steps[0], sample]
         first, newest = self._steps[0], self._steps[-1]
-        words = f"{_share(sample.records, self._offsets)} ({100 * sample.records // self._offsets} %)"
+        percent = 100 * sample.records // self._offsets or "under 1"
+        words = f"{_share(sample.records, self._offsets)} ({percent} %)"
         if newest is first:
             return words
         rate = (newest.records - first.records) / (newest.at_s - first.at_s)
         left_s = (self._offsets - newest.records) / rate - (sample.at_s - newest.at_s)
-        return f"{words}, {rate:,.0f} a second, {_duration(max(left_s, 0))} left"
+        return f"{words}, {max(rate, 1):,.0f} a second, {duration_text(max(left_s, 1))} left"
 
 
 class Teller:
@@ -187,9 +189,3 @@ def _share(records: int, offsets: int) -> str:
         if offsets >= scale:
             return f"{records / scale:.1f} of {offsets / scale:.1f} {name} records"
     return f"{records:,} of {offsets:,} records"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
 from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.preflight import check_topics
@@ -194,7 +195,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
 
 def _seconds(wait: timedelta | None) -> str:
-    return "its time" if wait is None else f"{wait.total_seconds():,.0f} s"
+    return "its time" if wait is None else duration_text(wait.total_seconds())
 
 
 def _describe(seen: SeenHoles) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.triggers.polls import Poll, Waits
 from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger
@@ -100,7 +101,7 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
             async for outcome in found:
                 if isinstance(outcome, Exception) and not isinstance(outcome, KafkaOffsetsError):
                     raise outcome
-                again = f"Asking again in {self.poll_interval_s:g} s: {outcome}"
+                again = f"Asking again in {duration_text(self.poll_interval_s)}: {outcome}"
                 line = outcome.summary if isinstance(outcome, Progress) else again
                 if line != said:
                     self.log.info("%s", line)

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.conditions.condition import Condition, Outcome, check
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, client_timeout_s
 from airflow_kafka_offsets.hooks.kept_client import KeptClient
+from airflow_kafka_offsets.offsets.instants import duration_text
 
 Outcomes = Mapping[Condition, Outcome]
 """What a poll found out, by condition."""
@@ -143,8 +144,8 @@ class _Asker:
             self.close()  # its thread is stuck where no deadline reaches, in the look-up of a name for example
             self._start()
             what = (
-                f"Asking Kafka by connection {self._hook.kafka_conn_id} has taken {timeout_s:g} s and not come to an "
-                "end. Does the name service of this machine answer?"
+                f"Asking Kafka by connection {self._hook.kafka_conn_id} has taken {duration_text(timeout_s)} and not "
+                "come to an end. Does the name service of this machine answer?"
             )
             return dict.fromkeys(conditions, ClusterUnreachableError(what))
         except KafkaOffsetsError as error:

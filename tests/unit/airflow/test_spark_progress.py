@@ -40,7 +40,7 @@ class TestPace:
     def test_without_a_new_step_the_time_left_goes_down_and_no_further_than_nought(self) -> None:
         pace = Pace(1000)
         lines = [pace.line(Sample(*each)) for each in ((0, 100), (10, 200), (20, 200), (500, 200))]
-        assert lines[1:] == [f"200 of 1,000 records (20 %), 10 a second, {left} s left" for left in (80, 70, 0)]
+        assert lines[1:] == [f"200 of 1,000 records (20 %), 10 a second, {left} s left" for left in (80, 70, 1)]
 
     def test_a_task_that_failed_and_counts_no_longer_begins_the_reckoning_anew(self) -> None:
         pace = Pace(1000)
@@ -50,9 +50,9 @@ class TestPace:
     @pytest.mark.parametrize(
         ("offsets", "expected"),
         [
-            (100_000, "10 of 100,000 records (0 %), 1 a second, 28 h left"),
-            (10_000, "10 of 10,000 records (0 %), 1 a second, 2.8 h left"),
-            (1_000, "10 of 1,000 records (1 %), 1 a second, 16 min left"),
+            (100_000, "10 of 100,000 records (under 1 %), 1 a second, 28 hours left"),
+            (10_000, "10 of 10,000 records (under 1 %), 1 a second, 3 hours left"),
+            (1_000, "10 of 1,000 records (1 %), 1 a second, 16 minutes left"),
         ],
     )
     def test_long_times_are_said_in_larger_units(self, offsets: int, expected: str) -> None:

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.errors import InstantError
-from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant, parse_instant, to_datetime
+from airflow_kafka_offsets.errors import InstantError, shorten
+from airflow_kafka_offsets.offsets.instants import (
+    compact_instant,
+    duration_text,
+    instant_ms,
+    iso_instant,
+    parse_instant,
+    to_datetime,
+)
 from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
 from tests.unit.offsets.builders import snapshot
 
@@ -121,3 +128,36 @@ class TestRefused:
     def test_a_zone_of_half_hours_is_fine(self) -> None:
         zone = timezone(timedelta(hours=5, minutes=30))
         assert instant_ms(datetime(2026, 11, 21, 11, 30, tzinfo=zone)) == 1_795_240_800_000
+
+
+class TestDurationsForPeople:
+    @pytest.mark.parametrize(
+        ("seconds", "text"),
+        [
+            (0, "1 ms"),
+            (0.0002, "1 ms"),
+            (0.3, "300 ms"),
+            (1, "1 s"),
+            (1.5, "1.5 s"),
+            (9.96, "10 s"),
+            (90, "90 s"),
+            (119.9, "120 s"),
+            (150, "2 minutes"),
+            (5 * 3600, "5 hours"),
+            (10 * 86400, "10 days"),
+        ],
+    )
+    def test_they_are_rough_and_never_rounded_to_nothing(self, seconds: float, text: str) -> None:
+        assert duration_text(seconds) == text
+
+    @given(st.floats(0, 1e9))
+    def test_none_begins_with_zero(self, seconds: float) -> None:
+        assert float(duration_text(seconds).split()[0]) > 0
+
+
+class TestListsForPeople:
+    def test_nothing_is_a_word(self) -> None:
+        assert (shorten([]), shorten([""])) == ("none", "none")
+
+    def test_what_is_more_than_a_few_is_counted(self) -> None:
+        assert shorten("abcde") == "a, b, c and 2 more"
