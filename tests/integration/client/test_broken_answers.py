@@ -32,7 +32,7 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.log_dirs_answers import Directory, directories_are
 from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces
-from tests.integration.client.scripted import Answer, ScriptedCluster
+from tests.integration.client.scripted import GRACE_S, Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import (
     classic_groups_are,
     commits_are,
@@ -136,8 +136,6 @@ EXCHANGES = {
     ),
 }
 """Every request that this client makes."""
-BUSY_MACHINE_S = 5.0
-"""Far above the deadline of 0.3 s, which a machine that runs other tests may keep a process from meeting."""
 EVERY_REQUEST = pytest.mark.parametrize("request_class", EXCHANGES, ids=lambda each: each.name)
 
 
@@ -189,27 +187,27 @@ class TestThrottling:
             listed = one.client.list_offsets([A0], OffsetSpec.LATEST)
             assert [each.offset for each in listed.raise_for_errors()] == [offset]
         first, second = arrived
-        assert 0.3 <= second - first < 2
+        assert second - first >= 0.3
 
     def test_the_pause_is_that_brokers_alone(self) -> None:
         with ScriptedCluster({"a": [0], "b": [1, 1]}, brokers=2) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, throttled(offsets_are(5), 5_000))
+            cluster.brokers[0].on(ListOffsetsRequest, throttled(offsets_are(5), 15_000))
             cluster.brokers[1].on(ListOffsetsRequest, offsets_are(6))
-            client = cluster.client(timeout_s=2)
+            client = cluster.client(timeout_s=20)
             client.list_offsets(ALL, OffsetSpec.LATEST)
             started = time.monotonic()
             assert errors_of(client.list_offsets([B0, B1], OffsetSpec.LATEST)) == [None, None]
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < 15
 
     def test_a_pause_past_the_deadline_is_an_error_of_each_partition(self, one: Pieces) -> None:
         one.broker.on(ListOffsetsRequest, throttled(offsets_are(5), 60_000))
-        client = one.cluster.client(timeout_s=0.5)
+        client = one.cluster.client(timeout_s=2)
         client.list_offsets(ALL, OffsetSpec.LATEST)
         started = time.monotonic()
         errors = errors_of(client.list_offsets(ALL, OffsetSpec.LATEST))
         assert [each and each.name for each in errors] == ["THROTTLING_QUOTA_EXCEEDED"] * 3
         assert all(each is not None and "a quota throttles this client" in each.message for each in errors)
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < GRACE_S
         assert len(one.asked(ListOffsetsRequest)) == 1
 
 
@@ -244,7 +242,7 @@ class TestBrokenAnswers:
         call = EXCHANGES[request_class].call
         with ScriptedCluster({"a": [0], "b": [0, 0]}) as cluster:
             scripted(request_class, cluster)
-            client = cluster.client(timeout_s=0.3)
+            client = cluster.client(timeout_s=1)
             client.topics(["a"])
             scripted(request_class, cluster, SPOILT[how])
             started = time.monotonic()
@@ -258,9 +256,9 @@ class TestBrokenAnswers:
                 request_class is not OffsetDeleteRequest
             ):  # whose answer starts with an error code, and any bytes are one
                 assert codes <= {7, 13}, "REQUEST_TIMED_OUT or NETWORK_EXCEPTION"
-            assert time.monotonic() - started < BUSY_MACHINE_S
+            assert time.monotonic() - started < GRACE_S
             scripted(request_class, cluster)
-            assert set(call(client)) == {None}
+            assert set(call(cluster.given_time(client))) == {None}
 
     @pytest.mark.parametrize("how", SPOILT)
     @pytest.mark.parametrize("version", [9, 7], ids=["our decoder", "kafka-python's"])
@@ -272,7 +270,7 @@ class TestBrokenAnswers:
             for broker, answer in zip(cluster.brokers, (good, SPOILT[how](good)), strict=True):
                 broker.on(FindCoordinatorRequest, coordinators_on(cluster, {"g": 0, "h": 1}))
                 broker.on(OffsetFetchRequest, answer)
-            fetched = cluster.client(timeout_s=0.5).committed_offsets({"g": [A0], "h": [A0]})
+            fetched = cluster.client(timeout_s=2).committed_offsets({"g": [A0], "h": [A0]})
             assert [each.error and each.error.code for each in fetched] in ([None, 7], [None, 13])
 
     @EVERY_REQUEST
@@ -280,12 +278,12 @@ class TestBrokenAnswers:
         call = EXCHANGES[request_class].call
         with ScriptedCluster({"a": [0], "b": [0, 0]}) as cluster:
             scripted(request_class, cluster)
-            client = cluster.client(timeout_s=6)
+            client = cluster.client(timeout_s=40)
             client.topics(["a"])
             scripted(request_class, cluster, lambda answer: first(SPOILT["a body that ends early"](answer), answer))
             started = time.monotonic()
             assert set(call(client)) == {None}
-            assert time.monotonic() - started < 2.5, (
+            assert time.monotonic() - started < GRACE_S, (
                 "the half of the deadline that one answer may take isn't waited out"
             )
 
@@ -300,7 +298,7 @@ class TestBrokenAnswers:
 
         with ScriptedCluster({"a": [0]}) as cluster:
             scripted(request_class, cluster, lambda answer: spoilt(answer, without_topics))
-            (error,) = EXCHANGES[request_class].call(cluster.client(timeout_s=0.3))
+            (error,) = EXCHANGES[request_class].call(cluster.client(timeout_s=2))
             assert error is not None
             assert (error.code, "not Kafka's protocol" in error.message) == (13, True)
 

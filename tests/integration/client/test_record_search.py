@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
-from tests.integration.client.scripted import Answer, ScriptedCluster
+from tests.integration.client.scripted import GRACE_S, Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import batches_are, offsets_are, silence, throttled
 
 T0 = 1_735_689_600_000
@@ -87,8 +87,8 @@ class TestErrorCodes:
     def test_stand_at_the_deadline_when_they_do_not_pass(self, one: Pieces) -> None:
         one.broker.on(FetchRequest, batches_are(FIVES, end=END, errors={B1: 6}))
         started = time.monotonic()
-        assert outcomes(search(one.cluster.client(timeout_s=0.5))) == [5, 5, "NOT_LEADER_OR_FOLLOWER"]
-        assert time.monotonic() - started < 2
+        assert outcomes(search(one.cluster.client(timeout_s=2))) == [5, 5, "NOT_LEADER_OR_FOLLOWER"]
+        assert time.monotonic() - started < 2 + GRACE_S
 
     def test_cost_nothing_of_what_was_read_before(self, one: Pieces) -> None:
         one.broker.on(
@@ -209,9 +209,9 @@ class TestBrokers:
             cluster.brokers[0].on(FetchRequest, batches_are({A0: batch(5)}, end=END))
             cluster.brokers[1].on(FetchRequest, silence)
             started = time.monotonic()
-            found = search(cluster.client(timeout_s=1), A0, TopicPartition("a", 1))
+            found = search(cluster.client(timeout_s=2), A0, TopicPartition("a", 1))
             assert outcomes(found) == [5, "REQUEST_TIMED_OUT"]
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < 2 + GRACE_S
 
     def test_that_never_come_to_an_end_do_not_keep_anybody_past_the_deadline(self, one: Pieces) -> None:
         at = iter(range(2, 10**6))
@@ -222,9 +222,9 @@ class TestBrokers:
 
         one.broker.on(FetchRequest, endless)
         started = time.monotonic()
-        hurried = one.cluster.client(timeout_s=1)
+        hurried = one.cluster.client(timeout_s=2)
         (found,) = hurried.first_records([Position(*A0, 2)], at_or_after_ms=T0 + 1)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 2 + GRACE_S
         assert found.error is not None
         assert (found.error.name, found.error.retriable) == ("REQUEST_TIMED_OUT", True)
         assert "read up to offset" in found.error.message

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import ClusterUnreachableError
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
-from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted import GRACE_S, ScriptedCluster
 from tests.integration.client.scripted_answers import (
     commits_are,
     coordinators_are,
@@ -88,7 +88,7 @@ class TestErrorsThatPass:
     def test_the_last_error_stands_at_the_deadline(self) -> None:
         with ScriptedCluster({"a": [0, 0]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A1: 78}))
-            good, bad = listed(cluster.client(timeout_s=1), A0, A1)
+            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
             assert good.offset == 5
             assert (bad.offset, bad.outcome, bad.error and bad.error.name) == (
                 None,
@@ -111,7 +111,7 @@ class TestErrorsThatStay:
         """E26"""
         with ScriptedCluster({"a": [0, -1]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            good, bad = listed(cluster.client(timeout_s=1), A0, A1)
+            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
             assert good.offset == 5
             assert bad.offset is None
             assert bad.error is not None
@@ -152,7 +152,7 @@ class TestDeadBrokers:
             assert good.offset == 5
             assert bad.error is not None
             assert (bad.error.name, bad.error.code) == ("REQUEST_TIMED_OUT", 7)
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < 2 + GRACE_S
 
     def test_a_hung_broker_does_not_hold_up_the_retries_of_others(self) -> None:
         with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
@@ -165,8 +165,8 @@ class TestDeadBrokers:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A0: 78}), note)
             cluster.brokers[1].on(ListOffsetsRequest, silence)
             started = time.monotonic()
-            listed(cluster.client(timeout_s=3), A0, A1)
-            assert answered[0] - started < 1
+            listed(cluster.client(timeout_s=8), A0, A1)
+            assert answered[0] - started < 4, "half of the deadline is what one answer may take"
 
     def test_the_leaderships_of_a_hung_broker_are_asked_of_their_new_leader(self) -> None:
         with ScriptedCluster({"a": [1]}, brokers=2) as cluster:
@@ -182,7 +182,7 @@ class TestDeadBrokers:
         with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
             cluster.brokers[1].close()
-            good, bad = listed(cluster.client(timeout_s=1), A0, A1)
+            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
             assert good.offset == 5
             assert bad.error is not None
             assert bad.error.name == "NETWORK_EXCEPTION"
@@ -217,7 +217,7 @@ class TestDeadBrokers:
             started = time.monotonic()
             with pytest.raises(ClusterUnreachableError, match=r"No broker answered within 2 s: .* did not answer"):
                 cluster.client(timeout_s=2).cluster_id()
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < 2 + GRACE_S
         assert caplog.messages == []
 
 

@@ -88,6 +88,6 @@ class TestFails:
 
     def test_on_an_error_that_another_try_mends(self, one: Pieces) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(5, errors={B0: STORAGE_ERROR}))
-        with one.cluster.client(timeout_s=1) as impatient, pytest.raises(OffsetsError, match="b-0: ") as failed:
+        with one.cluster.client(timeout_s=2) as impatient, pytest.raises(OffsetsError, match="b-0: ") as failed:
             refuse_rewritten(impatient, ALL_AT_5)
         assert failed.value.retriable

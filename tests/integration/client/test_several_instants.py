@@ -9,7 +9,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from airflow_kafka_offsets.client.surveys import Survey
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted import GRACE_S, ScriptedCluster
 from tests.integration.client.scripted_answers import offsets_are
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -42,13 +42,13 @@ class TestSeveralInstants:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, timestamp=INSTANTS[-1]))
             cluster.brokers[1].on(ListOffsetsRequest, lambda _: arrived.append(time.monotonic()))
             started = time.monotonic()
-            found = cluster.client(timeout_s=1.5).look_up(SURVEY, INSTANTS)
-            assert time.monotonic() - started < 2.5
+            found = cluster.client(timeout_s=4).look_up(SURVEY, INSTANTS)
+            assert time.monotonic() - started < 4 + GRACE_S
             assert [each.ok().partitions() for each in found.values()] == [[A0]] * len(INSTANTS)
             assert {each.error.name for listed in found.values() for each in listed if each.error} == {
                 "REQUEST_TIMED_OUT"
             }
-            assert sum(at - arrived[0] < 0.5 for at in arrived) == 4
+            assert sum(at - arrived[0] < 1.5 for at in arrived) == 4
 
     def test_are_not_asked_where_the_log_could_not_be_asked_before(self) -> None:
         """E26: whatever is the matter with it, there is no end for "no record"; the others are answered at once."""

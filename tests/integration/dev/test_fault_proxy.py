@@ -46,7 +46,7 @@ class TestWithoutFaults:
             send(connection, ApiVersionsRequest(), 0)
             begin = time.monotonic()
             receive_exactly(connection, 10_000_000)
-            assert time.monotonic() - begin < 0.5
+            assert time.monotonic() - begin < 10
 
 
 class TestRequests:

@@ -23,6 +23,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.positions import Positions
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
+    GRACE_S,
     PATIENCE_S,
     commit,
     commits_of,
@@ -47,8 +48,6 @@ PASSING_ERRORS = {
     "NETWORK_EXCEPTION",
 }
 """What may be said of a partition whose leader is gone."""
-GRACE_S = 3.0
-"""How much later than its deadline a call may end on a busy machine."""
 
 
 @dataclass

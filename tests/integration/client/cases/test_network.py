@@ -18,6 +18,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.cluster import KafkaCluster
 from dev.fault_proxy import FaultProxy
 from tests.integration.client.cases.workload import (
+    GRACE_S,
     commit,
     connected_client,
     coordinator_id,
@@ -31,8 +32,6 @@ from tests.integration.client.cases.workload import (
 )
 
 DEADLINE_S = 3.0
-GRACE_S = 3.0
-"""How much later than its deadline a call may end on a busy machine."""
 LIST_OFFSETS: int = ListOffsetsRequest.API_KEY
 OFFSET_FETCH: int = OffsetFetchRequest.API_KEY
 FIND_COORDINATOR: int = FindCoordinatorRequest.API_KEY
@@ -252,6 +251,9 @@ class TestRequestsOfALagCall:
         for each in cluster.proxies:
             each.latency(self.LATENCY_MS)
         round_s = 2 * self.LATENCY_MS / 1000
-        started = time.monotonic()
-        assert [each.total for each in proxied.group_lags(groups, topics=ask)] == [9] * self.GROUPS
-        assert 3 * round_s <= time.monotonic() - started < 4 * round_s
+        taken_s = []
+        for _ in range(3):
+            started = time.monotonic()
+            assert [each.total for each in proxied.group_lags(groups, topics=ask)] == [9] * self.GROUPS
+            taken_s.append(time.monotonic() - started)
+        assert 3 * round_s <= min(taken_s) < 4 * round_s, "the shortest: a busy machine adds to all of them"

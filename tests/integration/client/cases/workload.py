@@ -27,6 +27,8 @@ from dev import raw_client
 
 PATIENCE_S = 150.0
 """How long to wait for what a busy machine does in a second."""
+GRACE_S = 20.0
+"""How much later than its deadline, or than at once, a call may end on a busy machine."""
 TIMEOUT_S = 20.0
 """Deadline of a call that is to be answered."""
 T0 = 1_735_689_600_000

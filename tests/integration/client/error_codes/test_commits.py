@@ -169,13 +169,13 @@ class TestUnstableOffsets:
 
     def test_those_that_stay_unstable_are_in_error_at_the_deadline(self, one: Pieces) -> None:
         one.broker.on(OffsetFetchRequest, B1_IS_UNSTABLE)
-        hurried = one._replace(client=one.cluster.client(timeout_s=0.4))
+        hurried = one._replace(client=one.cluster.client(timeout_s=2))
         assert commits_of(hurried, ALL) == [4, 4, "UNSTABLE_OFFSET_COMMIT"]
 
     @each_of((14, "COORDINATOR_LOAD_IN_PROGRESS"), (16, "NOT_COORDINATOR"), (30, "GROUP_AUTHORIZATION_FAILED"))
     def test_stable_ones_outlive_a_later_error_of_the_group(self, one: Pieces, code: Code) -> None:
         one.broker.on(OffsetFetchRequest, B1_IS_UNSTABLE, commits_are({}, groups={"g": code.code}))
-        hurried = one._replace(client=one.cluster.client(timeout_s=0.5))
+        hurried = one._replace(client=one.cluster.client(timeout_s=2))
         assert commits_of(hurried, ALL) == [4, 4, code.name]
 
     @each_of((14, "COORDINATOR_LOAD_IN_PROGRESS"), (16, "NOT_COORDINATOR"))
@@ -186,14 +186,14 @@ class TestUnstableOffsets:
 
     def test_stable_ones_outlive_silence(self, one: Pieces) -> None:
         one.broker.on(OffsetFetchRequest, B1_IS_UNSTABLE, silence)
-        hurried = one._replace(client=one.cluster.client(timeout_s=0.6))
+        hurried = one._replace(client=one.cluster.client(timeout_s=2))
         assert commits_of(hurried, ALL) == [4, 4, "REQUEST_TIMED_OUT"]
 
     def test_stable_ones_outlive_a_coordinator_that_nobody_knows_any_more(self, one: Pieces) -> None:
         lost = coordinators_are(one.broker, errors={"g": 15})
         one.broker.on(FindCoordinatorRequest, one.broker.coordinators, lost)
         one.broker.on(OffsetFetchRequest, B1_IS_UNSTABLE, commits_are({}, groups={"g": 16}))
-        hurried = one._replace(client=one.cluster.client(timeout_s=0.6))
+        hurried = one._replace(client=one.cluster.client(timeout_s=2))
         assert commits_of(hurried, ALL) == [4, 4, "COORDINATOR_NOT_AVAILABLE"]
 
     def test_one_group_does_not_hold_up_another(self, one: Pieces) -> None:

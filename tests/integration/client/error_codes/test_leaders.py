@@ -52,7 +52,7 @@ class TestListOffsets:
     def test_the_last_word_stands_at_the_deadline(self, one: Pieces, code: Code) -> None:
         """E27, E28"""
         one.broker.on(ListOffsetsRequest, offsets_are(5, errors={B1: code.code}))
-        hurried = one._replace(client=one.cluster.client(timeout_s=0.4))
+        hurried = one._replace(client=one.cluster.client(timeout_s=2))
         assert [outcome(*each) for each in self.listed(hurried)] == [5, 5, code.name]
         assert len(one.asked(ListOffsetsRequest)) > 1
 
