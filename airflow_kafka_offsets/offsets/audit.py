@@ -7,7 +7,6 @@ holds per partition for the one holds for the other.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -18,6 +17,7 @@ from airflow_kafka_offsets.errors import LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.log_contents import GapCauses
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.shortfall import difference, shortfall
 from airflow_kafka_offsets.offsets.source import Source, source_problems, unknowable
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
@@ -29,14 +29,18 @@ class Tally:
     :param count: number of rows.
     :param checksum: xor of a 64-bit hash of each row's partition and offset, and of its topic where the window has
         several; signed, as Spark gives it.
-    :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records).
+    :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records); None
+        where they weren't counted once, as by a read that was sorted and so read twice.
     :param bytes_per_record: mean size of key and value, of a sample of them; None where none was in the sample.
+    :param starts: sum of a hash of the record that each task began with; None where every offset has a record, and
+        nobody needs it.
     """
 
     count: int = 0
     checksum: int = 0
-    outside_window: int = 0
+    outside_window: int | None = 0
     bytes_per_record: float | None = None
+    starts: int | None = None
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
@@ -71,6 +75,23 @@ class PartitionTally:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadRecord:
+    """A record of the window that Kafka has, and that no task of the run came to.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param offset: its offset.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"offset {self.offset} of {self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """What one attempt read and wrote; ``results/<attempt>.json`` in the ledger.
 
@@ -78,7 +99,8 @@ class RunResult:
     :param manifest_sha256: the manifest that it was given.
     :param application_id: Spark's own id of the application.
     :param output: where the rows were written; None for an empty window, which writes none.
-    :param read: what was read, over all partitions.
+    :param read: what was read, over all partitions. Where it wasn't counted once, and the output holds every offset
+        once, what that proves.
     :param written: what the output holds, per partition.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
@@ -86,6 +108,10 @@ class RunResult:
         a window without offsets nothing is read.
     :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
         before it could say so. None in results of earlier versions, where it is the attempt itself.
+    :param task_starts: what ``read.starts`` has to be, were each task read once, by what was written; None where every
+        offset has a row.
+    :param unread: records at the ends of what the tasks wrote that Kafka has, as it was asked after the write, one for
+        each partition; None where nobody asked, as every offset has a row or something else is wrong.
     """
 
     attempt: str
@@ -98,6 +124,8 @@ class RunResult:
     allow_gaps: bool = False
     written_by: str | None = None
     source: Source | None = None
+    task_starts: int | None = None
+    unread: tuple[UnreadRecord, ...] | None = None
 
     @property
     def rows_written(self) -> int:
@@ -115,11 +143,13 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
-            fields = {"written_by": None} | dict(fields)
-            plain = {name: fields[name] for name in cls.__slots__ if name not in ("read", "written", "source")}
+            fields = {"written_by": None, "task_starts": None, "unread": None} | dict(fields)
+            apart = ("read", "written", "source", "unread")
+            plain = {name: fields[name] for name in cls.__slots__ if name not in apart}
             written = tuple(PartitionTally(**each) for each in fields["written"])
             source = None if fields["source"] is None else Source.from_json(fields["source"])
-            return cls(**plain, read=Tally.from_json(fields["read"]), written=written, source=source)
+            unread = None if fields["unread"] is None else tuple(UnreadRecord(**each) for each in fields["unread"])
+            return cls(**plain, read=Tally.from_json(fields["read"]), written=written, source=source, unread=unread)
         except (KeyError, TypeError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 
@@ -171,22 +201,27 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
     problems.extend(source_problems(manifest, result.source))
-    if not result.allow_gaps:
-        problems.extend(_unexplained_gaps(manifest, result))
+    different = list(difference(result.read, total_of(result.written), manifest.span, result.task_starts))
+    if not different:
+        problems.extend(shortfall(manifest, result))
     gaps = max(0, manifest.span - result.read.count)
-    written_problems = [*_compare(result.read, result.written), *_misstated(publication, result)]
-    return Verdict(tuple(problems), tuple(written_problems), gaps, unknowable=tuple(unknowable(manifest)))
+    written_problems = (*different, *_misstated(publication, result))
+    return Verdict(tuple(problems), written_problems, gaps, unknowable=tuple(unknowable(manifest)))
 
 
-def _unexplained_gaps(manifest: Manifest, result: RunResult) -> Iterable[str]:
-    """Topics with fewer rows than offsets, though nothing compacts them."""
-    rows = Counter[str]()
-    for tally in result.written:
-        rows[tally.topic] += tally.count
-    for topic, facts in manifest.topics.items():
-        span = sum(each.span for each in manifest.ranges if each.topic == topic)
-        if rows[topic] < span and not facts.compacted:
-            yield f"{rows[topic]} records for {span} offsets of {topic} (transactions? then allow gaps)"
+def total_of(written: Iterable[PartitionTally]) -> Tally:
+    """Count and checksum of all partitions together."""
+    rows = tuple(written)
+    return Tally(sum(each.count for each in rows), reduce(xor, (each.checksum for each in rows), 0))
+
+
+def every_offset_once(manifest: Manifest, written: Iterable[PartitionTally]) -> bool:
+    """Whether there are as many rows as offsets, and nothing of their sums says that one of them is twice there."""
+    rows = {(each.topic, each.partition): each for each in written}
+    ranges = {(each.topic, each.partition): each for each in manifest.non_empty()}
+    return rows.keys() == ranges.keys() and all(
+        rows[key].count == each.span and _judge_partition(each, rows[key]) is None for key, each in ranges.items()
+    )
 
 
 def _judge_partition(pinned: OffsetRange, tally: PartitionTally | None) -> str | None:
@@ -210,18 +245,6 @@ def _judge_partition(pinned: OffsetRange, tally: PartitionTally | None) -> str |
 def _sum_of(first: int, last: int) -> int:
     """Of all offsets from one to another, both of them included."""
     return (first + last) * (last - first + 1) // 2
-
-
-def _compare(read: Tally, written: Iterable[PartitionTally]) -> Iterable[str]:
-    rows = tuple(written)
-    total = Tally(
-        count=sum(each.count for each in rows),
-        checksum=reduce(xor, (each.checksum for each in rows), 0),
-    )
-    if total.count != read.count:
-        yield f"read {read.count} rows, wrote {total.count}"
-    elif not total.same_rows(read):
-        yield f"read and wrote {read.count} rows each, but not the same ones"
 
 
 def _misstated(publication: Publication | None, result: RunResult) -> Iterable[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -21,11 +21,12 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.audit import Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.split_plan import SplitPlan, split_plan
+from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_plan
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, KAFKA, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
+from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
 from airflow_kafka_offsets.spark.publish import PublishedRun, publish
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
 from airflow_kafka_offsets.spark.source import SourceCheck
@@ -95,8 +96,10 @@ class PinnedWindow:
         self.allow_gaps = allow_gaps
         self.bytes_per_record = bytes_per_record
         self.strict_time = False
-        self.read_before: Tally | None = None
-        """What the attempt that published the window has read, once :meth:`publish` has found one."""
+        self.proved_read: Tally | None = None
+        """What :meth:`publish` found to be read: by the attempt that published the window before, or by this one."""
+        self.tasks: Sequence[ReadTask] = ()
+        """Which tasks Spark makes of what :meth:`read` returned last."""
         self._kafka = kafka
         self._options: Mapping[str, str] = {}
         self._read: ObservedRows | None = None
@@ -135,7 +138,7 @@ class PinnedWindow:
                 "strict_time has no meaning there."
             )
         with failures_noted(self.spark, self.folder, self.attempt):
-            observed = observe(self._frame(options), self.manifest)
+            observed = observe(self._frame(options), self.manifest, may_have_gaps=self.may_have_gaps)
         self.strict_time, self._read = strict_time, observed
         if strict_time:
             return observed.rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
@@ -154,9 +157,15 @@ class PinnedWindow:
             options=dict(self._kafka) | options,
         )
 
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether offsets of the window may be without a record: by the user's leave, or on a compacted topic."""
+        return self.allow_gaps or any(each.compacted for each in self.manifest.topics.values())
+
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
-        split = self.plan(**options).options
-        chosen = reader_options(self.manifest, self._kafka, dict(split) | dict(options))
+        plan = self.plan(**options)
+        chosen = reader_options(self.manifest, self._kafka, dict(plan.options) | dict(options))
+        self.tasks, self._options = plan.tasks, chosen
         if not self.manifest.non_empty():
             given = {name.lower(): value for name, value in chosen.items()}
             headers = given.get("includeheaders", "false").lower() == "true"
@@ -180,18 +189,25 @@ class PinnedWindow:
         :raises LogTruncatedError: a log was cut below the window's end since it was resolved.
         :raises UncheckedSourceError: when Kafka can't be asked.
         """
-        if self.read_before is not None:
-            return self.read_before
-        found = self.tally()
+        if self.proved_read is not None:
+            return self.proved_read
+        found = self.observed().tally() if self.manifest.span else Tally()
         if self.manifest.span and not is_connect(self.spark):
             self.source_check().after()
         return found
 
-    def tally(self) -> Tally:
-        """The sums alone, as :attr:`audit` has them before it asks Kafka."""
+    def observed(self) -> ObservedRows:
+        """The rows of the last :meth:`read`, and what counts them.
+
+        :raises ConfigurationError: when nothing was read yet.
+        """
         if self._read is None:
             raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
-        return self._read.tally() if self.manifest.span else Tally()
+        return self._read
+
+    def clients(self) -> KafkaClients:
+        """Kafka's own clients of the cluster that :meth:`read` reads."""
+        return KafkaClients(self.spark, self._options)
 
     def source_check(self) -> SourceCheck:
         """What asks the Kafka that :meth:`read` reads.

@@ -28,6 +28,7 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
 from airflow_kafka_offsets.offsets.source import Source
 from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
+from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.published import read_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
@@ -96,6 +97,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     if not hasattr(sink, "kind"):
         raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
     _check_columns(rows, audited_columns(window.strict_time))
+    refuse_uncountable(window, rows)
     files = HadoopFiles(window.spark)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
     attempt = _begin(files, window)
@@ -103,7 +105,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     if standing is None:
         standing = _ahead(files, window, sink, attempt) or _publish(files, window, rows, sink, attempt)
     else:
-        window.read_before = _recount(files, window, standing, sink, attempt)
+        window.proved_read = _recount(files, window, standing, sink, attempt)
     if standing.manifest_sha256 == attempt.manifest_sha256:
         sink.published(window.spark, standing, _published_attempt(files, window, attempt, standing))
     return PublishedRun(
@@ -238,14 +240,17 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
             f"Kafka no longer has every record of window {attempt.window}: retention, DeleteRecords or a "
             f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
         ) from error
-    found = scan(sink.read(window.spark, replace(attempt, name=written.attempt)), window.manifest)
+    counts = count_run(window, rows, sink.read(window.spark, replace(attempt, name=written.attempt)))
+    window.proved_read = counts.read
     return RunResult(
         attempt=attempt.name,
         manifest_sha256=attempt.manifest_sha256,
         application_id=str(window.spark.sparkContext.applicationId),
         output=written.output,
-        read=window.tally(),
-        written=found,
+        read=counts.read,
+        written=counts.written,
+        task_starts=counts.task_starts,
+        unread=counts.unread,
         seconds=round(time.monotonic() - started, 3),
         allow_gaps=window.allow_gaps,
         written_by=written.attempt,
@@ -305,10 +310,18 @@ def _refuse_unproved(files: HadoopFiles, window: PinnedWindow, result: RunResult
 
 def _misplaced(written: DataFrame, read: Tally) -> str | None:
     """What is wrong with the two sides of the output, if anything: the rows' column may have been changed."""
+    if read.outside_window is None:
+        return (
+            "Spark has read some records more than once, so that nobody knows how many lie outside the window's time, "
+            "which strict time proves: sort within partitions (sortWithinPartitions) in place of the whole"
+        )
     found = {each[OUTSIDE_COLUMN]: each["count"] for each in written.groupBy(OUTSIDE_COLUMN).count().collect()}
     if found.get(True, 0) == read.outside_window and found.get(False, 0) == read.count - read.outside_window:
         return None
-    return f"{read.outside_window} of {read.count} rows lie outside its time, and {OUTSIDE_COLUMN} says {found}"
+    return (
+        f"{read.outside_window} of {read.count} rows lie outside its time, and {OUTSIDE_COLUMN} says {found}: leave "
+        "the column as read() made it"
+    )
 
 
 def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult, sink: Sink, attempt: Attempt) -> Publication:
@@ -336,8 +349,9 @@ def _commit(files: HadoopFiles, window: PinnedWindow, result: RunResult, sink: S
 
 
 def _refuse_different(published: RunResult, ours: RunResult) -> None:
-    """Two attempts of one window must have counted the same."""
-    if any(getattr(published, name) != getattr(ours, name) for name in ("manifest_sha256", "read", "written")):
+    """Two attempts of one window must have written the same, and read it too."""
+    same = (published.manifest_sha256, published.written) == (ours.manifest_sha256, ours.written)
+    if not same or not published.read.same_rows(ours.read):
         raise UnprovenError(
             f"Attempts {published.attempt} (published, {published.rows_written} rows) and {ours.attempt} "
             f"({ours.rows_written} rows) of a window differ, though both read the same offsets. The rows stay at "

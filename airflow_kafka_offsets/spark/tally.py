@@ -7,15 +7,18 @@ written is counted from the output, three columns of it. Both use the same check
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.offsets.audit import PartitionTally, Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.task_rows import START_HASH
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
 
 _LOW_BITS = 28
@@ -29,9 +32,16 @@ _SAMPLED = 64
 """Of so many offsets, a power of two, one is looked at for its bytes."""
 AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that rows are told apart by: the output must keep them."""
+_CHUNK = 65536
+"""Offsets that are made of a row at a time."""
 _METRICS_TIMEOUT_S = 60.0
 """Spark hands the metrics over on another thread, moments after the action."""
-_UNREAD = "Spark reported no metrics of the rows read: the write doesn't depend on all of them."
+UNREAD = (
+    "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark took them for "
+    "empty, or an RDD, a checkpoint or collected rows came in between."
+)
+_ROW_BITS = 33
+"""How many bits of ``monotonically_increasing_id()`` are a row's place among those of its task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +63,26 @@ class ObservedRows:
         :raises UnprovenError: when the action's plan never read the rows: an optimizer may cut them off, as under a
             filter that is always false. Spark's own ``Observation.get`` would wait for ever.
         """
+        found = self.found()
+        if found is None:
+            raise UnprovenError(UNREAD)
+        return found
+
+    def found(self) -> Tally | None:
+        """As :meth:`tally`; None when no action has counted the rows."""
         # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
-        if isinstance(self.observation, Observation):
-            self._wait()
+        if isinstance(self.observation, Observation) and not self._is_done():
+            return None
         sums = self.observation.get
         if not sums:
-            raise UnprovenError(_UNREAD)
+            return None
         return Tally(
             count=sums["count"],
             # Sums over no rows are null.
             checksum=sums["checksum"] or 0,
             outside_window=sums["outside_window"] or 0,
             bytes_per_record=self._bytes_per_record(sums["count"], sums["sampled_bytes"] or 0),
+            starts=(sums["starts"] or 0) if "starts" in sums else None,
         )
 
     def _bytes_per_record(self, count: int, sampled_bytes: int) -> float | None:
@@ -73,15 +91,16 @@ class ObservedRows:
         offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
         return sampled_bytes / offsets * self.manifest.span / count if offsets and count else None
 
-    def _wait(self) -> None:
+    def _is_done(self) -> bool:
         java_observation = self.observation._jo
         assert java_observation is not None, "observe() attaches it"
         future = java_observation.future()
         deadline = time.monotonic() + _METRICS_TIMEOUT_S
         while not future.isCompleted():
             if time.monotonic() > deadline:
-                raise UnprovenError(_UNREAD)
+                return False
             time.sleep(0.05)
+        return True
 
 
 def audited_columns(strict_time: bool) -> dict[str, str]:
@@ -102,11 +121,12 @@ def outside_window(manifest: Manifest) -> str:
     return f"`timestamp` < timestamp_millis({manifest.start_ms}) OR `timestamp` >= timestamp_millis({manifest.end_ms})"
 
 
-def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
+def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> ObservedRows:
     """Tally rows as they are read.
 
     :param rows: rows with Kafka's topic, partition, offset and timestamp.
     :param manifest: says which timestamps lie outside the window.
+    :param may_have_gaps: offsets may be without a record, so that the read has to tell where its tasks began, too.
     """
     observation = Observation()
     # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
@@ -114,6 +134,9 @@ def observe(rows: DataFrame, manifest: Manifest) -> ObservedRows:
         "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
         "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
     }
+    if may_have_gaps:
+        first = f"monotonically_increasing_id() & {(1 << _ROW_BITS) - 1}L = 0L"
+        metrics["starts"] = f"sum(if({first}, {START_HASH}, 0L))"
     return ObservedRows(rows.observe(observation, *_columns(metrics)), observation, manifest)
 
 
@@ -123,12 +146,61 @@ def scan(rows: DataFrame, manifest: Manifest) -> tuple[PartitionTally, ...]:
     :param rows: rows with Kafka's topic, partition and offset.
     :param manifest: what was read.
     """
-    # A sink may keep them as other types, and a hash is of one.
-    rows = rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()))
     metrics = _same_rows(manifest) | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
-    grouped = rows.groupBy("topic", "partition").agg(*_columns(metrics)).collect()
+    grouped = _audited(rows).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
     tallies = (_partition_tally(each.asDict()) for each in grouped)
     return tuple(sorted(tallies, key=lambda each: (each.topic, each.partition)))
+
+
+def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tuple[int, int]]:
+    """The first and last offset of each task that has rows: one more pass over three columns.
+
+    :param rows: as for :func:`scan`; rows of other tasks are left out.
+    :param tasks: ranges that don't overlap.
+    """
+    if not tasks:
+        return {}
+    # A task is found by the cells that it lies in, as large as tasks are on average: a row is compared with few.
+    cell = max(1, sum(each.span for each in tasks) // len(tasks))
+    places = [
+        (each.topic, each.partition, number, each.start_offset, each.end_offset)
+        for each in tasks
+        for number in range(each.start_offset // cell, (each.end_offset - 1) // cell + 1)
+    ]
+    names = "`t` string, `p` int, `c` bigint, `start` bigint, `end` bigint"
+    known = F.broadcast(rows.sparkSession.createDataFrame(places, names))
+    inside = (
+        "`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {} AND `offset` >= `start` AND `offset` < `end`"
+    )
+    extents = ("min(`offset`) AS first", "max(`offset`) AS last")
+    found = (
+        _audited(rows)
+        .join(known, F.expr(inside.format(cell)))
+        .groupBy("t", "p", "start", "end")
+        .agg(*map(F.expr, extents))
+    )
+    return {ReadTask(*each[:4]): (each["first"], each["last"]) for each in found.collect()}
+
+
+def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
+    """The tally of rows that have each offset of a window once: what an output that lacks none has to hold.
+
+    Nothing is read. What only a read can count is unknown.
+    """
+    ranges = [(each.topic, each.partition, each.start_offset, each.end_offset - 1) for each in manifest.non_empty()]
+    rows = spark.createDataFrame(ranges, "`topic` string, `partition` int, `start` bigint, `last` bigint")
+    chunk = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
+    offsets = f"explode(sequence(`from`, least(`last`, `from` + {_CHUNK - 1}L))) AS `offset`"
+    spread = rows.selectExpr("`topic`", "`partition`", "`last`", chunk).repartition(
+        spark.sparkContext.defaultParallelism
+    )
+    (sums,) = spread.selectExpr("`topic`", "`partition`", offsets).agg(*_columns(_same_rows(manifest))).collect()
+    return Tally(sums["count"], sums["checksum"] or 0, outside_window=None)
+
+
+def _audited(rows: DataFrame) -> DataFrame:
+    # A sink may keep them as other types, and a hash is of one.
+    return rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()))
 
 
 def _same_rows(manifest: Manifest) -> dict[str, str]:

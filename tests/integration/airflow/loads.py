@@ -22,7 +22,7 @@ def publish_rows(window: Mapping[str, Any], topic: str, offsets: Sequence[int]) 
     )
     read = Tally(len(offsets))
     result = RunResult(
-        "a-1", manifest.sha256, "app-1", "file:/out", read, written, 1.0, True, source=source_of(manifest)
+        "a-1", manifest.sha256, "app-1", "file:/out", read, written, 1.0, True, source=source_of(manifest), unread=()
     )
     (folder / "results").mkdir()
     (folder / "results" / "a-1.json").write_text(json.dumps(result.to_json()))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, UnreadRecord, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.windows import window_between
@@ -22,8 +23,15 @@ def manifest(cleanup_policy: str = "delete") -> Manifest:
     return Manifest.of("loads", window_between(first, last))
 
 
-def result(pinned: Manifest, read: list[int], written: list[int], *, allow_gaps: bool = False) -> RunResult:
-    """A run over partition 0, with a checksum that tells sets of offsets apart."""
+def result(
+    pinned: Manifest,
+    read: list[int],
+    written: list[int],
+    *,
+    allow_gaps: bool = False,
+    unread: tuple[UnreadRecord, ...] | None = (),
+) -> RunResult:
+    """A run over partition 0, with a checksum that tells sets of offsets apart, after which Kafka was asked."""
 
     def checksum(offsets: list[int]) -> int:
         value = 0
@@ -32,9 +40,9 @@ def result(pinned: Manifest, read: list[int], written: list[int], *, allow_gaps:
         return value
 
     rows = PartitionTally("t", 0, len(written), min(written), max(written), sum(written), checksum(written))
-    tally = Tally(len(read), checksum(read))
-    source = source_of(pinned)
-    return RunResult("a-1", pinned.sha256, "app-1", "file:/out", tally, (rows,), 1.5, allow_gaps, source=source)
+    tally = Tally(len(read), checksum(read), starts=7)
+    asked = {"source": source_of(pinned), "task_starts": 7, "unread": unread}
+    return RunResult("a-1", pinned.sha256, "app-1", "file:/out", tally, (rows,), 1.5, allow_gaps, **asked)
 
 
 WHOLE = list(range(10, 20))
@@ -72,6 +80,17 @@ class TestVerdict:
         assert verdict.proved
         assert verdict.gaps == 2
         assert "2 offsets without a record" in str(verdict)
+
+    def test_gaps_do_not_pass_where_kafka_was_not_asked_or_has_a_record(self) -> None:
+        """A read that was stopped early leaves offsets without a row, too."""
+        for unread in (None, (UnreadRecord("t", 0, 18),)):
+            run = result(manifest(), WHOLE[:8], WHOLE[:8], allow_gaps=True, unread=unread)
+            assert not judge(manifest(), run).proved
+
+    def test_gaps_do_not_pass_where_tasks_began_with_other_records(self) -> None:
+        """Some of them began twice, so that the count isn't of one read."""
+        run = replace(result(manifest(), WHOLE[2:], WHOLE[2:], allow_gaps=True), task_starts=8)
+        assert "more than once" in str(judge(manifest(), run))
 
     def test_gaps_pass_on_compacted_topics(self) -> None:
         """S14, E11."""
@@ -133,5 +152,34 @@ class TestVerdict:
         assert judge(empty, run).proved
 
     def test_a_result_reads_back_as_it_was_written(self) -> None:
-        run = result(manifest(), WHOLE, WHOLE)
+        run = result(manifest(), WHOLE, WHOLE, unread=(UnreadRecord("t", 0, 18),))
         assert RunResult.from_json(run.to_json()) == run
+
+
+class TestCause:
+    """A verdict names what happened, and the way on; where it can't tell which of two it was, it says so."""
+
+    @pytest.mark.parametrize(
+        ("read", "written", "unread", "words"),
+        [
+            pytest.param(WHOLE, WHOLE[::2], None, r"5 others were dropped .* read_published\(", id="a filter"),
+            pytest.param(WHOLE, WHOLE * 2, None, "doubled between", id="an explode"),
+            pytest.param(WHOLE * 2, WHOLE[::2], None, "more than once, by a sort", id="a sort, and a filter"),
+            pytest.param(WHOLE, [*WHOLE[:-1], 18], None, "not the same ones", id="dropped and doubled"),
+            pytest.param(
+                WHOLE[:8],
+                WHOLE[:8],
+                (UnreadRecord("t", 0, 18),),
+                "offset 18 of t-0: the read was stopped",
+                id="a limit",
+            ),
+            pytest.param(WHOLE[1:], WHOLE[1:], (), "transactions leave them.*allow_gaps=True", id="transactions"),
+            pytest.param(WHOLE[1:], WHOLE[1:], None, "Either .* or the read was stopped early", id="nobody knows"),
+        ],
+    )
+    def test_is_named(
+        self, read: list[int], written: list[int], unread: tuple[UnreadRecord, ...] | None, words: str
+    ) -> None:
+        verdict = str(judge(manifest(), result(manifest(), read, written, unread=unread)))
+        assert re.search(words, verdict)
+        assert ("allow_gaps" in verdict) == ("transactions" in verdict)

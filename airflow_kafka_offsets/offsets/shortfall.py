@@ -1,0 +1,121 @@
+"""The shortfall: why a window has other rows than offsets, in words that name the cause and the way on.
+
+Three things make fewer rows than offsets: a transform that drops rows, which the count sees; a read that is stopped
+early, which it doesn't see, and Kafka does; and a log without a record at some offsets. Only the last one is fine,
+where the topic or the user says so. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import shorten
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.offsets.audit import RunResult, Tally
+    from airflow_kafka_offsets.offsets.manifest import Manifest
+
+KEEP_EVERY_RECORD = (
+    "Publish every record once: flag rows in a column where you would drop them, and filter what is published, "
+    "read_published(...).where(...)"
+)
+"""The way out for all that drops or doubles rows."""
+
+
+def difference(read: Tally, written: Tally, span: int, task_starts: int | None) -> Iterator[str]:
+    """Why what was written isn't what was read; nothing where it is.
+
+    :param span: offsets in the window.
+    :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.audit.RunResult`.
+    """
+    counts = f"read {read.count} rows, wrote {written.count}"
+    if read.count > span or _is_multiple(read.starts, task_starts):
+        yield (
+            f"{counts}, of {span} offsets: some were read more than once, by a sort, a repartitionByRange, or anew for "
+            "an executor that was lost, so that the count proves nothing. "
+            "Sort within partitions (sortWithinPartitions), or run the task again where an executor was lost"
+        )
+    elif written.count < read.count:
+        yield (
+            f"{counts}: the {read.count - written.count} others were dropped between read() and publish(), by a "
+            f"filter, a join, dropDuplicates or a sink that drops rows. {KEEP_EVERY_RECORD}{_or_read_anew(read)}"
+        )
+    elif written.count > read.count:
+        yield (
+            f"{counts}: rows were doubled between read() and publish(), by explode, a join that matches several, or a "
+            "union; or another action (count(), show(), take()) ran on the rows before publish(), and is the one that "
+            f"was counted. {KEEP_EVERY_RECORD}, with publish() as the only action"
+        )
+    elif not read.same_rows(written):
+        yield (
+            f"read and wrote {read.count} rows each, but not the same ones: topic, partition or offset was changed "
+            "between read() and publish(), or some rows were dropped and as many doubled. Leave these three columns as "
+            "they are"
+        )
+
+
+def _is_multiple(read: int | None, written: int | None) -> bool:
+    """Whether each task began several times: no other sum of hashes is a multiple."""
+    return bool(read and written) and read != written and (read or 0) % (written or 1) == 0
+
+
+def _or_read_anew(read: Tally) -> str:
+    """Where offsets may be without a record, too many rows may be counted for one more reason, and nothing tells."""
+    lost = "; or they were read anew for an executor that was lost: then run the task again"
+    return "" if read.starts is None else lost
+
+
+def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
+    """Why there are fewer rows than offsets, though what was read was written; nothing where that is allowed, and Kafka
+    was asked."""
+    if result.rows_written >= manifest.span:
+        return
+    if result.unread:
+        yield (
+            f"Kafka has records of the window that were not read, such as {shorten(map(str, result.unread))}: the read "
+            "was stopped early, by limit, head, take, a join with an empty side, or a function that stops iterating "
+            f"between read() and publish(). {KEEP_EVERY_RECORD}"
+        )
+        return
+    forbidden = list(_gaps_not_allowed(manifest, result))
+    yield from forbidden
+    if forbidden:
+        return
+    if result.unread is None:
+        yield (
+            f"{result.rows_written} rows for {manifest.span} offsets, and Kafka wasn't asked whether the others have "
+            "records that were not read. Load the window again"
+        )
+    elif result.task_starts != result.read.starts:
+        yield (
+            "Spark's tasks began with other records than were written, so that some were read more than once, by a "
+            "sort, a repartitionByRange, or anew for an executor that was lost; or Spark split the window otherwise "
+            "than plan() says. Run the task again where an executor was lost; otherwise sort within partitions "
+            "(sortWithinPartitions), or read(minPartitions='1')"
+        )
+
+
+def _gaps_not_allowed(manifest: Manifest, result: RunResult) -> Iterator[str]:
+    """Topics with fewer rows than offsets, though nothing compacts them and nobody allowed it."""
+    rows = Counter[str]()
+    for tally in result.written:
+        rows[tally.topic] += tally.count
+    for topic, facts in manifest.topics.items():
+        span = sum(each.span for each in manifest.ranges if each.topic == topic)
+        if rows[topic] < span and not facts.compacted and not result.allow_gaps:
+            yield f"{rows[topic]} records for {span} offsets of {topic}, {_cause(result)}"
+
+
+def _cause(result: RunResult) -> str:
+    allow = "If producers write to it in transactions, allow gaps (allow_gaps=True)"
+    if result.unread is None:
+        return (
+            "which isn't compacted. Either its log has none at the others, as transactions leave them, or the read was "
+            f"stopped early (limit, head, take): Kafka wasn't asked. {allow}; otherwise publish every record once"
+        )
+    return (
+        "which isn't compacted, and all that was read was written: its log has none at the others, as transactions "
+        f"leave them. {allow}"
+    )

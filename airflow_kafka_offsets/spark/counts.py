@@ -1,0 +1,100 @@
+"""The counts of a run: what was read, what was written, and what Kafka says of the offsets without a row.
+
+An output that holds every offset of its window once is proved by itself, however often Spark has read Kafka for it.
+Where offsets may be without a record, the count of what was read has to be of one read, and Kafka is asked whether the
+read was stopped early.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
+from airflow_kafka_offsets.offsets.audit import (
+    PartitionTally,
+    Tally,
+    UnreadRecord,
+    every_offset_once,
+    total_of,
+)
+from airflow_kafka_offsets.offsets.task_rows import rows_of_tasks, split_with_gaps, starts_of
+from airflow_kafka_offsets.spark.row_plan import RowPlan
+from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, scan, scan_tasks
+from airflow_kafka_offsets.spark.unread import unread_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_kafka_offsets.spark.pinned import PinnedWindow
+
+_SORT_WITHIN = (
+    "Sort within partitions, rows.repartition(n, column).sortWithinPartitions(column), or sort what is published"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What one run read and wrote; see :class:`~airflow_kafka_offsets.offsets.audit.RunResult` for each of them."""
+
+    read: Tally
+    written: tuple[PartitionTally, ...]
+    task_starts: int | None = None
+    unread: tuple[UnreadRecord, ...] | None = None
+
+
+def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
+    """Refuse rows by their plan, before anything is read, where the proof needs the count of one read.
+
+    :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
+    """
+    if not window.manifest.span or not (window.may_have_gaps or window.strict_time):
+        return
+    plan = RowPlan.of(rows)
+    why = (
+        "Offsets of this window may be without a record (allow_gaps, or a compacted topic), so that the proof needs "
+        "the count of what is read"
+        if window.may_have_gaps
+        else "Strict time needs the count of what is read"
+    )
+    if plan.sorted_by is not None:
+        raise ConfigurationError(
+            f"{plan.sorted_by}() before publish() has Spark read Kafka twice: first for a sample. {why}, once. "
+            f"{_SORT_WITHIN}."
+        )
+    if not plan.counted:
+        raise ConfigurationError(
+            "Nothing counts what is read for the rows to publish: they aren't those of the last read(), or an RDD, a "
+            f"checkpoint, collected rows or a filter that is never true came in between. {why}. Make them of read()'s "
+            "rows by DataFrame operations alone."
+        )
+
+
+def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame) -> RunCounts:
+    """Count what was read for the rows and what the output holds of them, after the write.
+
+    :param rows: what was written.
+    :param output: what was read back.
+    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once.
+    :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
+    :raises UncheckedSourceError: when Kafka can't be asked.
+    """
+    manifest = window.manifest
+    written = scan(output, manifest)
+    if not manifest.span:
+        return RunCounts(Tally(), written)
+    read = window.observed().found() if RowPlan.of(rows).counted else None
+    total = total_of(written)
+    if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
+        proved = every_offset(window.spark, manifest)
+        read = proved if total.same_rows(proved) else read
+    if read is None:
+        raise UnprovenError(f"Window {manifest.window} is not published: {UNREAD}")
+    if total.count >= manifest.span:
+        return RunCounts(read, written)
+    looked_at = scan_tasks(output, split_with_gaps(window.tasks, written))
+    found = rows_of_tasks(window.tasks, written, looked_at)
+    if not total.same_rows(read):
+        return RunCounts(read, written, starts_of(found))
+    stretches = [stretch for each in found for stretch in each.silent()]
+    return RunCounts(read, written, starts_of(found), unread_records(window.clients(), stretches))

@@ -1,0 +1,73 @@
+"""The plan of the rows that are to be published: whether the count of what is read stands in it, and whether Kafka is
+read twice. Looked at before anything is read, in what Spark's optimizer leaves of the query (S25).
+
+A plan doesn't show what functions of the user do, nor what a table sorts by itself: it saves the time of a load that
+can't be proved, and proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+_COUNT = "CollectMetrics"
+_BELOW_COUNT = frozenset(
+    {
+        *("Project", "DataSourceV2ScanRelation", "LogicalRelation"),
+        # The same in what is cached, which is planned to the end.
+        *("BatchScan", "Scan", "WholeStageCodegen", "InputAdapter"),
+    }
+)
+"""What may stand between the count and Kafka; everything else might drop rows before they are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """What a plan says of the rows.
+
+    :param counted: each row of Kafka that goes into them is counted as it is read.
+    :param sorted_by: what has Spark read a sample of all rows first; None where nothing has.
+    """
+
+    counted: bool
+    sorted_by: str | None
+
+    @classmethod
+    def of(cls, rows: DataFrame) -> RowPlan:
+        """Have Spark optimize the rows' query, and look; nothing is read."""
+        nodes = list(_nodes(rows._jdf.queryExecution().optimizedPlan()))
+        counts = [each for each in nodes if _name(each) == _COUNT]
+        counted = bool(counts) and all(_only_reads(each) for each in counts)
+        return cls(counted, next(filter(None, map(_sorts, nodes)), None))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    if _name(plan) == "InMemoryRelation":
+        yield from _nodes(plan.cacheBuilder().cachedPlan())
+    for each in _children(plan):
+        yield from _nodes(each)
+
+
+def _children(plan: Any) -> list[Any]:
+    children = plan.children()
+    return [children.apply(number) for number in range(children.size())]
+
+
+def _name(plan: Any) -> str:
+    return str(plan.nodeName()).split(" ")[0].split("(")[0]
+
+
+def _only_reads(count: Any) -> bool:
+    return all(_name(each) in _BELOW_COUNT for child in _children(count) for each in _nodes(child))
+
+
+def _sorts(plan: Any) -> str | None:
+    if _name(plan) == "Sort" and getattr(plan, "global")():
+        return "orderBy"
+    if _name(plan) == "RepartitionByExpression" and "RangePartitioning" in plan.partitioning().getClass().getName():
+        return "repartitionByRange"
+    return None

@@ -1,0 +1,257 @@
+"""What proves a window: its output alone where that has every offset, else the count of one read, and Kafka's word that
+nothing is left at the ends of what its tasks wrote."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, UnprovenError
+from airflow_kafka_offsets.offsets.audit import RunResult, UnreadRecord, judge
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.split_plan import ReadTask
+from airflow_kafka_offsets.spark.file_sink import FileSink
+from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
+from airflow_kafka_offsets.spark.row_plan import RowPlan
+from airflow_kafka_offsets.spark.sink import Attempt, Written
+from airflow_kafka_offsets.spark.unread import unread_records
+from dev.kafka import Broker
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, load, window_folder
+from tests.unit.spark.manifests import manifest_of
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Sorting(FileSink):
+    """A place that sorts what it gets, of which the plan of the rows tells nothing."""
+
+    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+        return super().write(rows.orderBy("value", "offset"), attempt)
+
+
+def result_of(ledger: Path, manifest: Manifest) -> RunResult:
+    path = window_folder(ledger, manifest) / "results" / "try-1.json"
+    return RunResult.from_json(json.loads(path.read_text()))
+
+
+def delete_before(broker: Broker, folder: Path, topic: str, offset: int) -> None:
+    request = folder / "delete.json"
+    request.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": offset}], "version": 1}))
+    broker.run_tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(request))
+
+
+@pytest.fixture(scope="module")
+def sparse(make_flights: MakeFlights, broker: Broker) -> Manifest:
+    """More offsets without a record than with one: a committed record, its marker, three aborted ones and theirs, and
+    so on; the window ends with a marker, where the log ends too."""
+    topic, rounds = make_flights({0: 0}), 8
+    name = f"writer-{uuid.uuid4().hex[:8]}"
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
+        producer.init_transactions()
+        for _ in range(rounds):
+            for count, end in ((1, producer.commit_transaction), (3, producer.abort_transaction)):
+                producer.begin_transaction()
+                for timestamp_ms, key, value in flight_records(count):
+                    producer.send(topic, value, key, partition=0, timestamp_ms=timestamp_ms)
+                producer.flush()
+                end()
+    return manifest_of([(topic, 0, 0, rounds * 6)])
+
+
+class TestAReadThatIsStoppedEarly:
+    @pytest.mark.parametrize("options", [{}, {"maxRecordsPerPartition": "100"}], ids=["one task", "ten tasks"])
+    @pytest.mark.parametrize("compacted", [True, False], ids=["compacted", "gaps are allowed"])
+    def test_is_not_proved(
+        self,
+        open_window: OpenWindow,
+        make_flights: MakeFlights,
+        ledger: Path,
+        table: str,
+        compacted: bool,
+        options: dict[str, str],
+    ) -> None:
+        """What was read is what was written, and fits the window. Who verifies later comes to the same."""
+        policy = "compact" if compacted else "delete"
+        topic = make_flights({0: 1000}, **{"cleanup.policy": policy})
+        window = open_window(manifest_of([(topic, 0, 0, 1000)], cleanup_policy=policy), allow_gaps=not compacted)
+        with pytest.raises(UnprovenError, match=rf"offset 10 of {topic}-0: the read was stopped early, by limit"):
+            load(window, table, lambda rows: rows.coalesce(1).limit(10), **options)
+
+        result = result_of(ledger, window.manifest)
+        assert (result.read.count, result.rows_written) == (10, 10)
+        assert "stopped early" in str(judge(window.manifest, result))
+
+    def test_is_told_from_a_log_without_records(
+        self, open_window: OpenWindow, flights: str, transactional: str, table: str
+    ) -> None:
+        """Where nobody allowed gaps, both have fewer rows than offsets; only one of them is mended by allowing them."""
+        with pytest.raises(UnprovenError, match="stopped early") as stopped:
+            load(open_window(manifest_of([(flights, 0, 0, 100)]), "try-0"), table, lambda rows: rows.limit(10))
+        assert "allow_gaps" not in str(stopped.value)
+        with pytest.raises(UnprovenError, match=r"10 records for 17 offsets .* transactions .*allow_gaps=True"):
+            load(open_window(manifest_of([(transactional, 0, 0, 17)])), table)
+
+    def test_of_one_task_alone_is_found(
+        self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest, table: str
+    ) -> None:
+        """The other tasks read all of theirs: the last offset of the partition is there."""
+        window = open_window(sparse, allow_gaps=True)
+        rows = window.read(maxRecordsPerPartition="16")
+
+        class Collected(FileSink):
+            """Collects the rows of all tasks but the second one, and writes those."""
+
+            def write(self, _: DataFrame, attempt: Attempt) -> Written:
+                few = rows.where("offset < 16 OR offset >= 32").collect()
+                return super().write(spark.createDataFrame(few, rows.schema), attempt)
+
+        with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the 3 others were dropped"):
+            window.publish(rows, Collected(table))
+
+    def test_by_the_older_interface_to_kafka_is_not_proved_either(
+        self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest, table: str
+    ) -> None:
+        for number, cut in enumerate((lambda rows: rows.coalesce(1).limit(4), lambda rows: rows)):
+            window = open_window(sparse, f"try-{number}", allow_gaps=True)
+            window.spark = spark.newSession()
+            window.spark.conf.set("spark.sql.sources.useV1SourceList", "kafka")
+            if number == 0:
+                with pytest.raises(UnprovenError, match="stopped early"):
+                    load(window, table, cut, maxRecordsPerPartition="16")
+            else:
+                assert load(window, table, cut, maxRecordsPerPartition="16").rows == 8
+
+    def test_whose_end_kafka_no_longer_has_is_not_proved(
+        self, open_window: OpenWindow, make_flights: MakeFlights, broker: Broker, table: str, tmp_path: Path
+    ) -> None:
+        topic = make_flights({0: 50})
+
+        class Slow(FileSink):
+            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+                written = super().write(rows, attempt)
+                delete_before(broker, tmp_path, topic, 30)
+                return written
+
+        window = open_window(manifest_of([(topic, 0, 0, 50)]), allow_gaps=True)
+        with pytest.raises(DataLossError, match="nobody can tell whether records were there"):
+            window.publish(window.read().limit(10), Slow(table))
+
+
+class TestAReadThatWasCountedTwice:
+    def test_does_not_prove_rows_that_were_doubled_as_often(
+        self, open_window: OpenWindow, sparse: Manifest, table: str
+    ) -> None:
+        """Count and checksum of what was read twice are those of rows that were written twice, and there are more
+        offsets than rows all the same."""
+        window = open_window(sparse, allow_gaps=True)
+        rows = window.read().withColumn("copy", F.explode(F.array(F.lit(1), F.lit(2))))
+        with pytest.raises(UnprovenError, match="more than once"):
+            window.publish(rows, Sorting(table))
+
+    def test_is_not_needed_where_every_offset_was_written(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        """What can't be known of it is None, and not doubled."""
+        window = open_window(manifest)
+        assert window.publish(window.read(), Sorting(table)).rows == 205
+
+        result = result_of(ledger, manifest)
+        assert judge(manifest, result).proved
+        assert (result.read.count, result.read.outside_window, result.read.bytes_per_record) == (205, None, None)
+        assert window.audit == result.read
+        again = open_window(manifest, "try-2")
+        assert load(again, table).published_attempt == "try-1"
+        assert again.audit == result.read
+
+    def test_does_not_prove_what_gaps_may_hide(self, open_window: OpenWindow, sparse: Manifest, table: str) -> None:
+        window = open_window(sparse, allow_gaps=True)
+        with pytest.raises(UnprovenError, match=r"read 16 rows, wrote 8.*sortWithinPartitions"):
+            window.publish(window.read(maxRecordsPerPartition="16"), Sorting(table))
+
+
+class TestStrictTime:
+    def test_refuses_a_sort_before_anything_is_read(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=r"orderBy\(\) .*sortWithinPartitions"):
+            load(open_window(manifest), table, lambda rows: rows.orderBy("key"), strict_time=True)
+        assert not (tmp_path / "table").exists()
+
+    def test_is_not_proved_by_a_read_that_was_counted_twice(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        window = open_window(manifest)
+        with pytest.raises(UnprovenError, match="nobody knows how many lie outside"):
+            window.publish(window.read(strict_time=True), Sorting(table))
+
+
+class TestRowsOfAnotherOrigin:
+    def test_are_refused_where_the_count_is_needed(
+        self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest, table: str
+    ) -> None:
+        """The action that collected them was counted, and read no more than they are."""
+        window = open_window(sparse, allow_gaps=True)
+        rows = window.read()
+        few = spark.createDataFrame(rows.coalesce(1).limit(3).collect(), rows.schema)
+        with pytest.raises(ConfigurationError, match="Nothing counts what is read"):
+            window.publish(few, FileSink(table))
+
+    def test_a_count_that_is_not_directly_above_kafka_does_not_count(
+        self, open_window: OpenWindow, manifest: Manifest
+    ) -> None:
+        """Should Spark ever push a filter below it, that would drop rows before they are counted."""
+        window = open_window(manifest)
+        rows = window.read()
+        assert RowPlan.of(rows.where("offset > 3")).counted
+        assert not RowPlan.of(rows.where("offset > 3").observe("again", F.count("*"))).counted
+
+
+class TestUnreadRecords:
+    """Asked of Kafka's own consumer: offsets 0, 6, 12 and so on have a committed record, the others none."""
+
+    @pytest.mark.parametrize(
+        ("stretches", "expected"),
+        [
+            pytest.param([], [], id="no stretch"),
+            pytest.param([(1, 6), (7, 12), (43, 48)], [], id="markers and aborted records, up to the log's end"),
+            pytest.param([(1, 6), (7, 13), (13, 30)], [12], id="a record in the second of three"),
+            pytest.param([(0, 48)], [0], id="the whole window"),
+        ],
+    )
+    def test_are_found(
+        self, open_window: OpenWindow, sparse: Manifest, stretches: list[tuple[int, int]], expected: list[int]
+    ) -> None:
+        window = open_window(sparse)
+        window.read()
+        (topic,) = sparse.topics
+        found = unread_records(window.clients(), [ReadTask(topic, 0, *each) for each in stretches])
+        assert found == tuple(UnreadRecord(topic, 0, each) for each in expected)
+
+    def test_are_what_the_windows_isolation_level_sees(
+        self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest
+    ) -> None:
+        window = open_window(sparse)
+        window.read()
+        (topic,) = sparse.topics
+        clients = window.clients()
+        dirty = KafkaClients(spark, {**clients.options, "kafka.isolation.level": "read_uncommitted"})
+        assert unread_records(dirty, [ReadTask(topic, 0, 1, 6)]) == (UnreadRecord(topic, 0, 2),)
+
+    def test_of_many_partitions_take_seconds(
+        self, open_window: OpenWindow, make_flights: MakeFlights, produce: object
+    ) -> None:
+        topic = make_flights(dict.fromkeys(range(50), 20))
+        window = open_window(manifest_of([(topic, each, 0, 20) for each in range(50)]))
+        window.read()
+        began = time.monotonic()
+        found = unread_records(window.clients(), [ReadTask(topic, each, 15, 20) for each in range(50)])
+        assert [each.offset for each in found] == [15] * 50
+        assert time.monotonic() - began < 60

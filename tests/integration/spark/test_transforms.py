@@ -1,0 +1,108 @@
+"""What may stand between ``read()`` and ``publish()``: the table of docs/spark.md, row by row, on a real broker.
+
+Each row runs on a window whose offsets all have a record, and on one with transactions, of several tasks a partition.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+from kafka import KafkaProducer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from dev import ROOT
+from dev.kafka import Broker
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, load
+from tests.integration.spark.functions import keep, stop
+from tests.unit.spark.manifests import manifest_of
+
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+TABLE = PAGE.partition("### Between read and publish")[2].partition("\n### ")[0]
+ROW = re.compile(r"^\| `(.+)` \| ([a-z ]+) \| ([a-z ]+) \|$", re.MULTILINE)
+OUTCOMES = {"published": None, "not published": UnprovenError, "refused": ConfigurationError}
+IN_A_TRANSACTION, TRANSACTIONS = 7, 6
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True)
+def functions_run_here(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python functions of a query run by this Python, which has PyArrow."""
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
+
+
+def rows_of_the_table() -> list[tuple[str, str, str]]:
+    return ROW.findall(TABLE)
+
+
+def transform_of(expression: str, spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
+    names = spark.createDataFrame([(0, "zero"), (1, "one")], "`partition` int, name string")
+    known = {"spark": spark, "F": F, "names": names, "nothing": names.where("false"), "keep": keep, "stop": stop}
+    return lambda rows: eval(expression, known | {"rows": rows})
+
+
+@pytest.fixture(scope="module")
+def plain(make_flights: MakeFlights) -> Manifest:
+    topic = make_flights({0: 40, 1: 30})
+    return manifest_of([(topic, 0, 0, 40), (topic, 1, 0, 30)])
+
+
+@pytest.fixture(scope="module")
+def with_gaps(make_flights: MakeFlights, broker: Broker) -> Manifest:
+    """A record at all offsets but every eighth one, where a transaction's marker is."""
+    topic = make_flights({0: 0, 1: 0})
+    name = f"writer-{uuid.uuid4().hex[:8]}"
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
+        producer.init_transactions()
+        for _ in range(TRANSACTIONS):
+            producer.begin_transaction()
+            for timestamp_ms, key, value in flight_records(IN_A_TRANSACTION):
+                for partition in (0, 1):
+                    producer.send(topic, value, key, partition=partition, timestamp_ms=timestamp_ms)
+            producer.commit_transaction()
+    end = TRANSACTIONS * (IN_A_TRANSACTION + 1)
+    return manifest_of([(topic, 0, 0, end), (topic, 1, 0, end)])
+
+
+def outcome_of(window: PinnedWindow, table: str, transform: Callable[[DataFrame], DataFrame]) -> str:
+    try:
+        load(window, table, transform, maxRecordsPerPartition="16")
+    except (UnprovenError, ConfigurationError) as error:
+        return next(word for word, kind in OUTCOMES.items() if kind is type(error))
+    return "published"
+
+
+def test_the_table_has_rows() -> None:
+    assert len(rows_of_the_table()) == TABLE.count("\n| `") > 20
+    assert {each for _, *outcomes in rows_of_the_table() for each in outcomes} == OUTCOMES.keys()
+
+
+@pytest.mark.parametrize(
+    ("expression", "outcome"), [(each, outcome) for each, outcome, _ in rows_of_the_table()], ids=lambda each: each
+)
+def test_where_every_offset_has_a_record(
+    expression: str, outcome: str, spark: SparkSession, open_window: OpenWindow, plain: Manifest, table: str
+) -> None:
+    """S25."""
+    assert outcome_of(open_window(plain), table, transform_of(expression, spark)) == outcome
+
+
+@pytest.mark.parametrize(
+    ("expression", "outcome"), [(each, outcome) for each, _, outcome in rows_of_the_table()], ids=lambda each: each
+)
+def test_where_offsets_may_be_without_one(
+    expression: str, outcome: str, spark: SparkSession, open_window: OpenWindow, with_gaps: Manifest, table: str
+) -> None:
+    """S10, S25."""
+    window = open_window(with_gaps, allow_gaps=True)
+    assert outcome_of(window, table, transform_of(expression, spark)) == outcome
+    assert window.tasks == () or len(window.tasks) == 6, "three tasks a partition"
