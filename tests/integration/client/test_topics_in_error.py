@@ -19,6 +19,7 @@ from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.resolver import Resolver
 from tests.integration.client.error_codes.codes import Code, each_of
@@ -162,7 +163,7 @@ class TestPatterns:
         ledger = Ledger(ObjectStoragePath(f"file://{tmp_path}"), "loads")
         resolver = Resolver(one.client, ledger, re.compile("[ab]"), IsolationLevel.READ_COMMITTED)
         with pytest.raises(OffsetsError, match="topic b: LEADER_NOT_AVAILABLE"):
-            resolver.open()
+            resolver.snapshot(AsOf(AsOfKind.LATEST))
 
 
 class TestFacts:
