@@ -18,6 +18,7 @@
     │   ├── WindowOverlapError              another window of the pipeline has some of its offsets
     │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
     │   ├── HoleError                       offsets before it are in no published window (transient)
+    │   ├── ExtremeTimestampError           a record has a timestamp that Spark can't read
     │   └── UnprovenError                   what was read or written differs from the manifest
     ├── UncheckedSourceError                whether the window's own topics were read couldn't be asked (transient)
     ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
@@ -175,6 +176,10 @@ class HoleError(WindowError):
     @property
     def retriable(self) -> bool:
         return True
+
+
+class ExtremeTimestampError(WindowError):
+    """A record's timestamp doesn't fit Spark's, so that its Kafka source fails on it."""
 
 
 class UnprovenError(WindowError):

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.errors import (
     ConfigurationError,
     DataLossError,
     ExclusiveCreateError,
+    ExtremeTimestampError,
     KafkaOffsetsError,
     LedgerConflictError,
     LedgerCorruptError,
@@ -33,6 +34,7 @@ _PERMANENT = {
     for each in (
         ConfigurationError,
         DataLossError,
+        ExtremeTimestampError,
         LogTruncatedError,
         TopicChangedError,
         UnprovenError,

@@ -29,6 +29,9 @@ ATTEMPT = PREFIX + "attempt"
 makes one up when it isn't set."""
 ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` when offsets without a record are expected, as transactions leave them. Default ``false``."""
+EXTREME_TIMESTAMPS = PREFIX + "extremeTimestamps"
+"""Records with a timestamp that Spark can't read, as ``topic-partition:offset``, or ``:first-last``, with commas
+between: the driver reads them itself, with the timestamp null. Those of other windows are ignored."""
 BYTES_PER_RECORD = PREFIX + "bytesPerRecord"
 """What a record has on average, for the split plan; the plan has a default of its own."""
 KAFKA = PREFIX + "kafka."
@@ -68,6 +71,7 @@ class RunConf:
     :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
     :param allow_gaps: whether offsets without a record are expected.
     :param bytes_per_record: what a record has on average; None when nobody knows.
+    :param extreme_timestamps: the records with a timestamp that Spark can't read, as they were named.
     """
 
     manifest_uri: str
@@ -76,6 +80,7 @@ class RunConf:
     kafka: Mapping[str, str] = field(repr=False)
     allow_gaps: bool = False
     bytes_per_record: float | None = None
+    extreme_timestamps: str = ""
 
     @classmethod
     def read(cls, confs: Mapping[str, str], environ: Mapping[str, str]) -> Self:
@@ -91,6 +96,7 @@ class RunConf:
             kafka=plain | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS)),
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
+            extreme_timestamps=confs.get(EXTREME_TIMESTAMPS, ""),
         )
 
 

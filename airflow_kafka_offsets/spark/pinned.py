@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from itertools import groupby
 from operator import attrgetter
 from threading import Lock
@@ -18,10 +19,12 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
 from airflow_kafka_offsets.offsets.audit import Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_plan
+from airflow_kafka_offsets.offsets.windows import OffsetRange
+from airflow_kafka_offsets.spark import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, KAFKA, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect, read_file
@@ -77,6 +80,7 @@ class PinnedWindow:
     :param kafka: options of the Kafka reader, secrets included.
     :param allow_gaps: whether offsets without a record are expected.
     :param bytes_per_record: what a record has on average; None when nobody knows.
+    :param extreme_timestamps: records with a timestamp that Spark can't read, which the driver reads with null for it.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class PinnedWindow:
         kafka: Mapping[str, str],
         allow_gaps: bool = False,
         bytes_per_record: float | None = None,
+        extreme_timestamps: Iterable[ReadTask] = (),
     ) -> None:
         self.spark = spark
         self.folder = folder
@@ -101,6 +106,7 @@ class PinnedWindow:
         self.tasks: Sequence[ReadTask] = ()
         """Which tasks Spark makes of what :meth:`read` returned last."""
         self._kafka = kafka
+        self._apart = extreme.within(extreme_timestamps, manifest.ranges)
         self._options: Mapping[str, str] = {}
         self._read: ObservedRows | None = None
 
@@ -115,7 +121,8 @@ class PinnedWindow:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
         manifest = Manifest.from_bytes(content, conf.sha256)
         folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
-        return cls(spark, folder, manifest, conf.attempt, conf.kafka, conf.allow_gaps, conf.bytes_per_record)
+        apart = extreme.named(conf.extreme_timestamps)
+        return cls(spark, folder, manifest, conf.attempt, conf.kafka, conf.allow_gaps, conf.bytes_per_record, apart)
 
     def read(self, *, strict_time: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
@@ -164,16 +171,34 @@ class PinnedWindow:
 
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
         plan = self.plan(**options)
-        chosen = reader_options(self.manifest, self._kafka, dict(plan.options) | dict(options))
-        self.tasks, self._options = plan.tasks, chosen
-        if not self.manifest.non_empty():
-            given = {name.lower(): value for name, value in chosen.items()}
-            headers = given.get("includeheaders", "false").lower() == "true"
-            return self.spark.createDataFrame([], _COLUMNS + (_HEADERS if headers else ""))
-        self._options = chosen
+        self._options = reader_options(self.manifest, self._kafka, dict(plan.options) | dict(options))
+        layers = extreme.layers(self.manifest.non_empty(), self._apart)
+        split = (task for each in layers for task in split_plan(each, options=self._options).tasks)
+        self.tasks = [*split, *self._apart]
+        frames = [self._spark_reads(each) for each in layers]
+        if self._apart or not frames:
+            frames += self._driver_reads()
+        return reduce(DataFrame.unionAll, frames)
+
+    def _spark_reads(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         give_back_soon(self.spark)
         with _version_2(self.spark):
-            return self.spark.read.format("kafka").options(**chosen).load()
+            return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
+
+    def _driver_reads(self) -> list[DataFrame]:
+        """A frame of one task for each range that is read apart; one without rows where there is none."""
+        given = {name.lower(): value for name, value in self._options.items()}
+        headers = given.get("includeheaders", "false").lower() == "true"
+        found = extreme.rows_of(self.clients(), self._apart, headers=headers) if self._apart else [[]]
+        columns = _COLUMNS + (_HEADERS if headers else "")
+        return [self.spark.createDataFrame(rows, columns).coalesce(1) for rows in found]
+
+    def explained(self, error: Exception) -> WindowError | None:
+        """What an error of Spark's says of the records, with what to do; None where it is about something else."""
+        if not extreme.is_overflow(error):
+            return None
+        left = [each for layer in extreme.layers(self.manifest.non_empty(), self._apart) for each in layer]
+        return extreme.explained(self._spark_reads, self.clients(), self.manifest.window, left)
 
     @property
     def audit(self) -> Tally:
@@ -289,8 +314,8 @@ def cores(spark: SparkSession) -> int | None:
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """All options of the Kafka reader: the fast settings, under the connection's, under the caller's, and the pinned
-    ones.
+    """All options of the Kafka reader but the ranges: the fast settings, under the connection's, under the caller's,
+    and the pinned ones.
 
     :raises ConfigurationError: when one would change which records are read, or no broker is named.
     """
@@ -298,16 +323,18 @@ def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mappin
     refused = sorted(name for name in chosen if name.lower() in _PINNED)
     if refused:
         raise ConfigurationError(f"{', '.join(refused)} can't be set: the manifest says which records are read.")
-    ranges = manifest.non_empty()
-    if ranges and "kafka.bootstrap.servers" not in chosen:
+    if manifest.non_empty() and "kafka.bootstrap.servers" not in chosen:
         raise ConfigurationError(f"No broker is named. Set the conf {KAFKA}bootstrap.servers.")
+    return chosen | {"failOnDataLoss": "true", "kafka.isolation.level": str(manifest.isolation_level)}
+
+
+def exactly(ranges: Sequence[OffsetRange]) -> dict[str, str]:
+    """The options of the Kafka reader by which it reads these ranges, one of a partition and in order, and no more."""
     topics = {topic: list(each) for topic, each in groupby(ranges, attrgetter("topic"))}
     starts = {topic: {each.partition: each.start_offset for each in rows} for topic, rows in topics.items()}
     ends = {topic: {each.partition: each.end_offset for each in rows} for topic, rows in topics.items()}
-    return chosen | {
+    return {
         "assign": json.dumps({topic: list(partitions) for topic, partitions in starts.items()}),
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
-        "failOnDataLoss": "true",
-        "kafka.isolation.level": str(manifest.isolation_level),
     }

@@ -84,6 +84,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     :raises TopicChangedError: before the read or after it this was another cluster, or a topic was re-created.
     :raises LogTruncatedError: a log was cut below the window's end.
     :raises UncheckedSourceError: Kafka can't be asked for these two.
+    :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
     :raises UnprovenError: what was read or written isn't the window. Nothing is published; the rows stay for
         inspection.
     :raises LedgerConflictError: the window is published elsewhere, or its published rows are gone.
@@ -233,6 +234,9 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
     try:
         written = sink.write(rows, attempt)
     except JAVA_ERRORS as error:
+        explained = window.explained(error)
+        if explained is not None:
+            raise explained from error
         loss = _data_loss(error)
         if loss is None:
             raise

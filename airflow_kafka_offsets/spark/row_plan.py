@@ -17,6 +17,8 @@ _COUNT = "CollectMetrics"
 _BELOW_COUNT = frozenset(
     {
         *("Project", "DataSourceV2ScanRelation", "LogicalRelation"),
+        # Records that the driver has read, beside those: a task each.
+        *("Union", "Repartition", "LogicalRDD"),
         # The same in what is cached, which is planned to the end.
         *("BatchScan", "Scan", "WholeStageCodegen", "InputAdapter"),
     }

@@ -117,8 +117,10 @@ def audited_ddl(strict_time: bool) -> str:
 
 
 def outside_window(manifest: Manifest) -> str:
-    """The SQL condition of a row, as read, whose timestamp lies outside the window's two instants."""
-    return f"`timestamp` < timestamp_millis({manifest.start_ms}) OR `timestamp` >= timestamp_millis({manifest.end_ms})"
+    """The SQL condition of a row, as read, whose timestamp lies outside the window's two instants; as one does that
+    Spark can't read, which is null."""
+    start, end = (f"timestamp_millis({each})" for each in (manifest.start_ms, manifest.end_ms))
+    return f"coalesce(`timestamp` < {start} OR `timestamp` >= {end}, true)"
 
 
 def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> ObservedRows:

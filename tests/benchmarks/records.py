@@ -37,7 +37,14 @@ def write_batches(
     :param at_ms: timestamp of all records.
     :param records: of a batch.
     """
-    batch = _batch(at_ms, records, record_bytes)
+    produce_batches(address, topic, batches, _batch(at_ms, records, record_bytes))
+
+
+def produce_batches(address: str, topic: str, batches: Mapping[int, int], batch: bytes) -> None:
+    """Write one batch again and again.
+
+    :param batches: how often, by partition.
+    """
     left = dict(batches)
     with raw_client.connected(address, timeout_s=_TIMEOUT_S) as connection:
         while left:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark.pinned import FAST, PinnedWindow, reader_options
+from airflow_kafka_offsets.spark.pinned import FAST, PinnedWindow, exactly, reader_options
 from dev import ROOT
 from tests.benchmarks.clusters import INSTANT_MS, Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import write_batches
@@ -81,6 +81,7 @@ def measure(who: str, address: str, topic: str, partitions: int, records: int, l
     manifest = manifest_of([(topic, partition, 0, records) for partition in range(partitions)])
     kafka = {"kafka.bootstrap.servers": address}
     stock = {name: each for name, each in reader_options(manifest, kafka, {}).items() if name not in FAST}
+    stock |= exactly(manifest.non_empty())
     for number in range(loads):
         ours = PinnedWindow(spark, "", manifest, f"try-{number}", kafka)
         consume(ours.read() if who == "ours" else spark.read.format("kafka").options(**stock).load())
