@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, shorten
+from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, WindowError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -49,6 +49,23 @@ def readable(
         # The start too: where the log was cut between the two, the end is of the log as it is now.
         refuse_rewritten(client, ledger.snapshots.read(number))
     return pinned
+
+
+def changed_since(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> str | None:
+    """What has become of a window's topics and logs since it was resolved, in words; None where they are as they were.
+
+    Retention is no change. What was read before stays right: what was read is told by the result of the run alone.
+
+    :raises KafkaOffsetsError: when Kafka can't be asked.
+    """
+    manifest = pinned.manifest
+    try:
+        check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
+        for number in sorted({manifest.start_snapshot, manifest.end_snapshot}):
+            refuse_rewritten(client, ledger.snapshots.read(number))
+    except WindowError as error:
+        return str(error)
+    return None
 
 
 def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.resets import (
 from airflow_kafka_offsets.offsets.resolving import refuse_future
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
+from airflow_kafka_offsets.preflight import refuse_rewritten
 
 _PLACES = (SpecKind.EARLIEST, SpecKind.LATEST, SpecKind.TIMESTAMP)
 
@@ -140,6 +141,7 @@ class Resetter:
 
     def _to_snapshot(self, snapshot: OffsetSnapshot) -> ToSnapshot:
         check_topics(snapshot, self._client.cluster_id(), self._client.topic_facts(sorted(snapshot.topics)))
+        refuse_rewritten(self._client, snapshot)
         return ToSnapshot(snapshot.boundaries)
 
     def execute(self, plan: ResetPlan, *, new_group: bool = False) -> None:

@@ -77,6 +77,13 @@ class WindowRef:
             f"window= takes what KafkaResolveWindowOperator returned (its .output), not {fields!r}."
         ) from None
 
+    def take_back(self) -> str:
+        """What to do about a window that should not have been published, for people."""
+        return (
+            f"It stays published until you take it back: airflow kafka-offsets ledger forget {self.pipeline} "
+            f"{self.window} --force; then clear the run, which resolves and loads it anew."
+        )
+
     def ledger(self) -> Ledger:
         """The ledger that the window is in."""
         return existing_ledger(self.ledger_root, self.pipeline)

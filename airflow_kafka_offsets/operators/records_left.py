@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, shorten
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, WindowError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -52,8 +52,9 @@ class RecordsLeft:
         """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
 
         :param failure: what a load failed with.
-        :returns: that; or a DataLossError with partitions and exact counts, where that is what happened. Where the next
-            try loads what is left, it is one that is tried again.
+        :returns: that; or a DataLossError with partitions and exact counts, where that is what happened; or what else
+            became of the window's topics, as when one was re-created. Where the next try loads what is left, it is one
+            that is tried again.
         """
         try:
             with self.kafka.get_conn() as client:
@@ -63,6 +64,8 @@ class RecordsLeft:
                 return loss
             log.warning("%s The next try loads what is left.", loss)
             return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
+        except WindowError as changed:
+            return changed
         except KafkaOffsetsError:
             log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
         return failure

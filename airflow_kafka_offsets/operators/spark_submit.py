@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, SparkApplication, WindowFolder
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.source import source_problems
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
@@ -173,12 +174,23 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
             raise self._unpublished(tried, attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
         counts = load.ledger.pinned(folder.id, folder.revision)
+        self._refuse_another_source(load, folder, counts)
         report = load_report(folder, counts.manifest, published, attempt)
         own = tried.application(attempt)
         self.application_id = own.id if own else report["application_id"]
         self.log.info("Window %s: %s rows in %s; %s", folder.id, *told(report))
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
+
+    def _refuse_another_source(self, load: _Load, folder: WindowFolder, counts: PinnedManifest) -> None:
+        """Go by what Kafka told the driver after the read. An application with a publish() of its own may not ask."""
+        _, result = folder.published_result()
+        problems = list(source_problems(counts.manifest, result.source))
+        if problems:
+            raise UnprovenError(
+                f"Window {folder.id} is published by attempt {result.attempt}, and isn't proved: {shorten(problems)}. "
+                f"{load.ref.take_back()}"
+            )
 
     def _unpublished(self, folder: WindowFolder, attempt: str) -> KafkaOffsetsError:
         """Why nothing is published after all. The provider takes a driver pod that vanishes for one that ended well."""

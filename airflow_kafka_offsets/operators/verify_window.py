@@ -16,6 +16,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
 from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.instants import duration_text
@@ -26,6 +27,7 @@ from airflow_kafka_offsets.offsets.window_names import live_revisions, window_ex
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.holes import Loader, SeenHoles, refusal
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.preflight import changed_since
 from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         must run before retention comes to the window.
     :param on_hole: what to do about a hole before this window that nobody loads: ``fail`` (default), naming it and the
         command that loads it, so that a retry passes once it is loaded; or ``warn``.
-    :param kafka_conn_id: connection id for that, of type ``kafka`` or ``kafka_offsets``. (templated)
+    :param kafka_conn_id: connection id, for that and to ask whether cluster, topic ids and leader epochs are what they
+        were; of type ``kafka`` or ``kafka_offsets``. (templated)
     :param deferrable: wait on the triggerer for a window that isn't published yet, because its load runs elsewhere;
         default ``[operators] default_deferrable``. Without it such a window fails the task.
     :param poke_interval: time between two looks into the ledger, a timedelta or seconds.
@@ -63,7 +66,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         to wait without end.
 
     XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "gaps", "explained", "outside_window",
-    "verdict", "tiling"}``; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` where
+    "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or what has become of the topics since they were
+    loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` where
     nobody asked for it.
     """
 
@@ -142,7 +146,11 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         told = replace(tiling, problems=(*tiling.problems, *map(str, holes.missing)))
         self.seen = SeenWindow(pinned, output=result.output, verdict=verdict, tiling=told)
         if not verdict.proved or not tiling.tiles:
-            raise UnprovenError(f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}.")
+            raise UnprovenError(
+                f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}."
+                + ("" if verdict.proved else f" {ref.take_back()}")
+            )
+        source = self._source_now(ledger, pinned)
         for line in holes.told():
             self.log.warning("Window %s: %s", ref.window, line)
         if holes.missing and self.on_hole == "fail":
@@ -170,10 +178,27 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             "explained": None if verdict.explained is None else asdict(verdict.explained),
             "outside_window": outside,
             "verdict": str(verdict),
+            "source": source or "unchanged",
             "tiling": _describe(holes),
         }
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
+
+    def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
+        """What has become of the window's topics since it was loaded. That it was loaded from them is in the verdict,
+        by what Kafka told the driver after the read: a topic that goes later takes nothing from it."""
+        if not pinned.manifest.span:
+            return None
+        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
+            changed = changed_since(client, ledger, pinned)
+        if changed:
+            self.log.warning(
+                "Window %s was read from the topics that were resolved, as Kafka told the driver. They have changed "
+                "since: %s",
+                pinned.manifest.window,
+                changed,
+            )
+        return changed
 
     def _explained(self, manifest: Manifest, result: RunResult, verdict: Verdict) -> Verdict:
         """The verdict with what the logs say of its gaps, if that was asked for and nothing else is wrong."""

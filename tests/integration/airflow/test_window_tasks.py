@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import (
+    ClusterUnreachableError,
     DataLossError,
     LedgerCorruptError,
     TopicChangedError,
@@ -32,6 +34,7 @@ from tests.integration.airflow.conftest import (
     at,
     fails_with,
     recreate,
+    use_connection,
 )
 from tests.integration.conftest import Produce
 
@@ -129,6 +132,41 @@ class TestVerify:
         publish(whole)
         with pytest.raises(AirflowFailException, match=r"overlap: .* offsets from 2 on"):
             self.verify(whole).execute(context)
+
+    def test_a_topic_that_is_recreated_later_takes_nothing_from_the_proof_and_is_told(
+        self, ten: str, resolve: Resolve, context: Context, admin: KafkaAdminClient, publish: Publish
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        assert self.verify(window).execute(context)["source"] == "unchanged"
+        recreate(admin, ten)
+        report = self.verify(window).execute(context)
+        assert report["verdict"] == "read = written = log"
+        assert "re-created" in report["source"]
+
+    def test_a_load_that_did_not_ask_kafka_after_the_read_is_not_proved(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish
+    ) -> None:
+        """Nor is one whose answer was another topic's. The message says how to take it back."""
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        (path,) = Path(window["manifest"].removeprefix("file://")).parent.glob("results/*.json")
+        result = json.loads(path.read_text())
+        other = result["source"] | {"topic_ids": {ten: "another"}}
+        for source, why in ((None, "nobody asked Kafka"), (other, f"topic {ten} was re-created")):
+            path.write_text(json.dumps(result | {"source": source}))
+            with pytest.raises(AirflowFailException, match=rf"{why}.*ledger forget loads \S+ --force"):
+                self.verify(window).execute(context)
+
+    def test_a_window_is_not_proved_while_kafka_cannot_be_asked(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "2")
+        with pytest.raises(ClusterUnreachableError):
+            self.verify(window).execute(context)
 
 
 class TestCommit:

@@ -21,14 +21,16 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowSta
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
-from tests.integration.airflow.conftest import Context
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Context, use_connection
 from tests.integration.airflow.waits.waits import Triggerer, triggering, wait_for_lines
 from tests.integration.ledger.loads import OFFSETS, publish, resolve
 
 
 @pytest.fixture(autouse=True)
-def ledger_root(tmp_path: Path) -> Path:
-    """No broker: nobody is asked but the ledger."""
+def ledger_root(tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger of a cluster that is no more. The verdict goes by what it had said when the window was loaded."""
+    use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": broker.bootstrap_servers})
     return tmp_path / "ledger"
 
 

@@ -101,9 +101,9 @@ class TestExplained:
             "removed_since": 0,
         }
 
-    def test_a_window_without_gaps_needs_no_kafka(self, ten: str, load: Load) -> None:
+    def test_a_window_without_gaps_has_nothing_to_explain(self, ten: str, load: Load) -> None:
         loaded = load(ten, range(10))
-        report = loaded.verify(explain_gaps=True, kafka_conn_id="not_defined")
+        report = loaded.verify(explain_gaps=True)
         assert (report["gaps"], set(report["explained"].values())) == (0, {0})
 
     def test_what_was_recorded_first_stays(self, decided: str, load: Load) -> None:

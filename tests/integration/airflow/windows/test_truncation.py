@@ -39,11 +39,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from airflow_kafka_offsets.offsets.audit import RunResult, Tally
+from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.source import Source, with_epoch
 
 told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
 folder = Path(told["manifest"][7:]).parent
-result = RunResult(told["attempt"], told["sha256"], "app-1", "file:/out", Tally(2), (), 1.0)
+manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
+ids = {topic: each.topic_id for topic, each in manifest.topics.items()}
+source = Source(manifest.cluster_id, ids, len(with_epoch(manifest)), 1)
+result = RunResult(told["attempt"], told["sha256"], "app-1", "file:/out", Tally(2), (), 1.0, source=source)
 (folder / "results").mkdir(exist_ok=True)
 (folder / "results" / f"{told['attempt']}.json").write_text(json.dumps(result.to_json()))
 published = Publication(told["attempt"], "file:/out", told["sha256"], 2)
