@@ -22,7 +22,9 @@ _MEASURED = (
 
 @command
 def lag(args: Any) -> int:
-    """A row a partition; a group without a partition to judge gets one row that says so."""
+    """A row a partition. What is wrong with a group and with none of its partitions gets a row of its own; so does a
+    group without a partition to judge.
+    """
     if bool(args.groups) == args.all_groups:
         raise ConfigurationError("Name groups, or say --all-groups; one of the two. Write --topics after the groups.")
     if args.zookeeper and (args.all_groups or not args.topics):
@@ -61,7 +63,8 @@ def _columns(level: IsolationLevel) -> tuple[Column, ...]:
 
 
 def _rows(lag: GroupLag) -> Iterator[Row]:
-    if not len(lag.partitions):
+    errors = [each.error for each in lag.partitions]
+    if not errors or (lag.error is not None and lag.error not in errors):
         yield _row(lag.group, None, str(_group_status(lag)), None if lag.error is None else str(lag.error))
     for each in lag.partitions:
         yield _row(lag.group, each, str(each.status), None if each.error is None else str(each.error))

@@ -136,10 +136,11 @@ async def lags_on_committed(
     extents = LogExtents([*extents.unordered(), *bad])
     return GroupLags(
         _lag(
-            _refuse_hidden(each, touched[each.group], judged, undescribed),
+            each,
             extents.of_topics(touched[each.group]),
             described.lookup(each.group),
             isolation_level,
+            _hidden(touched[each.group], judged, undescribed),
         )
         for each in commits
     )
@@ -149,19 +150,16 @@ async def _describe_topics(call: Call, topics: Collection[str]) -> TopicsMetadat
     return await call.leaders.describe_all(topics, call.deadline) if topics else TopicsMetadata()
 
 
-def _refuse_hidden(
-    commits: GroupOffsets,
-    touched: Collection[str],
-    judged: Iterable[TopicPartition],
-    undescribed: Mapping[str, ResponseError | None],
-) -> GroupOffsets:
-    """A group is in error when its members read a topic of which nobody can name a single partition."""
+def _hidden(
+    touched: Collection[str], judged: Iterable[TopicPartition], undescribed: Mapping[str, ResponseError | None]
+) -> ResponseError | None:
+    """The error of a topic that a group's members read, and of which nobody can name a single partition."""
     hidden = sorted(set(undescribed).intersection(touched).difference(each.topic for each in judged))
-    if not hidden or commits.error is not None:
-        return commits
+    if not hidden:
+        return None
     error = undescribed[hidden[0]]
     assert error is not None, "a topic is described or in error"
-    return GroupOffsets(commits.group, error=replace(error, message=f"topic {hidden[0]}: {error.message}"))
+    return replace(error, message=f"topic {hidden[0]}: {error.message}")
 
 
 async def _ends(
@@ -200,11 +198,6 @@ def _only(extents: LogExtents, partitions: Collection[TopicPartition]) -> LogExt
     return extents if len(partitions) == len(extents) else extents.of_partitions(partitions)
 
 
-def _hides_partitions(commits: GroupOffsets, error: ResponseError) -> bool:
-    """Whether a group whose members aren't known may read more than it has committed on."""
-    return error.code != UNSUPPORTED_VERSION or not commits.has_commits
-
-
 def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:
     for topic, committed in commits.offsets.by_topic.items():
         logs = extents.by_topic.get(topic, {})
@@ -220,13 +213,17 @@ def _lag(
     extents: LogExtents,
     description: GroupDescription | None,
     isolation_level: IsolationLevel,
+    hidden: ResponseError | None = None,
 ) -> GroupLag:
-    if description is not None and description.error is not None and _hides_partitions(commits, description.error):
-        commits = GroupOffsets(commits.group, error=description.error)
+    if description is not None and description.error is not None:
+        if not commits.has_commits:  # nobody knows whether there is such a group
+            commits = GroupOffsets(commits.group, error=description.error)
+        elif description.error.code != UNSUPPORTED_VERSION:  # its members may read more than it has committed on
+            hidden = hidden or description.error
     has_offsets = any(each.offset is not None for each in commits.offsets.unordered())
     if description is not None and description.is_unknown and has_offsets:
         description = None  # a coordinator that has just taken over may not describe yet what it fetches
     unknown = description is not None and description.is_unknown
-    if not unknown and not len(extents) and commits.error is None:
-        commits = GroupOffsets(commits.group, error=_NEVER_COMMITTED)
-    return GroupLag(commits, extents, description=description, isolation_level=isolation_level)
+    if not unknown and not len(extents):
+        hidden = hidden or _NEVER_COMMITTED
+    return GroupLag(commits, extents, error=hidden, description=description, isolation_level=isolation_level)

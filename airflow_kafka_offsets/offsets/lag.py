@@ -94,31 +94,45 @@ class GroupLag:
         all partitions unknown.
     :param extents: all partitions to judge: every partition of every topic that the group touches, and any it committed
         on that no longer exists (in error, E25).
+    :param error: why these partitions may not be all that the group reads: it leaves the total unknown, and the
+        partitions their lags.
     :param description: kind, state and members of the group; None when nobody asked, which is when its topics were
         named and it has commits on them. A group that is unknown has no lag anywhere, whatever the logs hold.
     :param isolation_level: which end counts.
     """
 
-    __slots__ = ("_extents", "_isolation_level", "_offsets", "_partitions", "description", "error", "group")
+    __slots__ = ("_commits", "_error", "_extents", "_isolation_level", "_partitions", "description")
 
     def __init__(
         self,
         commits: GroupOffsets,
         extents: LogExtents,
         *,
+        error: ResponseError | None = None,
         description: GroupDescription | None = None,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> None:
-        self.group = commits.group
-        self.error = commits.error
         self.description = description
-        self._offsets = commits.offsets
+        self._commits = commits
         self._extents = extents
+        self._error = error
         self._isolation_level = isolation_level
         self._partitions: PartitionLags | None = None
 
     def __repr__(self) -> str:
         return f"GroupLag({self.group!r}, {self.total}, error={self.error!r}, {self.partitions!r})"
+
+    @property
+    def group(self) -> str:
+        """Group id."""
+        return self._commits.group
+
+    @property
+    def error(self) -> ResponseError | None:
+        """Kafka's error for the group; its total is then None. Partitions have lags all the same, unless the error is
+        that of its commits: it is then their error too.
+        """
+        return self._commits.error or self._error
 
     @property
     def partitions(self) -> PartitionLags:
@@ -128,23 +142,25 @@ class GroupLag:
         return self._partitions
 
     def _measure(self) -> PartitionLags:
-        if self.unknown or self.error is not None:
+        error = self._commits.error
+        if self.unknown or error is not None:
             status = LagStatus.UNKNOWN_GROUP if self.unknown else LagStatus.ERROR
-            return PartitionLags(_without_commits(extent, status, self.error) for extent in self._extents)
+            return PartitionLags(_without_commits(extent, status, error) for extent in self._extents)
         return PartitionLags(partition_lag(*each, self._isolation_level) for each in self._pairs())
 
     def _pairs(self) -> Iterator[tuple[CommittedOffset | None, LogExtent]]:
         """Commit and extent of each partition, in no order."""
         for topic, extents in self._extents.by_topic.items():
-            commits = self._offsets.by_topic.get(topic, {})
+            commits = self._commits.offsets.by_topic.get(topic, {})
             for number, extent in extents.items():
                 yield commits.get(number), extent
 
     def on(self, partitions: Iterable[TopicPartition]) -> GroupLag:
         """The same group, judged on some of its partitions alone. One that it wasn't judged on is absent."""
         return GroupLag(
-            GroupOffsets(self.group, self._offsets, self.error),
+            self._commits,
             self._extents.of_partitions(partitions),
+            error=self._error,
             description=self.description,
             isolation_level=self._isolation_level,
         )

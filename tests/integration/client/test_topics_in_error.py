@@ -13,7 +13,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest, 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -80,6 +80,33 @@ def group_of(one: Pieces, commits: Mapping[TopicPartition, int], end: int = 5) -
     one.broker.on(ListOffsetsRequest, ends)
 
 
+def read_by_g(one: Pieces, topic: str, commits: Mapping[TopicPartition, int]) -> None:
+    """Group ``g`` of :func:`group_of`, with a member (KIP-848) that subscribes to one topic."""
+    group_of(one, commits)
+    response_class = ConsumerGroupDescribeResponse
+    member_class = response_class.DescribedGroup.Member
+    nothing = member_class.Assignment(topic_partitions=[])
+    described = consumer_groups_are({"g": "Stable"})
+
+    def answer(request: Any) -> Any:
+        response = described(request)
+        response.groups[0].members = [
+            member_class(
+                member_id="m",
+                member_epoch=1,
+                client_id="reader",
+                client_host="/127.0.0.1",
+                subscribed_topic_names=[topic],
+                assignment=nothing,
+                target_assignment=member_class.Target(topic_partitions=[]),
+            )
+        ]
+        return response
+
+    one.broker.on(DescribeGroupsRequest, classic_groups_are({}))
+    one.broker.on(ConsumerGroupDescribeRequest, answer)
+
+
 def lag_of(one: Pieces) -> GroupLag:
     lag = one.client.group_lags(["g"]).lookup("g")
     assert lag is not None
@@ -140,6 +167,55 @@ class TestLag:
         one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": -1}), one.cluster.metadata)
         with pytest.raises(OffsetsError, match="group g on b-0: UNKNOWN_SERVER_ERROR"):
             GroupsCaughtUp(("g",)).check(one.client)
+
+
+class TestTopicThatMembersRead:
+    """Group g has committed on all of a, and a member of it reads b, of which there are neither commits nor metadata.
+
+    What is known of a stays known. All that g reads is not, so that its total isn't either.
+    """
+
+    @each_of(*UNDESCRIBABLE)
+    def test_its_error_is_the_groups_and_the_other_topics_keep_their_lags(self, one: Pieces, code: Code) -> None:
+        """E25: a group whose members go on reading what remains."""
+        read_by_g(one, "b", commits={A0: 2})
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": code.code}))
+        lag = lag_of(one)
+        assert [(each.topic, each.lag) for each in lag.partitions] == [("a", 3)]
+        assert lag.total is None
+        assert lag.error is not None
+        assert (lag.error.name, lag.error.message[:7]) == (code.name, "topic b")
+
+    def test_it_is_the_error_of_a_group_that_reads_nothing_else(self, one: Pieces) -> None:
+        read_by_g(one, "b", commits={})
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
+        lag = lag_of(one)
+        assert (list(lag.partitions), lag.total, lag.never_committed) == ([], None, False)
+        assert lag.error is not None
+        assert lag.error.name == "UNKNOWN_TOPIC_OR_PARTITION"
+
+    @pytest.mark.parametrize("policy", [{}, {"no_commit": "ignore"}, {"abandoned_topics": "ignore"}, {"max_lag": 99}])
+    def test_no_wait_is_over(self, one: Pieces, policy: dict[str, Any]) -> None:
+        read_by_g(one, "b", commits={A0: 5})
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
+        with pytest.raises(OffsetsError, match=r"group g: UNKNOWN_TOPIC_OR_PARTITION \(3\): topic b"):
+            GroupsCaughtUp(("g",), **policy).check(one.client)
+
+    def test_a_wait_for_the_topics_that_count_goes_on(self, one: Pieces) -> None:
+        read_by_g(one, "b", commits={A0: 5})
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
+        assert GroupsCaughtUp(("g",), topics=("a",)).check(one.client).done
+
+    @each_of((-1, "UNKNOWN_SERVER_ERROR"), (29, "TOPIC_AUTHORIZATION_FAILED", False, "it reads a topic that is hidden"))
+    def test_a_group_that_can_not_be_described_keeps_the_lags_of_its_commits(self, one: Pieces, code: Code) -> None:
+        """E32: its members may read more than it has committed on."""
+        group_of(one, {A0: 2})
+        one.broker.on(DescribeGroupsRequest, classic_groups_are({}))
+        one.broker.on(ConsumerGroupDescribeRequest, consumer_groups_are({"g": code.code}))
+        lag = lag_of(one)
+        assert ([each.lag for each in lag.partitions], lag.total) == ([3], None)
+        assert lag.error is not None
+        assert lag.error.name == code.name
 
 
 class TestSurveys:

@@ -113,6 +113,12 @@ class TestGroupLag:
         assert lag.total is None
         assert [each.error for each in lag.partitions] == [refused]
 
+    def test_a_group_that_may_read_more_keeps_its_lags_and_has_no_total(self) -> None:
+        lag = GroupLag(GroupOffsets("g", CommittedOffsets([commit(90, 0)])), extents(extent(0)), error=GONE)
+        assert (lag.error, lag.total, [each.lag for each in lag.partitions]) == (GONE, None, [10])
+        part = lag.on([TopicPartition("t", 0)])
+        assert (part.error, part.total, [each.lag for each in part.partitions]) == (GONE, None, [10])
+
     def test_the_worst_partitions_come_first_and_unknown_ones_before_them(self) -> None:
         offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0), commit(10, 1), commit(500, 2)]))
         lag = GroupLag(offsets, extents(extent(0), extent(1), extent(2)))

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import CommitRefusedError
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.errors import CommitRefusedError, OffsetsError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.groups import EMPTY, GroupKind
 from airflow_kafka_offsets.offsets.lag import LagStatus
@@ -257,7 +258,7 @@ class TestAbandonedTopics:
     def test_that_were_deleted_cost_an_error_and_nothing_else(
         self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str
     ) -> None:
-        """E25: a KIP-848 group that still reads the rest."""
+        """E25: a KIP-848 group that still reads the rest. Whether all is read nobody can say, so no wait is over."""
         gone = new_topic(cluster)
         commit(client, group, {TopicPartition(gone, 0): 0, TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 4})
         with member(cluster, group, [topic, gone], "consumer"):
@@ -267,6 +268,11 @@ class TestAbandonedTopics:
             lag = lag_of(client, group)
             assert [each.lag for each in lag.partitions.of_topics([topic])] == [6, 6]
             assert {each.status for each in lag.partitions.of_topics([gone])} <= {LagStatus.ERROR}
+            assert lag.total is None
+            with pytest.raises(
+                OffsetsError, match=f"{gone}.*UNKNOWN_TOPIC_OR_PARTITION|UNKNOWN_TOPIC_OR_PARTITION.*{gone}"
+            ):
+                GroupsCaughtUp((group,), max_lag=100).check(client)
 
 
 class TestCommittedEpoch:
