@@ -19,6 +19,7 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict
+from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.failure import FAILURES, MOST_BYTES, FailureNote
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
@@ -94,18 +95,6 @@ class PinnedManifest:
     uri: str
     sha256: str
     manifest: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class SparkApplication:
-    """Which Spark application an attempt is, as its driver notes before it reads.
-
-    :param id: Spark's own id of it.
-    :param ui: address of its UI while it runs; None when it has none.
-    """
-
-    id: str
-    ui: str | None
 
 
 @contextmanager
@@ -198,17 +187,16 @@ class WindowFolder:
         if not create_exclusive(path, to_json_bytes({"format": 1, "attempt": attempt} | fields)):
             raise LedgerConflictError(f"{path} exists already: every attempt needs a name of its own.")
 
-    def application(self, attempt: str) -> SparkApplication | None:
+    def application(self, attempt: str, key: str | None = None) -> SparkApplication | None:
         """The Spark application that an attempt is; None before its driver has begun.
 
+        :param key: what the driver signs with; without it nobody vouches for the address of its UI.
         :raises LedgerCorruptError: when the file isn't what it should be, or is being written at this moment.
         """
         path = self._folder / "applications" / f"{attempt}.json"
         fields = read_json(path)
-        try:
-            return None if fields is None else SparkApplication(fields["application_id"], fields["ui"])
-        except KeyError as error:
-            raise LedgerCorruptError(f"{path} doesn't name {error}.") from error
+        with _naming(path):
+            return None if fields is None else SparkApplication.from_json(fields, attempt, key)
 
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.

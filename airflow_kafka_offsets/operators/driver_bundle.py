@@ -25,6 +25,8 @@ _SHIPPED = ("__init__.py", "errors.py", "local_file.py", "offsets/*.py", "spark/
 
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 """Spark's class that runs a Python file, or a zip with a ``__main__``, beside a driver."""
+STARTER = _PACKAGE / "operators" / "verified_start.py"
+"""What runs a stored bundle once it has looked at its bytes."""
 LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
 """The ready-made application, for ``spark-submit``."""
 
@@ -65,6 +67,17 @@ def stored_bundle(ledger: Ledger, content: bytes) -> str:
         raise LedgerCorruptError(f"{place} isn't what its name says. Delete it; the next try writes it anew.")
     uri = plain_uri(place)
     return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
+
+
+def start_arguments(uri: str, content: bytes) -> list[str]:
+    """What :data:`PYTHON_RUNNER` is given so that a stored bundle runs if it is still this one.
+
+    It runs ``python3 <first> <third and on>``: with ``-c`` as the first, what comes third is the program's text. The
+    worker has fetched the bundle into the folder that Python starts in.
+
+    :param uri: where the bundle is stored.
+    """
+    return ["-c", "", STARTER.read_text(encoding="utf-8"), uri.rpartition("/")[2], hashlib.sha256(content).hexdigest()]
 
 
 def _package_files() -> Iterator[tuple[str, bytes]]:

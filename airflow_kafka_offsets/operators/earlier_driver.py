@@ -31,11 +31,13 @@ class EarlierDriver:
     :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
     :param attempt: the window's attempt that it makes.
     :param revision: the window's revision that it loads: not the one that was resolved, where that was clamped.
+    :param note_key: what it signs its note with.
     """
 
     job_id: str
     attempt: str
     revision: int
+    note_key: str
 
 
 class DriverMemory:
@@ -50,12 +52,13 @@ class DriverMemory:
         self._context = context
         self._store: Any = context.get("task_state_store") if task.durable else None
 
-    def note(self, ref: WindowRef, attempt: str, revision: int) -> None:
+    def note(self, ref: WindowRef, attempt: str, revision: int, note_key: str) -> None:
         """Note an attempt before its driver is submitted. The id of a driver before it is forgotten first: an id that
         the store has is always that of the noted attempt."""
         self.forget()
         if self._store is not None:
             noted = {"attempt": attempt, "revision": revision, "window": ref.window, "sha256": ref.sha256}
+            noted["note_key"] = note_key
             self._store.set(_ATTEMPT, noted)
 
     def forget(self) -> None:
@@ -83,7 +86,7 @@ class DriverMemory:
         if not (self._task.is_job_active(status) or self._task.is_job_succeeded(status)):
             self._task.log.warning("Driver %s of an earlier try is %s: another is submitted", job_id, status)
             return None
-        driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]))
+        driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), str(noted["note_key"]))
         self._task.log.info(
             "Going on with driver %s (%s) of attempt %s, of an earlier try", job_id, status, driver.attempt
         )

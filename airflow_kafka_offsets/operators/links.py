@@ -67,7 +67,7 @@ def history_page(conf: dict[str, Any], application_id: str) -> str:
     if not address:
         return ""
     server = address if "://" in address else f"http://{address}"
-    return f"{server.rstrip('/')}/history/{application_id}/"
+    return f"{server.rstrip('/')}/history/{quote(application_id, safe='')}/"
 
 
 def folder_page(uri: str) -> str:

@@ -15,7 +15,8 @@ from threading import Event, Thread
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.ledger.window_folder import SparkApplication, WindowFolder
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.operators.spark_status import KafkaRead, SparkStatus
 
@@ -33,6 +34,20 @@ _FAREWELL_S = 1.0
 """How long the end of a load waits for a question that is under way."""
 
 OnFound = Callable[[SparkApplication], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The driver that is waited for.
+
+    :param attempt: the attempt that it makes.
+    :param note_key: what it signs its note with.
+    :param on_yarn: its UI sends whoever asks to the ResourceManager's proxy.
+    """
+
+    attempt: str
+    note_key: str
+    on_yarn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +124,17 @@ class Teller:
 
 
 @contextmanager
-def progress_told(folder: WindowFolder, attempt: str, offsets: int, log: Any, on_found: OnFound) -> Iterator[None]:
+def progress_told(folder: WindowFolder, watched: Watched, offsets: int, log: Any, on_found: OnFound) -> Iterator[None]:
     """Tell in the log how far Spark has come, until the block ends.
 
     :param folder: the window's folder in the ledger.
-    :param attempt: the attempt that the block waits for.
+    :param watched: the driver that the block waits for.
     :param offsets: offsets in the window.
     :param log: the task's log.
     :param on_found: called in the thread, once the driver has started; its errors are ignored.
     """
     ended = Event()
-    thread = Thread(target=_watch, args=(ended, folder, attempt, offsets, log, on_found), daemon=True)
+    thread = Thread(target=_watch, args=(ended, folder, watched, offsets, log, on_found), daemon=True)
     thread.start()
     try:
         yield
@@ -128,31 +143,35 @@ def progress_told(folder: WindowFolder, attempt: str, offsets: int, log: Any, on
         thread.join(_FAREWELL_S)
 
 
-def _watch(ended: Event, folder: WindowFolder, attempt: str, offsets: int, log: Any, on_found: OnFound) -> None:
+def _watch(ended: Event, folder: WindowFolder, watched: Watched, offsets: int, log: Any, on_found: OnFound) -> None:
     try:
-        application = _application(ended, folder, attempt, log)
+        application = _application(ended, folder, watched, log)
         if application is None or ended.is_set():  # the links of a task that has ended are Airflow's to make
             return
         with suppress(Exception):
             on_found(application)
         if application.ui is None:
-            log.info("Spark application %s has no UI (spark.ui.enabled=false): no progress", application.id)
+            log.info(
+                "No progress: Spark application %s has no UI (spark.ui.enabled=false), or its note in the ledger isn't "
+                "signed by this load's driver",
+                application.id,
+            )
             return
         log.info("Spark application %s runs, its UI is %s", application.id, application.ui)
         if not offsets:
             return
-        with SparkStatus(application.ui, application.id) as status:
+        with SparkStatus(application.ui, application.id, redirected=watched.on_yarn) as status:
             _follow(ended, status, Teller(offsets, log), log)
     except Exception as error:  # whatever it is: a load must not fail for want of its progress
         log.info("No progress of the load is told: %r", error)
 
 
-def _application(ended: Event, folder: WindowFolder, attempt: str, log: Any) -> SparkApplication | None:
+def _application(ended: Event, folder: WindowFolder, watched: Watched, log: Any) -> SparkApplication | None:
     """What the driver has noted; None when the load ended before it did."""
     pause_s, said = _LOOK_S, False
     while not ended.wait(pause_s):
         try:
-            found = folder.application(attempt)
+            found = folder.application(watched.attempt, watched.note_key)
         except LedgerCorruptError:  # half written
             continue
         except Exception as error:  # each store has its own

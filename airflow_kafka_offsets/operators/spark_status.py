@@ -46,12 +46,16 @@ class SparkStatus:
 
     :param ui: its address.
     :param application_id: Spark's own id of the application.
+    :param redirected: follow it elsewhere. On YARN a driver sends whoever asks to the proxy of the ResourceManager;
+        everywhere else an answer comes from the driver or not at all.
     """
 
-    def __init__(self, ui: str, application_id: str) -> None:
+    def __init__(self, ui: str, application_id: str, *, redirected: bool = False) -> None:
         self._api = f"api/v1/applications/{application_id}"
-        # On YARN a driver sends whoever asks it to the proxy of the ResourceManager.
-        self._client = httpx.Client(base_url=f"{ui.rstrip('/')}/", timeout=_TIMEOUT_S, follow_redirects=True)
+        # Nothing of the environment: no proxy and no .netrc, so that no credential is ever sent.
+        self._client = httpx.Client(
+            base_url=f"{ui.rstrip('/')}/", timeout=_TIMEOUT_S, follow_redirects=redirected, trust_env=False
+        )
 
     def __enter__(self) -> Self:
         return self

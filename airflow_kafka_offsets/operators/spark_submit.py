@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, SparkApplication, WindowFolder
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.source import source_problems
@@ -25,10 +29,10 @@ from airflow_kafka_offsets.operators.load_report import load_report, told
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.operators.records_left import RecordsLeft
 from airflow_kafka_offsets.operators.spark_failure import keep_output, noted_failure, output_of, spark_failure
-from airflow_kafka_offsets.operators.spark_progress import progress_told
+from airflow_kafka_offsets.operators.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.operators.spark_secrets import DriverPlace
 from airflow_kafka_offsets.operators.submission import Submission
-from airflow_kafka_offsets.spark import conf as driver
+from airflow_kafka_offsets.spark.conf import new_attempt
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -94,7 +98,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_truncation)
         spark = self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
-        load = _Load(context, ref, left, place, spark["spark_binary"])
+        load = _Load(context, ref, left, place, spark["spark_binary"], spark["master"].startswith("yarn"))
         pinned, published = ref.loaded(load.ledger)
         self.seen = load.seen(pinned)
         self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
@@ -106,11 +110,16 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         return self._run_anew(load, pinned, published)
 
     def _run_anew(self, load: _Load, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
-        attempt = self._begin(load, pinned)
+        attempt, note_key = new_attempt(now_ms()), token_hex(16)
+        mask_secret(note_key)
+        self._begin(load, pinned, attempt, note_key)
         submission = Submission(
-            *(load.ledger, pinned, attempt, self.allow_gaps, load.kafka, load.place, load.spark_binary)
+            *(load.ledger, pinned, attempt, note_key, self.allow_gaps, load.kafka, load.place, load.spark_binary)
         )
-        with self._watched(load, pinned, attempt, published), submission.arguments(self):
+        with (
+            self._watched(load, pinned, Watched(attempt, note_key, load.on_yarn), published),
+            submission.arguments(self),
+        ):
             try:
                 super().execute(load.context)
             except Exception as error:
@@ -121,23 +130,23 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     def _go_on(self, load: _Load, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
         assert self._memory is not None
         pinned = load.ledger.pinned(load.ref.window, earlier.revision)
-        with self._watched(load, pinned, earlier.attempt, published):
+        with self._watched(load, pinned, Watched(earlier.attempt, earlier.note_key, load.on_yarn), published):
             self._memory.wait(earlier)
         return self._report(load, pinned, earlier.attempt)
 
     @contextmanager
     def _watched(
-        self, load: _Load, pinned: PinnedManifest, attempt: str, published: Publication | None
+        self, load: _Load, pinned: PinnedManifest, watched: Watched, published: Publication | None
     ) -> Iterator[None]:
         """Tell how far the driver is while the block waits for it, and why it failed; forget it at its end."""
         self.seen = load.seen(pinned)
         self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
         folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
         try:
-            with progress_told(folder, attempt, pinned.manifest.span, self.log, show):
+            with progress_told(folder, watched, pinned.manifest.span, self.log, show):
                 yield
         except Exception as error:
-            failure = spark_failure(folder, attempt, output_of(self._hook), error)
+            failure = spark_failure(folder, watched.attempt, output_of(self._hook), error)
             if published is None:
                 failure = load.records_left.explain(pinned, failure)
             raise failure from None  # the provider's own is a long command, and output that is in the log
@@ -155,16 +164,13 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         if application.ui is not None:
             show_link(context, SparkUILink(), application.ui)
 
-    def _begin(self, load: _Load, pinned: PinnedManifest) -> str:
-        started_ms = now_ms()
-        attempt = driver.new_attempt(started_ms)
+    def _begin(self, load: _Load, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
         ti = load.context["ti"]
         run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id, "try_number": ti.try_number}
-        fields = {"started_at": iso_instant(started_ms), "airflow": run}
+        fields = {"started_at": iso_instant(now_ms()), "airflow": run}
         load.ledger.folder_of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
-            self._memory.note(load.ref, attempt, pinned.manifest.revision)
-        return attempt
+            self._memory.note(load.ref, attempt, pinned.manifest.revision, note_key)
 
     def _report(self, load: _Load, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.folder_of(pinned)
@@ -216,6 +222,7 @@ class _Load:
     :param records_left: asks Kafka for its records.
     :param place: where the driver runs.
     :param spark_binary: what submits it.
+    :param on_yarn: its UI is behind the ResourceManager's proxy.
     """
 
     context: Context
@@ -223,6 +230,7 @@ class _Load:
     records_left: RecordsLeft
     place: DriverPlace
     spark_binary: str
+    on_yarn: bool
 
     @property
     def kafka(self) -> KafkaOffsetsHook:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -16,6 +17,7 @@ from airflow_kafka_offsets.operators.driver_bundle import (
     PYTHON_RUNNER,
     application_bundle,
     driver_bundle,
+    start_arguments,
     stored_bundle,
 )
 from airflow_kafka_offsets.operators.record_size import record_size_conf
@@ -26,7 +28,8 @@ from airflow_kafka_offsets.spark import conf as driver
 _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It holds where a session runs: what spark-submit itself says of drivers, applications and pods,
 which the provider looks for, comes from a process without one."""
-_CHANGED = ("application", "application_args", "conf", "files", "properties_file", "py_files", "_java_class")
+_CHANGED = ("application", "application_args", "conf", "properties_file", "py_files", "_java_class")
+_USERS_FIRST = "spark.driver.userClassPathFirst"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Submission:
     :param ledger: the pipeline's ledger.
     :param pinned: what is to be loaded.
     :param attempt: the attempt's name.
+    :param note_key: what its driver signs its note with.
     :param allow_gaps: the topics may have offsets without a record.
     :param kafka: the Kafka connection.
     :param place: who starts the driver.
@@ -45,6 +49,7 @@ class Submission:
     ledger: Ledger
     pinned: PinnedManifest
     attempt: str
+    note_key: str
     allow_gaps: bool
     kafka: KafkaOffsetsHook
     place: DriverPlace
@@ -97,6 +102,7 @@ class Submission:
             driver.MANIFEST: self.pinned.uri,
             driver.SHA256: self.pinned.sha256,
             driver.ATTEMPT: self.attempt,
+            driver.NOTE_KEY: self.note_key,
             driver.ALLOW_GAPS: str(self.allow_gaps).lower(),
         }
         return own | told | dict(users) | window
@@ -115,7 +121,12 @@ class Submission:
     def _send_as_one_file(self, task: SparkSubmitOperator) -> None:
         """``spark-submit`` takes no Python application for a standalone cluster's own workers. They do take a jar, and
         a class of Spark itself to run: here a zip as jar, and the class by which ``spark-submit`` starts Python too."""
-        jar = stored_bundle(self.ledger, application_bundle(task.application, task.py_files))
-        task.application_args = [jar.rpartition("/")[2], "", *(task.application_args or [])]
-        task.application, task._java_class = jar, PYTHON_RUNNER
-        task.files, task.py_files = ",".join(filter(None, (task.files, jar))), jar  # for Python on the executors
+        if str((task.conf or {}).get(_USERS_FIRST, "false")).lower() == "true":
+            raise ConfigurationError(
+                f"The conf {_USERS_FIRST}=true would have the driver take Spark's own classes from the ledger's folder "
+                "drivers, before anybody has looked at them. Leave it out, or use the deploy mode client."
+            )
+        content = application_bundle(task.application, task.py_files)
+        jar = stored_bundle(self.ledger, content)
+        task.application_args = [*start_arguments(jar, content), *(task.application_args or [])]
+        task.application, task._java_class, task.py_files = jar, PYTHON_RUNNER, None

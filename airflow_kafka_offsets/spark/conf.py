@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import compact_instant, now_ms
+from airflow_kafka_offsets.offsets.publication import ATTEMPT_NAME
 from airflow_kafka_offsets.offsets.split_plan import MAX_RECORDS, MIN_PARTITIONS
 
 PREFIX = "spark.kafkaOffsets."
@@ -27,6 +27,9 @@ SHA256 = PREFIX + "sha256"
 ATTEMPT = PREFIX + "attempt"
 """Name of this try, used by no other: letters, digits and ``. _ + -``, since it becomes a folder's name. The driver
 makes one up when it isn't set."""
+NOTE_KEY = PREFIX + "noteSecret"
+"""What the driver signs its note in the ledger with, made for one attempt: who may write to the ledger doesn't know it.
+It opens nothing else. Spark redacts confs whose names hold ``secret``."""
 ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` when offsets without a record are expected, as transactions leave them. Default ``false``."""
 EXTREME_TIMESTAMPS = PREFIX + "extremeTimestamps"
@@ -55,7 +58,6 @@ GIVEN_BACK = {
 """Spark's own confs by which executors give back what a task fetched, and its consumer, moments after its end. Spark's
 default is five minutes; see :mod:`airflow_kafka_offsets.spark.idle_consumers`."""
 
-_ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 _BOOLEANS = {"true": True, "false": False}
 _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)
 """How the names of confs begin that are options of the reader."""
@@ -72,6 +74,7 @@ class RunConf:
     :param allow_gaps: whether offsets without a record are expected.
     :param bytes_per_record: what a record has on average; None when nobody knows.
     :param extreme_timestamps: the records with a timestamp that Spark can't read, as they were named.
+    :param note_key: signs the driver's note in the ledger; None where no operator has submitted it.
     """
 
     manifest_uri: str
@@ -81,6 +84,7 @@ class RunConf:
     allow_gaps: bool = False
     bytes_per_record: float | None = None
     extreme_timestamps: str = ""
+    note_key: str | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, confs: Mapping[str, str], environ: Mapping[str, str]) -> Self:
@@ -97,6 +101,7 @@ class RunConf:
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
             extreme_timestamps=confs.get(EXTREME_TIMESTAMPS, ""),
+            note_key=confs.get(NOTE_KEY),
         )
 
 
@@ -113,7 +118,7 @@ def attempt_name(name: str) -> str:
 
     :raises ConfigurationError: when it can't.
     """
-    if not _ATTEMPT_NAME.fullmatch(name):
+    if not ATTEMPT_NAME.fullmatch(name):
         raise ConfigurationError(f"{ATTEMPT} may hold letters, digits and the signs . _ + -, not {name!r}.")
     return name
 

@@ -81,6 +81,7 @@ class PinnedWindow:
     :param allow_gaps: whether offsets without a record are expected.
     :param bytes_per_record: what a record has on average; None when nobody knows.
     :param extreme_timestamps: records with a timestamp that Spark can't read, which the driver reads with null for it.
+    :param note_key: signs the note that tells which Spark application this is; None where nobody waits for it.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class PinnedWindow:
         allow_gaps: bool = False,
         bytes_per_record: float | None = None,
         extreme_timestamps: Iterable[ReadTask] = (),
+        note_key: str | None = None,
     ) -> None:
         self.spark = spark
         self.folder = folder
@@ -100,6 +102,7 @@ class PinnedWindow:
         self.attempt = attempt
         self.allow_gaps = allow_gaps
         self.bytes_per_record = bytes_per_record
+        self.note_key = note_key
         self.strict_time = False
         self.proved_read: Tally | None = None
         """What :meth:`publish` found to be read: by the attempt that published the window before, or by this one."""
@@ -121,8 +124,8 @@ class PinnedWindow:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
         manifest = Manifest.from_bytes(content, conf.sha256)
         folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
-        apart = extreme.named(conf.extreme_timestamps)
-        return cls(spark, folder, manifest, conf.attempt, conf.kafka, conf.allow_gaps, conf.bytes_per_record, apart)
+        told = conf.attempt, conf.kafka, conf.allow_gaps, conf.bytes_per_record
+        return cls(spark, folder, manifest, *told, extreme.named(conf.extreme_timestamps), conf.note_key)
 
     def read(self, *, strict_time: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,

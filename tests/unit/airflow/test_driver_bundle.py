@@ -12,7 +12,12 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION, application_bundle, stored_bundle
+from airflow_kafka_offsets.operators.driver_bundle import (
+    LOAD_APPLICATION,
+    application_bundle,
+    start_arguments,
+    stored_bundle,
+)
 
 APPLICATION = """
 import sys
@@ -61,6 +66,28 @@ class TestStoredBundle:
         assert uri == stored_bundle(ledger, b"one") != stored_bundle(ledger, b"two")
         assert uri.startswith(f"file://{tmp_path}/orders/drivers/")
         assert Path(uri.removeprefix("file://")).read_bytes() == b"one"
+
+    @pytest.mark.parametrize("moment", ["as it was", "swapped"])
+    def test_it_is_run_as_it_was_submitted_or_not_at_all(self, tmp_path: Path, moment: str) -> None:
+        """As Spark's PythonRunner does it, in the folder that the worker has fetched the file to."""
+        (tmp_path / "app.py").write_text("import sys\nprint('ours', sys.argv[1:])")
+        content = application_bundle(str(tmp_path / "app.py"), None)
+        first, _, *others = start_arguments("s3a://ledger/orders/drivers/12ab.jar", content)
+        (tmp_path / "theirs.py").write_text("print('theirs')")
+        swapped = application_bundle(str(tmp_path / "theirs.py"), None)
+        (tmp_path / "12ab.jar").write_bytes(content if moment == "as it was" else swapped)
+        (tmp_path / "hashlib.py").write_text("print('theirs')")
+        # What it does for the executors needs a JVM: tests/integration/spark/cluster has one.
+        others[0] = others[0].replace("    give_to_executors(application)\n", "")
+
+        command = [sys.executable, first, *others, "--output", "x"]
+        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert "theirs" not in answer.stdout
+        if moment == "as it was":
+            assert answer.stdout == "ours ['--output', 'x']\n", answer.stderr
+        else:
+            assert answer.returncode == 1
+            assert "12ab.jar was changed after it was submitted" in answer.stderr
 
     def test_another_file_of_that_name_is_not_run(self, tmp_path: Path) -> None:
         ledger = Ledger(ObjectStoragePath(tmp_path.as_uri()), "orders")

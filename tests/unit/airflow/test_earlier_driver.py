@@ -90,7 +90,7 @@ class TestStandalone:
     ) -> EarlierDriver | None:
         """What a retry goes on with, by what the masters say."""
         memory, port = DriverMemory(task, context), 0
-        memory.note(REF, "a-1", revision=2)
+        memory.note(REF, "a-1", revision=2, note_key="key")
         context["task_state_store"].set(task.external_id_key, DRIVER)
         with ExitStack() as masters:
             for number, answer in enumerate(answers, 1):
@@ -102,7 +102,7 @@ class TestStandalone:
         self, task: KafkaSparkSubmitOperator, context: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         driver = self.found(task, context, monkeypatch, IN_STANDBY, RUNNING)
-        assert driver == EarlierDriver(DRIVER, "a-1", revision=2)
+        assert driver == EarlierDriver(DRIVER, "a-1", revision=2, note_key="key")
 
     @pytest.mark.parametrize("answers", [(NEVER_HEARD_OF_IT, IN_STANDBY), (IN_STANDBY, NEVER_HEARD_OF_IT)])
     def test_one_that_the_master_alive_has_never_heard_of_is_not_waited_for(
@@ -127,7 +127,7 @@ class TestForgetting:
     ) -> None:
         """It may be seen running for a while still."""
         task._memory = DriverMemory(task, context)
-        task._memory.note(REF, "a-1", revision=1)
+        task._memory.note(REF, "a-1", revision=1, note_key="key")
         context["task_state_store"].set(task.external_id_key, DRIVER)
         task.on_kill()
         assert task._memory.earlier(REF) is None
@@ -145,5 +145,5 @@ class TestForgetting:
 
     def test_without_durable_nothing_is_remembered(self, context: Any) -> None:
         task = KafkaSparkSubmitOperator(task_id="t", window={}, durable=False)
-        DriverMemory(task, context).note(REF, "a-1", revision=1)
+        DriverMemory(task, context).note(REF, "a-1", revision=1, note_key="key")
         assert context["task_state_store"] == {}

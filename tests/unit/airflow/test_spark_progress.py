@@ -16,9 +16,11 @@ import httpx
 import pytest
 from upath import UPath
 
-from airflow_kafka_offsets.ledger.window_folder import SparkApplication, WindowFolder
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.operators import spark_progress
-from airflow_kafka_offsets.operators.spark_progress import Pace, Sample, Teller, progress_told
+from airflow_kafka_offsets.operators.spark_progress import Pace, Sample, Teller, Watched, progress_told
 from airflow_kafka_offsets.operators.spark_status import (
     KafkaRead,
     SparkStatus,
@@ -28,6 +30,7 @@ from airflow_kafka_offsets.operators.spark_status import (
 )
 
 LOG = logging.getLogger("task")
+DRIVER = Watched("try-1", "key")
 
 
 class TestPace:
@@ -115,11 +118,11 @@ def folder(tmp_path: Path) -> WindowFolder:
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> Callable[[str | None], None]:
+def note(tmp_path: Path) -> Callable[..., None]:
     """Write what the driver notes."""
 
-    def write(ui: str | None) -> None:
-        fields = {"application_id": "app-1", "ui": ui, "started_ms": 1}
+    def write(ui: str | None, key: str | None = DRIVER.note_key) -> None:
+        fields = SparkApplication("app-1", ui).to_json(DRIVER.attempt, key) | {"started_ms": 1}
         (tmp_path / "applications" / "try-1.json").write_text(json.dumps(fields))
 
     return write
@@ -129,7 +132,7 @@ def note(tmp_path: Path) -> Callable[[str | None], None]:
 def told(folder: WindowFolder, found: list[SparkApplication] | None = None) -> Iterator[None]:
     """A load of half a second at most, with a thread that is not to outlive it by much."""
     started = time.monotonic()
-    with progress_told(folder, "try-1", 100, LOG, (found if found is not None else []).append):
+    with progress_told(folder, DRIVER, 100, LOG, (found if found is not None else []).append):
         yield
     assert time.monotonic() - started < 5
 
@@ -186,7 +189,7 @@ class TestOutOfReach:
             raise RuntimeError("no XComs here")
 
         note(None)
-        with progress_told(folder, "try-1", 100, LOG, fail):
+        with progress_told(folder, DRIVER, 100, LOG, fail):
             until(lambda: "has no UI" in caplog.text)
 
     def test_a_store_that_fails_for_a_while_is_asked_again(
@@ -199,10 +202,10 @@ class TestOutOfReach:
         asked = WindowFolder.application
         answers = [OSError("slow down"), OSError("slow down")]
 
-        def flaky(self: WindowFolder, attempt: str) -> SparkApplication | None:
+        def flaky(self: WindowFolder, attempt: str, key: str) -> SparkApplication | None:
             if answers:
                 raise answers.pop()
-            return asked(self, attempt)
+            return asked(self, attempt, key)
 
         monkeypatch.setattr(WindowFolder, "application", flaky)
         note(None)
@@ -214,18 +217,20 @@ class TestOutOfReach:
     def test_a_load_that_has_ended_gets_no_links_of_a_late_answer(
         self, folder: WindowFolder, note: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asked, looked = WindowFolder.application, threading.Event()
+        asked, looked, left = WindowFolder.application, threading.Event(), threading.Event()
 
-        def slow(self: WindowFolder, attempt: str) -> SparkApplication | None:
+        def slow(self: WindowFolder, attempt: str, key: str) -> SparkApplication | None:
             looked.set()
+            left.wait(5)
             time.sleep(0.1)
-            return asked(self, attempt)
+            return asked(self, attempt, key)
 
         monkeypatch.setattr(WindowFolder, "application", slow)
         note(None)
         found: list[SparkApplication] = []
         with told(folder, found):
             looked.wait(5)
+            left.set()
         assert found == []
 
 
@@ -242,7 +247,47 @@ class TestAnswers:
     def test_on_yarn_the_driver_sends_whoever_asks_to_the_proxy_of_the_resource_manager(self) -> None:
         query = {"id": 1, "status": "COMPLETED", "nodes": [self.SCAN]}
         with serving(json.dumps([query])) as proxy, serving("", f"{proxy}/proxy/application_1_0001") as ui:
-            assert self.records(ui) == 7
+            assert self.records(ui, redirected=True) == 7
+
+    def test_and_nobody_is_followed_elsewhere_on_other_masters(self) -> None:
+        query = {"id": 1, "status": "COMPLETED", "nodes": [self.SCAN]}
+        with (
+            serving(json.dumps([query])) as other,
+            serving("", other) as ui,
+            pytest.raises(httpx.HTTPStatusError, match="302"),
+        ):
+            self.records(ui)
+
+    def test_an_address_that_the_driver_didnt_sign_is_neither_asked_nor_shown(
+        self, folder: WindowFolder, note: Callable[..., None], impatient: None, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Whoever may write to the ledger could send the worker and people to any address."""
+        asked: list[str] = []
+        found: list[SparkApplication] = []
+        for key in (None, "another key"):
+            with serving("[]", asked=asked) as ui:
+                note(ui, key)
+                with told(folder, found):
+                    until(lambda: "isn't signed by this load's driver" in caplog.text)
+                    time.sleep(0.1)
+            caplog.clear()
+        assert asked == []
+        assert {each.ui for each in found} == {None}
+
+    @pytest.mark.parametrize(
+        "ui", ["javascript:alert(1)", "file:///etc/passwd", "http://user:word@host/", "http://", "http://[", "//host"]
+    )
+    def test_nor_one_that_is_no_address_of_the_web(
+        self, folder: WindowFolder, note: Callable[..., None], ui: str
+    ) -> None:
+        note(ui)
+        assert folder.application("try-1", DRIVER.note_key) == SparkApplication("app-1", None)
+
+    @pytest.mark.parametrize("name", ["../../admin", "app 1", ""])
+    def test_an_id_that_would_lead_elsewhere_is_none(self, folder: WindowFolder, tmp_path: Path, name: str) -> None:
+        (tmp_path / "applications" / "try-1.json").write_text(json.dumps({"application_id": name, "ui": None}))
+        with pytest.raises(LedgerCorruptError, match="is no id of a Spark application"):
+            folder.application("try-1", DRIVER.note_key)
 
     def test_a_ui_that_is_away_for_a_while_is_asked_again(
         self,
@@ -265,8 +310,8 @@ class TestAnswers:
             until(lambda: "5 of 100 records" in caplog.text)
         assert [each.split(":")[0] for each in caplog.messages[1:2]] == ["No progress for now"]
 
-    def records(self, ui: str) -> int | None:
-        with SparkStatus(ui, "app-1") as status:
+    def records(self, ui: str, *, redirected: bool = False) -> int | None:
+        with SparkStatus(ui, "app-1", redirected=redirected) as status:
             read = status.kafka_read()
         return None if read is None else read.records
 
@@ -279,11 +324,13 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def serving(page: str, elsewhere: str | None = None) -> Iterator[str]:
-    """A web server that has one page for everybody, or sends everybody elsewhere."""
+def serving(page: str, elsewhere: str | None = None, asked: list[str] | None = None) -> Iterator[str]:
+    """A web server that has one page for everybody, or sends everybody elsewhere, and notes what it is asked."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if asked is not None:
+                asked.append(self.path)
             self.send_response(200 if elsewhere is None else 302)
             if elsewhere is not None:
                 self.send_header("Location", elsewhere + self.path)

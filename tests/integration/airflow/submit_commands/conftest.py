@@ -83,11 +83,14 @@ def load(window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
 
 
 def last(noted: Path) -> dict[str, Any]:
-    """What spark-submit was given last; without the size of records, which is what the broker's disk says."""
+    """What spark-submit was given last; without the size of records, which is what the broker's disk says, and the key
+    that was made for the attempt."""
     given = dict(json.loads(noted.read_text().splitlines()[-1]))
-    (size,) = (place for place, word in enumerate(given["words"]) if word.startswith("spark.kafkaOffsets.bytesPer"))
-    assert given["words"].pop(size - 1) == "--conf"
-    del given["words"][size - 1]
+    for name in ("bytesPerRecord=", "noteSecret="):
+        start = f"spark.kafkaOffsets.{name}"
+        (found,) = (place for place, word in enumerate(given["words"]) if word.startswith(start))
+        assert given["words"].pop(found - 1) == "--conf"
+        del given["words"][found - 1]
     return given
 
 

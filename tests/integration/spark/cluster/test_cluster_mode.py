@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from airflow_kafka_offsets.operators.driver_bundle import application_bundle
 from dev.spark_cluster import SparkCluster
 from tests.integration.spark.cluster.conftest import (
     EVERYTHING,
@@ -86,6 +87,26 @@ class TestCleared:
         wait_for(lambda: drivers(spark_cluster).get(driver) == "KILLED", "The driver is killed")
         wait_for(lambda: not active(spark_cluster), "Nothing runs on the cluster")
         assert not list((submitted.folder / "ledger").rglob("committed.json"))
+
+
+class TestSwapped:
+    def test_an_application_that_was_swapped_after_the_operator_looked_at_it_runs_nowhere(
+        self, make_load: MakeLoad, spark_cluster: SparkCluster, tmp_path: Path
+    ) -> None:
+        """Who may write to the ledger is trusted with data, and not with code that has Kafka's secrets."""
+        ran = tmp_path / "ran"
+        (tmp_path / "theirs.py").write_text(f"open({str(ran)!r}, 'w').write('theirs')")
+        theirs = application_bundle(str(tmp_path / "theirs.py"), None)
+        load = make_load("cluster")
+        load.start()
+        stored = wait_for(lambda: list((tmp_path / "ledger").rglob("drivers/*.jar")), "The application is stored")
+        stored[0].write_bytes(theirs)
+
+        assert load.end() != 0
+        assert not ran.exists()
+        output = "".join(each.read_text() for each in spark_cluster.folder.rglob("driver-*/std*"))
+        assert f"{stored[0].name} was changed after it was submitted" in output
+        assert not list((tmp_path / "ledger").rglob("applications/*.json"))
 
 
 def drivers(cluster: SparkCluster) -> dict[str, Any]:
