@@ -9,6 +9,8 @@ from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError
 
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
+"""What file systems say that have nothing to sync of a folder."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -18,7 +20,7 @@ def create_local(path: Path, content: bytes) -> None:
     :raises FileExistsError: when the name is taken.
     :raises ExclusiveCreateError: when the disk has no hard links.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with draft.open("xb") as file:
@@ -26,6 +28,7 @@ def create_local(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.link(draft, path)
+        _sync(path.parent)
     except OSError as error:
         if error.errno in _NO_LINKS:
             raise ExclusiveCreateError(
@@ -35,3 +38,24 @@ def create_local(path: Path, content: bytes) -> None:
         raise
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that they outlast a power cut as the file in them does."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Have a folder's names on the disk: a file's own sync doesn't promise its name."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(place)

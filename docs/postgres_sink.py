@@ -23,13 +23,17 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, 
 from airflow_kafka_offsets.spark import Attempt, Sink, Written, pinned_window
 
 DRIVER = "org.postgresql.Driver"
-CONTROL = "pipeline text, attempt text, manifest_sha256 text, strict_time boolean, revision bigint, started_ms bigint"
+CONTROL = (
+    "ledger_id text, pipeline text, attempt text, manifest_sha256 text, strict_time boolean, revision bigint, "
+    "started_ms bigint"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """A row of the control table: who wrote a window's rows last."""
 
+    ledger_id: str
     pipeline: str
     attempt: str
     manifest_sha256: str
@@ -50,7 +54,7 @@ class Load:
 
 
 class PostgresSink(Sink):
-    """A table of PostgreSQL with the column ``window``, for one pipeline; ``<table>_windows`` beside it is the control
+    """A table of PostgreSQL with the column ``window``, for one ledger; ``<table>_windows`` beside it is the control
     table.
 
     :param url: ``jdbc:postgresql://host:5432/database``.
@@ -83,24 +87,28 @@ class PostgresSink(Sink):
     def before(self, transaction: Transaction, attempt: Attempt) -> Load | None:
         """Who wrote the window last.
 
-        :raises LedgerConflictError: another pipeline, or a newer load of other rows.
+        :raises LedgerConflictError: another ledger, or a newer load of other rows.
         """
-        columns = "pipeline, attempt, manifest_sha256, strict_time, revision, started_ms"
-        found = transaction.rows(
-            f'SELECT {columns} FROM {self.table}_windows WHERE "window" = ? OR pipeline <> ? ORDER BY pipeline = ?',
-            *(attempt.window, attempt.pipeline, attempt.pipeline),
-        )
+        self.require_ours(transaction, attempt)
+        columns = "ledger_id, pipeline, attempt, manifest_sha256, strict_time, revision, started_ms"
+        found = transaction.rows(f'SELECT {columns} FROM {self.table}_windows WHERE "window" = ?', attempt.window)
         before = Load(*found[0]) if found else None
-        if before and before.pipeline != attempt.pipeline:
-            raise LedgerConflictError(
-                f"{self.table} is a table of pipeline {before.pipeline}: {attempt.pipeline} needs another one."
-            )
         if before and before.is_newer(attempt) and not before.wrote_same(attempt):
             raise LedgerConflictError(
                 f"{self.table} holds window {attempt.window} in revision {before.revision}, by attempt "
                 f"{before.attempt}, which began later: this is revision {attempt.revision}. Load the newest one."
             )
         return before
+
+    def require_ours(self, transaction: Transaction, attempt: Attempt) -> None:
+        """Refuse a table of another ledger. Its pipeline's name tells nothing: it may be the same."""
+        columns = f"SELECT ledger_id, pipeline FROM {self.table}_windows"
+        for ledger_id, pipeline in transaction.rows(f"{columns} WHERE ledger_id <> ? LIMIT 1", attempt.ledger_id):
+            raise LedgerConflictError(
+                f"{self.table} is a table of ledger {ledger_id} (pipeline {pipeline}), and this is ledger "
+                f"{attempt.ledger_id} (pipeline {attempt.pipeline}): load into another table. Where the other ledger "
+                f"is lost for good: UPDATE {self.table}_windows SET ledger_id = '{attempt.ledger_id}'."
+            )
 
     def replace(self, transaction: Transaction, attempt: Attempt, names: list[str]) -> None:
         """Put the staged rows in the old ones' place."""
@@ -112,12 +120,14 @@ class PostgresSink(Sink):
         )
         transaction.run(f'DELETE FROM {self.table}_windows WHERE "window" = ?', attempt.window)
         transaction.run(
-            f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?, ?, ?)",
-            *(attempt.window, attempt.pipeline, attempt.name, attempt.manifest_sha256),
+            f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *(attempt.window, attempt.ledger_id, attempt.pipeline, attempt.name, attempt.manifest_sha256),
             *(attempt.strict_time, attempt.revision, attempt.started_ms),
         )
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        with Transaction(spark, self.url) as transaction:
+            self.require_ours(transaction, attempt)
         return spark.read.jdbc(self.url, self.table, properties=properties()).where(F.col("window") == attempt.window)
 
     def stage(self, attempt: str) -> str:

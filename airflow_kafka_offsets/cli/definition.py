@@ -244,11 +244,5 @@ _LEDGER_GROUP = GroupCommand(
                 *_SHOWN,
             ),
         ),
-        ActionCommand(
-            name="upgrade",
-            help="Bring a ledger of format 1 to this version's, while no task writes to it",
-            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.upgrade_ledger"),
-            args=(_PIPELINE, _LEDGER, *_SHOWN),
-        ),
     ),
 )

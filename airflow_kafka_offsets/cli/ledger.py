@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from airflow_kafka_offsets.cli.connections import new_ledger, stored_ledger
+from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row, every_column
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.upgrade import upgrade
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
@@ -98,16 +97,6 @@ def forget_windows(args: Any) -> int:
     instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
     forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
     print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args, _FORGOTTEN)
-    return 0
-
-
-@command
-def upgrade_ledger(args: Any) -> int:
-    """One row: how much was brought to the newest format."""
-    ledger = new_ledger(args.ledger, args.pipeline)
-    snapshots, windows = upgrade(ledger)
-    row = {"ledger": ledger.uri, "snapshots": snapshots, "windows": windows}
-    print_rows([row], args, every_column([row]), single=True)
     return 0
 
 

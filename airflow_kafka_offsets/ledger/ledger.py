@@ -3,7 +3,7 @@
 Layout, all of it created and never changed::
 
     <root>/<pipeline>/
-      pipeline.json                       topics, cluster id, isolation level, format version
+      pipeline.json                       the ledger's identity, topics, cluster id, isolation level, format version
       snapshots/00000/00000042.json.gz    the log of snapshots
       instants/202611/…                   its index by time
       windows/202611/<start>_<end>/       a window: manifest, attempts, results, committed, verified
@@ -13,10 +13,10 @@ Layout, all of it created and never changed::
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+from uuid import uuid4
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -32,26 +32,26 @@ from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
     in_parallel,
-    names,
     read_json,
+    require_exclusive_creation,
     to_json_bytes,
 )
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.manifest import LEDGER_ID, PIPELINE_NAME
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
 from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
-FORMAT = 2
-"""Format 1 had no months, no revisions, no checkpoints and no compression; ``ledger upgrade`` brings it here."""
+FORMAT = 3
+"""Formats 1 and 2 are from before the first release, and had no identity."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 """How long a task waits at most, a random part of it, before it pins again what another one was pinning too."""
-_PIPELINE = re.compile(r"pipeline(?:\.(\d+))?\.json")
+_PIPELINE = "pipeline.json"
 
 
 class Ledger:
@@ -62,7 +62,7 @@ class Ledger:
     """
 
     def __init__(self, root: StoragePath, pipeline: str) -> None:
-        if not _NAME.fullmatch(pipeline):
+        if not PIPELINE_NAME.fullmatch(pipeline):
             raise ConfigurationError(
                 f"A pipeline's name has letters, digits, '.', '_' and '-' only, as it names a folder; not {pipeline!r}."
             )
@@ -71,6 +71,7 @@ class Ledger:
         self.snapshots = SnapshotLog(self.folder)
         self.window_folders = WindowFolders(self.folder)
         self.checkpoints = Checkpoints(self.folder)
+        self._id: str | None = None
 
     @property
     def uri(self) -> str:
@@ -80,8 +81,10 @@ class Ledger:
     def open(self, topics: Iterable[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
         """Create the pipeline, or check that it is the same one.
 
-        Topics may be added; a new topic starts like a new partition.
+        Topics may be added; a new topic starts like a new partition. Who creates it gives it its identity, and sees
+        first whether the store keeps its promise: once a ledger, not once a task.
 
+        :raises ExclusiveCreateError: when the store lets two writers create one file.
         :raises TopicChangedError: when the ledger was written by another cluster.
         :raises ConfigurationError: when a topic was dropped or the isolation level differs.
         :raises LedgerError: when its format is another one.
@@ -89,30 +92,43 @@ class Ledger:
         wanted = {
             "format": FORMAT,
             "pipeline": self.pipeline,
+            "ledger_id": uuid4().hex,
             "topics": sorted(set(topics)),
             "cluster_id": cluster_id,
             "isolation_level": str(isolation_level),
         }
         stored = self.read_pipeline()
         if stored is None:
-            create_exclusive(self.folder / "pipeline.json", to_json_bytes(wanted))
+            require_exclusive_creation(self.folder)
+            create_exclusive(self.folder / _PIPELINE, to_json_bytes(wanted))
             stored = self.read_pipeline() or {}
         self._check_format(stored)
         self._check(stored, wanted)
 
     def read_pipeline(self) -> dict[str, Any] | None:
-        """What the newest ``pipeline.json`` says: an upgrade adds ``pipeline.2.json``; None when there is none."""
-        found = {int(match[1] or 0): match[0] for match in map(_PIPELINE.fullmatch, names(self.folder)) if match}
-        return read_json(self.folder / found[max(found)]) if found else None
+        """What ``pipeline.json`` says; None when there is none."""
+        return read_json(self.folder / _PIPELINE)
+
+    @property
+    def id(self) -> str:
+        """The ledger's identity, made once with it. The pipeline's name isn't one: another ledger's may be the same.
+
+        :raises LedgerCorruptError: when ``pipeline.json`` is missing or has none.
+        """
+        if self._id is None:
+            found = str((self.read_pipeline() or {}).get("ledger_id"))
+            if not LEDGER_ID.fullmatch(found):
+                raise LedgerCorruptError(
+                    f"{self.folder / _PIPELINE} is missing or names no ledger_id. It is what tells this ledger from "
+                    "others: restore the file as it was."
+                )
+            self._id = found
+        return self._id
 
     def _check_format(self, stored: dict[str, Any]) -> None:
         found = stored.get("format")
         if found != FORMAT:
-            way = (
-                f"run airflow kafka-offsets ledger upgrade {self.pipeline}, once no task of it runs"
-                if found == 1
-                else "update this"
-            )
+            way = "update this" if isinstance(found, int) and found > FORMAT else "start another pipeline"
             raise LedgerError(
                 f"The ledger {self.uri} has format {found!r}; this version reads and writes {FORMAT}: {way}."
             )
@@ -147,7 +163,7 @@ class Ledger:
 
     def pinning(self, on_overlap: OverlapPolicy = "fail") -> Pinning:
         """What pins windows: many of them with two looks at the ledger."""
-        return Pinning(self.pipeline, self.window_folders, self.snapshots, on_overlap)
+        return Pinning(self.pipeline, self.id, self.window_folders, self.snapshots, on_overlap)
 
     def pin_window(
         self,
@@ -214,19 +230,23 @@ class Ledger:
     def last_pinned(self) -> PinnedManifest | None:
         """The window that ends last; None when none is pinned. A folder that a crash left without a manifest is passed
         over."""
-        return next(filter(None, (each.pinned() for each in self.latest_windows())), None)
+        return self._own(next(filter(None, (each.pinned() for each in self.latest_windows())), None))
 
     def pinned(self, window: str, revision: int | None = None) -> PinnedManifest:
         """A window's stored manifest.
 
         :param revision: which one; None for the newest.
         :raises LedgerCorruptError: when there is none, or it was changed.
+        :raises LedgerConflictError: when it was pinned in another ledger.
         """
         folder = self.window(window) if revision is None else self.window_folders.revision(window, revision)
-        pinned = folder.pinned()
+        pinned = self._own(folder.pinned())
         if pinned is None:
             raise LedgerCorruptError(f"{self.uri} has no window {window}: resolve it first.")
         return pinned
+
+    def _own(self, pinned: PinnedManifest | None) -> PinnedManifest | None:
+        return None if pinned is None else pinned.of_ledger(self.id)
 
     def summaries(self) -> list[WindowSummary]:
         """What every window has come to, in order of time; a revision that isn't published yet comes after the one that

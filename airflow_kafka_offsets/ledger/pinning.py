@@ -31,15 +31,22 @@ class Pinning:
     """Pins windows of one pipeline, one or a whole schedule of them: the ledger is listed once before and once after.
 
     :param pipeline: the pipeline's name.
+    :param ledger_id: the ledger's identity, which manifests carry.
     :param folders: its windows.
     :param snapshots: its snapshots.
     :param on_overlap: what to do about a window that shares offsets with another one.
     """
 
     def __init__(
-        self, pipeline: str, folders: WindowFolders, snapshots: SnapshotLog, on_overlap: OverlapPolicy = "fail"
+        self,
+        pipeline: str,
+        ledger_id: str,
+        folders: WindowFolders,
+        snapshots: SnapshotLog,
+        on_overlap: OverlapPolicy = "fail",
     ) -> None:
         self._pipeline = pipeline
+        self._ledger_id = ledger_id
         self._folders = folders
         self._snapshots = snapshots
         self._on_overlap = on_overlap
@@ -60,10 +67,12 @@ class Pinning:
         """
         folder = self._folders.newest(window_id(start.timestamp_ms, end.timestamp_ms))
         stored = folder.pinned()
+        if stored is not None:
+            stored.of_ledger(self._ledger_id)
         if stored is None or not _made_from(stored, start, end):
             self._require_counting(start, end)
             window = window_between(start, end, on_truncation=on_truncation, added=added)
-            manifest = Manifest.of(self._pipeline, window)
+            manifest = Manifest.of(self._pipeline, self._ledger_id, window)
             if stored is None or stored.manifest.ranges != manifest.ranges:
                 self._refuse_overlap(manifest, _extent(start, end))
                 pinned = folder.pin(manifest) if stored is None else stored

@@ -131,15 +131,6 @@ class SnapshotLog:
             f"{self._entries} grew {_MOST_TRIES} times while one snapshot was stored. Is something looping?"
         )
 
-    def restore(self, snapshot: OffsetSnapshot) -> None:
-        """Store a snapshot under the number that it has, as it is.
-
-        :raises LedgerError: when another entry has the number.
-        """
-        entry = Entry.of(snapshot)
-        if not self._create(entry, snapshot.to_json()):
-            raise LedgerError(f"{self._path(entry.number)} exists already and says something else.")
-
     def forget(self, timestamp_ms: int) -> None:
         """Forget an instant. What was pinned with it stays as it is."""
         for _ in range(_MOST_TRIES):
@@ -201,7 +192,7 @@ class SnapshotLog:
         """Store an entry; False when its number is taken. The marker is taken back then, or every later writer would
         have to find out whose number it is."""
         marker = self._markers / entry.month / entry.marker
-        create_exclusive(marker, b"")
+        create_exclusive(marker, entry.marker.encode())
         if create_exclusive(self._path(entry.number), gzip.compress(to_json_bytes(fields), mtime=0)):
             return True
         if Entry.of_fields(self._read(entry.number)) != entry:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
 from airflow_kafka_offsets.local_file import create_local
@@ -91,8 +93,11 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
 
     :returns: True when the file now holds exactly this content; False when somebody else's stands there. A writer whose
         first request got through unheard finds its own content, and wins.
+    :param content: at least one byte: fsspec creates an empty object on S3 unconditionally, whatever the mode.
     :raises ExclusiveCreateError: when the store can't create exclusively.
     """
+    if not content:
+        raise ValueError(f"{path} can't be created exclusively without content.")
     try:
         _create(path, content)
     except OSError:
@@ -115,6 +120,40 @@ def _create(path: StoragePath, content: bytes) -> None:
             f"{path} is on a store ({path.protocol}) that can't create a file exclusively: two writers could both win. "
             f"Put the ledger on a local disk or on one of {', '.join(_CONDITIONAL_PUT)}."
         )
+
+
+def require_exclusive_creation(folder: Place) -> None:
+    """Try out whether a store lets one of two writers alone create a file. Its scheme doesn't tell: servers that speak
+    S3 and ignore ``If-None-Match`` let both win, and the second one's content stands.
+
+    :raises ExclusiveCreateError: naming the store, when it does.
+    """
+    probe = folder / f".probe-{uuid4().hex}"
+    refused = False
+    try:
+        _create(probe, b"first")
+        try:
+            _create(probe, b"second")
+        except OSError:
+            refused = True
+        standing = read(probe)
+    finally:
+        with suppress(OSError):
+            probe.fs.rm_file(probe.path)
+    if not refused or standing != b"first":
+        raise ExclusiveCreateError(
+            f"{folder}: {_server(folder)} let two writers create one file, as it ignores the condition of a put "
+            "(If-None-Match), so that two tasks could both pin a snapshot. Nothing was written. Update that server, or "
+            "put the ledger on a store with conditional writes: AWS S3, Google Cloud Storage, MinIO or a local disk."
+        )
+
+
+def _server(folder: Place) -> str:
+    """The store in words, with its endpoint where it isn't the scheme's usual one."""
+    endpoint = getattr(folder.fs, "endpoint_url", None) or getattr(folder.fs, "_endpoint", None)
+    client = dict(getattr(folder.fs, "client_kwargs", None) or {})
+    endpoint = client.get("endpoint_url") or endpoint
+    return f"the store ({folder.protocol}, {endpoint})" if endpoint else f"the store ({folder.protocol})"
 
 
 def read(path: StoragePath, *, limit_bytes: int | None = None) -> bytes | None:

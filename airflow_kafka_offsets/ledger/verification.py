@@ -66,9 +66,9 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     known = by_revision(files)
     folders = ledger.window_folders.current()
     kept = [known[key] for each in folders if (key := (each.id, each.revision)) in known]
-    last = ledger.snapshots.last_number()
+    last, ledger_id = ledger.snapshots.last_number(), ledger.id
     loose = [each for each in folders if (each.id, each.revision) not in known]
-    examined = in_parallel(lambda folder: _examine(folder, last), loose)
+    examined = in_parallel(lambda folder: _examine(folder, last, ledger_id), loose)
     claims = [each.claim for each in examined]
     if kept:
         offsets = sum(each.offsets for each in kept)
@@ -81,7 +81,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     return claims
 
 
-def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
+def _examine(folder: WindowFolder, last_snapshot: int, ledger_id: str) -> _Examined:
     """One window: its hash, its files against each other, its counts."""
     try:
         pinned = folder.pinned()
@@ -91,6 +91,8 @@ def _examine(folder: WindowFolder, last_snapshot: int) -> _Examined:
         listing, published = folder.listing(), folder.publication()
         summary = summary_of(folder, pinned, listing, published)
         problems, found = [*_misfits(folder, pinned, listing, published, last_snapshot)], str(summary.state)
+        if pinned.manifest.ledger_id != ledger_id:
+            problems.append(f"the manifest was pinned in another ledger ({pinned.manifest.ledger_id})")
         if published is not None:
             verdict, rows = _count(pinned, listing, published, folder.result(published.attempt))
             problems += rows

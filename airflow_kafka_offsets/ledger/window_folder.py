@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import (
@@ -95,6 +95,19 @@ class PinnedManifest:
     uri: str
     sha256: str
     manifest: Manifest
+
+    def of_ledger(self, ledger_id: str) -> Self:
+        """The same, when it was pinned in a ledger.
+
+        :param ledger_id: the identity of the ledger that it lies in.
+        :raises LedgerConflictError: when it was pinned in another one, whose folders were copied here.
+        """
+        if self.manifest.ledger_id != ledger_id:
+            raise LedgerConflictError(
+                f"{self.uri} was pinned in ledger {self.manifest.ledger_id}, and lies in ledger {ledger_id}. A ledger "
+                "is moved or restored as a whole folder, pipeline.json included."
+            )
+        return self
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any, Self
 from airflow_kafka_offsets.errors import LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.log_contents import GapCauses
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.publication import ATTEMPT_NAME, Publication
 from airflow_kafka_offsets.offsets.shortfall import difference, shortfall
 from airflow_kafka_offsets.offsets.source import Source, source_problems, unknowable
 from airflow_kafka_offsets.offsets.windows import OffsetRange
@@ -146,11 +146,14 @@ class RunResult:
             fields = {"written_by": None, "task_starts": None, "unread": None} | dict(fields)
             apart = ("read", "written", "source", "unread")
             plain = {name: fields[name] for name in cls.__slots__ if name not in apart}
+            for name in (plain["attempt"], plain["written_by"] or plain["attempt"]):
+                if not ATTEMPT_NAME.fullmatch(name):
+                    raise ValueError(f"attempt {name!r}")
             written = tuple(PartitionTally(**each) for each in fields["written"])
             source = None if fields["source"] is None else Source.from_json(fields["source"])
             unread = None if fields["unread"] is None else tuple(UnreadRecord(**each) for each in fields["unread"])
             return cls(**plain, read=Tally.from_json(fields["read"]), written=written, source=source, unread=unread)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -15,9 +16,15 @@ from typing import Any, Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, Evidence, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.window_names import is_window
 from airflow_kafka_offsets.offsets.windows import OffsetRange, Window
 
-FORMAT = 1
+FORMAT = 2
+
+PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+"""What a pipeline may be called: it names a folder, and stands in SQL and in table properties."""
+LEDGER_ID = re.compile(r"[0-9a-f]{32}")
+"""A ledger's identity: in hex, which no pattern for secrets matches that Spark has by default."""
 
 _COLUMNS = tuple(name for name in OffsetRange.__slots__ if name != "topic")
 _USUAL = {"lost_offsets": 0, "end_leader_epoch": None}
@@ -28,7 +35,8 @@ _USUAL = {"lost_offsets": 0, "end_leader_epoch": None}
 class Manifest:
     """A window's exact ranges.
 
-    :param pipeline: whose window it is.
+    :param pipeline: whose window it is, in words: other ledgers' pipelines may be called the same.
+    :param ledger_id: the ledger that it was pinned in, by the identity in its ``pipeline.json``.
     :param window: the window's name, from its two instants.
     :param start_ms: start instant, Unix milliseconds, inclusive.
     :param end_ms: end instant, Unix milliseconds, exclusive.
@@ -43,6 +51,7 @@ class Manifest:
     """
 
     pipeline: str
+    ledger_id: str
     window: str
     start_ms: int
     end_ms: int
@@ -83,12 +92,13 @@ class Manifest:
         return tuple(each for each in self.ranges if each.span)
 
     @classmethod
-    def of(cls, pipeline: str, window: Window, revision: int = 1) -> Self:
+    def of(cls, pipeline: str, ledger_id: str, window: Window, revision: int = 1) -> Self:
         """The manifest of a window between two stored snapshots."""
         start, end = window.start, window.end
         assert start.number is not None and end.number is not None, "a window is made of stored snapshots"
         return cls(
             pipeline=pipeline,
+            ledger_id=ledger_id,
             window=window.id,
             start_ms=start.timestamp_ms,
             end_ms=end.timestamp_ms,
@@ -140,6 +150,7 @@ class Manifest:
             fields = json.loads(content)
             if fields.pop("format") != FORMAT:
                 raise LedgerCorruptError(f"This manifest has an unknown format; this version reads format {FORMAT}.")
+            _check_names(fields)
             columns = fields.pop("topics")
             fields["isolation_level"] = IsolationLevel(fields["isolation_level"])
             rows = (row for topic in sorted(columns) for row in _ranges(topic, columns[topic]))
@@ -147,6 +158,20 @@ class Manifest:
             return cls(**fields, topics=topics, ranges=tuple(rows))
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a manifest: {error!r}.") from error
+
+
+def _check_names(fields: Mapping[str, Any]) -> None:
+    """Its names become folders, parts of SQL and table properties: whoever wrote the file must not say more by them.
+
+    :raises ValueError: when one has another form than ours.
+    """
+    for name, known in (
+        ("pipeline", PIPELINE_NAME.fullmatch),
+        ("ledger_id", LEDGER_ID.fullmatch),
+        ("window", is_window),
+    ):
+        if not known(fields[name]):
+            raise ValueError(f"{name} {fields[name]!r}")
 
 
 def digest(content: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
@@ -12,6 +13,8 @@ from airflow_kafka_offsets.errors import LedgerCorruptError
 COMMITTED = "committed.json"
 """Name of the file in a window's folder of the ledger."""
 FORMAT = 1
+ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
+"""What an attempt may be called: it names files and folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class Publication:
             fields = json.loads(content)
             if fields["format"] != FORMAT:
                 raise ValueError(f"format {fields['format']}, this version reads {FORMAT}")
+            if not ATTEMPT_NAME.fullmatch(fields["attempt"]):
+                raise ValueError(f"attempt {fields['attempt']!r}")
             return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a {COMMITTED}: {error!r}.") from error

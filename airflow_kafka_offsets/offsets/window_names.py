@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import IntervalError
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, parse_instant
 
 _ID = r"\d{8}T\d{9}Z_\d{8}T\d{9}Z"
+_WINDOW = re.compile(_ID)
 _MONTH = re.compile(r"\d{6}")
 _REVISION = re.compile(rf"({_ID})(?:\.r(\d+))?")
 _FORGOTTEN = re.compile(rf"({_ID})\.r(\d+)\.forgotten")
@@ -39,6 +40,11 @@ def window_extent(name: str) -> tuple[int, int]:
     """A window's start and end in Unix milliseconds, from its name."""
     start, _, end = name.partition("_")
     return parse_instant(start), parse_instant(end)
+
+
+def is_window(name: str) -> bool:
+    """Whether something is named as a window is."""
+    return _WINDOW.fullmatch(name) is not None
 
 
 def is_month(name: str) -> bool:

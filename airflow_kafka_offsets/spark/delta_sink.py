@@ -11,10 +11,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
-from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, commit_marks
+from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, commit_marks, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,8 +61,12 @@ class DeltaSink(TableSink):
             empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN).save(self.table)
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        # Delta itself keeps an older revision out, so that a first attempt need not ask.
-        return self._newest(spark, attempt) if attempt.earlier else None
+        # Delta itself keeps an older revision out, so that the first attempt at a new window need not ask.
+        return self._newest(spark, attempt) if attempt.earlier or self._holds(spark, attempt.window) else None
+
+    def _holds(self, spark: SparkSession, window: str) -> bool:
+        """Whether rows of a window are in the table."""
+        return bool(read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == window).head(1))
 
     def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         for limit in (f" LIMIT {_RECENT}", ""):
@@ -76,7 +81,7 @@ class DeltaSink(TableSink):
         options = {
             "replaceWhere": f"`{WINDOW_COLUMN}` = '{attempt.window}'",
             "mergeSchema": "true",
-            "txnAppId": f"{attempt.pipeline}/{attempt.window}",
+            "txnAppId": f"{attempt.ledger_id}/{attempt.window}",
             "txnVersion": str(attempt.revision * _REVISION + attempt.started_ms),
             "userMetadata": json.dumps(commit_marks(attempt)),
         }

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.hive_path import HivePath, plain_folder
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
@@ -56,7 +56,7 @@ class FileSink(Sink):
         """Write the attempt's folder; a window without offsets has none (S6).
 
         :raises ConfigurationError: the folder can't be made.
-        :raises LedgerConflictError: the plain path holds what isn't this pipeline's.
+        :raises LedgerConflictError: the plain path is another ledger's, or holds what no load has moved there.
         """
         files = HadoopFiles(rows.sparkSession)
         if self.hive_path:
@@ -73,21 +73,43 @@ class FileSink(Sink):
         return Written(folder, attempt.name)
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The attempt's rows, wherever they were moved."""
+        """The attempt's rows, also where they were moved to the plain path.
+
+        :raises LedgerConflictError: they were moved to another one than this sink's.
+        """
         schema = audited_ddl(attempt.strict_time)
         folder = self._folder(attempt)
         files = HadoopFiles(spark)
         if attempt.moved_to is not None and not files.exists(folder):
-            folder = attempt.moved_to
+            folder = self._require_own_place(attempt)
+            if attempt.offsets:
+                HivePath(files, str(self.hive_path)).require_ours(attempt)
         if not attempt.offsets or not files.exists(folder):
             return spark.createDataFrame([], schema)
         return spark.read.schema(schema).format(self.kind).load(folder)
 
     def published(self, spark: SparkSession, publication: Publication, attempt: Attempt) -> None:
         """Move the rows to the plain path, or clear it when the window has none; a rerun finishes what a crash left."""
-        if publication.moved_to is not None:
-            root = publication.moved_to.rpartition("/")[0]
-            HivePath(HadoopFiles(spark), root).settle(publication.output, attempt)
+        # Of what the ledger says only whether: the places are this sink's own, so that nobody who may write to the
+        # ledger has other folders renamed.
+        if publication.moved_to is not None and self.hive_path is not None:
+            self._require_own_place(attempt)
+            rows = self._folder(attempt) if publication.output is not None else None
+            HivePath(HadoopFiles(spark), self.hive_path).settle(rows, attempt)
+
+    def _require_own_place(self, attempt: Attempt) -> str:
+        """A published window's folder below the plain path.
+
+        :raises LedgerConflictError: the ledger names another folder.
+        """
+        place = self.moves_to(attempt)
+        if place is None or attempt.moved_to != place:
+            raise LedgerConflictError(
+                f"Window {attempt.window} is published with its rows moved to {attempt.moved_to}, and this sink has "
+                f"{'no hive_path' if place is None else f'the hive_path {self.hive_path}'}: a sink touches nothing "
+                "outside its own folders. Pass the hive_path (--hive-path) that the window was loaded with."
+            )
+        return place
 
     def outrun(self, spark: SparkSession, attempt: Attempt) -> None:
         """Delete the attempt's folder."""

@@ -3,13 +3,15 @@
 A folder that comes there is renamed in one step, and says in a hidden file of which attempt it is. What a newer
 revision takes the place of is put aside under a name of its own and deleted then; where a crash or a run beside this
 one left the place empty, a rerun finds the rows there.
+
+A path has one ledger, which a hidden file at its root names by its identity: the first load creates it, exclusively.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
@@ -18,6 +20,8 @@ from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
 
 _LABEL = "_published"
 """File beside the rows. Spark, Hive and Trino skip names that begin so."""
+_OWNER = "_kafka_offsets_ledger.json"
+"""File at the root that says whose the path is."""
 _ASIDE = ".replaced"
 _TRIES = 4
 """Runs of several revisions may move at once; each round settles one of them."""
@@ -27,26 +31,29 @@ _TRIES = 4
 class Label:
     """Whose rows a folder holds.
 
-    :param pipeline: the window's pipeline.
+    :param ledger_id: the window's ledger.
+    :param pipeline: its pipeline's name, for people.
     :param revision: of the window.
     :param attempt: that wrote them.
     """
 
+    ledger_id: str
     pipeline: str
     revision: int
     attempt: str
 
     @classmethod
     def of(cls, attempt: Attempt) -> Self:
-        return cls(attempt.pipeline, attempt.revision, attempt.name)
+        return cls(attempt.ledger_id, attempt.pipeline, attempt.revision, attempt.name)
 
     def stays(self, ours: Label) -> bool:
-        """Whether these rows are ours already, a newer revision's, or another pipeline's."""
-        return self == ours or self.pipeline != ours.pipeline or self.revision > ours.revision
+        """Whether these rows are ours already, or a newer revision's. Those of a ledger that the path was taken over
+        from give way."""
+        return self.ledger_id == ours.ledger_id and (self == ours or self.revision > ours.revision)
 
 
 class HivePath:
-    """Folders ``window=<window>`` below one path, all of one pipeline.
+    """Folders ``window=<window>`` below one path, all of one ledger.
 
     :param files: where they are; the store must rename a folder in one step.
     :param root: the path.
@@ -57,10 +64,12 @@ class HivePath:
         self._root = root
 
     def require_ours(self, attempt: Attempt) -> None:
-        """Refuse a window's place that isn't this pipeline's: asked before a run reads anything.
+        """Refuse a path that isn't this ledger's, and make one of nobody's so: asked before a run reads anything.
 
-        :raises LedgerConflictError: another pipeline's rows are there, or somebody else's folder.
+        :raises LedgerConflictError: it is another ledger's, a copy of this one has loaded the window, or somebody
+            else's folder is at the window's place.
         """
+        self._claim(attempt)
         self._standing(plain_folder(self._root, attempt.window), Label.of(attempt))
 
     def label(self, folder: str, attempt: Attempt) -> None:
@@ -72,9 +81,10 @@ class HivePath:
 
         :param rows: the folder that they were written to; None for a window without rows: an empty folder takes its
             place.
-        :raises LedgerConflictError: another pipeline's rows are there, or somebody else's folder.
+        :raises LedgerConflictError: as :meth:`require_ours`.
         :raises LedgerCorruptError: the rows are nowhere.
         """
+        self._claim(attempt)
         place, ours = plain_folder(self._root, attempt.window), Label.of(attempt)
         for _ in range(_TRIES):
             self._restore(place, ours)
@@ -122,21 +132,45 @@ class HivePath:
         return f"{self._root}/{_ASIDE}/{place.rpartition('/')[2]}"
 
     def _standing(self, place: str, ours: Label) -> Label | None:
-        """Which rows of this pipeline are at a window's place; None when there is no such folder.
+        """Which rows are at a window's place; None when there is no such folder.
 
-        :raises LedgerConflictError: when it holds another pipeline's, or what no load has moved there.
+        :raises LedgerConflictError: when it holds those that a copy of this ledger has moved there, or what no load
+            has.
         """
         label = _label(self._files.read(f"{place}/{_LABEL}"))
         if label is None and self._files.exists(place):
             raise LedgerConflictError(
                 f"{place} holds files that no load has moved there: remove them, or use another path."
             )
-        if label is not None and label.pipeline != ours.pipeline:
+        same = label is not None and (label.ledger_id, label.revision) == (ours.ledger_id, ours.revision)
+        if label is not None and same and label != ours:
             raise LedgerConflictError(
-                f"{place} holds rows of pipeline {label.pipeline}, and {ours.pipeline} would take their place. A plain "
-                "path has one pipeline: use another path."
+                f"{place} holds rows of attempt {label.attempt}, which this ledger hasn't published: there is a copy "
+                "of the ledger, and the copy has loaded them. Use one of the two with this path."
             )
         return label
+
+    def _claim(self, attempt: Attempt) -> None:
+        """Make a path of nobody's this ledger's.
+
+        :raises LedgerConflictError: it is another one's.
+        """
+        place = f"{self._root}/{_OWNER}"
+        ours = {"ledger_id": attempt.ledger_id, "pipeline": attempt.pipeline}
+        content = self._files.read(place)
+        if content is None:
+            self._files.create_exclusive(place, json.dumps(ours).encode())
+            content = self._files.read(place)
+        owner = _object(content)
+        if owner.get("ledger_id") != attempt.ledger_id:
+            raise LedgerConflictError(
+                f"{self._root} is a path of ledger {owner.get('ledger_id')} (pipeline {owner.get('pipeline')}), by its "
+                f"file {_OWNER}, and this is ledger {attempt.ledger_id} (pipeline {attempt.pipeline}): each would take "
+                "the place of the other's windows. A path has one ledger: use another path. Where the ledger was "
+                "moved, copy its whole folder, pipeline.json included, as its identity is in there. Where the other "
+                f"one is lost for good, hand the path over: delete {place}; windows that are loaded again then take "
+                "the place of its rows."
+            )
 
 
 def plain_folder(root: str, window: str) -> str:
@@ -146,6 +180,15 @@ def plain_folder(root: str, window: str) -> str:
 
 def _label(content: bytes | None) -> Label | None:
     try:
-        return None if content is None else Label(**json.loads(content))
-    except (TypeError, ValueError):
+        return Label(**_object(content))
+    except TypeError:
         return None
+
+
+def _object(content: bytes | None) -> dict[str, Any]:
+    """A file's JSON object; empty when it is something else."""
+    try:
+        found = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

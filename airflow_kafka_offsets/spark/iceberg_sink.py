@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
-from airflow_kafka_offsets.spark.table_sink import PROPERTY, TableSink, WindowCommit, commit_marks
+from airflow_kafka_offsets.spark.table_owner import PROPERTY
+from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, commit_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,12 +24,14 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
 from airflow_kafka_offsets.offsets.source import Source
 from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.identity import require_ledger
 from airflow_kafka_offsets.spark.published import read_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.tally import audited_columns, scan
@@ -87,7 +89,8 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
     :raises UnprovenError: what was read or written isn't the window. Nothing is published; the rows stay for
         inspection.
-    :raises LedgerConflictError: the window is published elsewhere, or its published rows are gone.
+    :raises LedgerConflictError: the window is published elsewhere, its published rows are gone, or the sink or the
+        window's folder is another ledger's.
     :raises ExclusiveCreateError: the ledger's store can't arbitrate between two attempts. Nothing is read.
     """
     if is_connect(window.spark):
@@ -101,6 +104,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     refuse_uncountable(window, rows)
     files = HadoopFiles(window.spark)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
+    require_ledger(files, window.folder, window.manifest)
     attempt = _begin(files, window)
     standing = read_publication(files, window.folder)
     if standing is None:
@@ -165,6 +169,7 @@ def _begin(files: HadoopFiles, window: PinnedWindow) -> Attempt:
     attempt = Attempt(
         name=window.attempt,
         pipeline=manifest.pipeline,
+        ledger_id=manifest.ledger_id,
         window=manifest.window,
         revision=manifest.revision,
         manifest_sha256=manifest.sha256,
@@ -173,9 +178,11 @@ def _begin(files: HadoopFiles, window: PinnedWindow) -> Attempt:
         offsets=manifest.span,
         strict_time=window.strict_time,
         earlier=frozenset(name for name, each in notes.items() if not each.get("refused")),
+        refused=frozenset(name for name, each in notes.items() if each.get("refused")),
     )
     context = window.spark.sparkContext
-    note = {"application_id": context.applicationId, "ui": context.uiWebUrl, "started_ms": attempt.started_ms}
+    application = SparkApplication(str(context.applicationId), context.uiWebUrl)
+    note = application.to_json(attempt.name, window.note_key) | {"started_ms": attempt.started_ms}
     uri = _note_uri(window, attempt.name)
     if not files.create_exclusive(uri, json.dumps(note).encode()):
         raise ConfigurationError(

@@ -31,6 +31,7 @@ from airflow_kafka_offsets.offsets.window_names import (
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.identity import ledger_identity
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
 from airflow_kafka_offsets.spark.table_sink import read_table
 
@@ -67,7 +68,8 @@ def read_published(
     :param options: options of Spark's source of files. ``mergeSchema="true"`` where columns were added over time;
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
-    :raises LedgerConflictError: when published windows overlap, since their common rows would come twice.
+    :raises LedgerConflictError: when published windows overlap, since their common rows would come twice; and when a
+        table is another ledger's.
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
@@ -80,7 +82,8 @@ def read_published(
         raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the time asked for{empty}.")
     in_files = [each for each in with_rows.values() if each.sink in FILE_FORMATS]
     in_tables = {window: each for window, each in with_rows.items() if each.sink not in FILE_FORMATS}
-    frames = [*_files(spark, files, in_files, outside, options), *_tables(spark, in_tables, outside)]
+    owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
+    frames = [*_files(spark, files, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
     return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
 
@@ -121,7 +124,9 @@ def _folder(files: HadoopFiles, published: Publication) -> str:
     return published.output
 
 
-def _tables(spark: SparkSession, published: Mapping[str, Publication], outside: bool) -> Iterator[DataFrame]:
+def _tables(
+    spark: SparkSession, published: Mapping[str, Publication], outside: bool, owner: tuple[str, str] | None
+) -> Iterator[DataFrame]:
     """What lies in tables, by the column ``window``."""
     tables = {(each.sink, each.output, each.outside is not None) for each in published.values()}
     for kind, output, strict in sorted(tables, key=str):
@@ -131,7 +136,7 @@ def _tables(spark: SparkSession, published: Mapping[str, Publication], outside: 
             for name, each in published.items()
             if (each.sink, each.output, each.outside is not None) == (kind, output, strict)
         ]
-        rows = read_table(spark, kind, output).where(F.col(WINDOW_COLUMN).isin(theirs))
+        rows = read_table(spark, kind, output, owner).where(F.col(WINDOW_COLUMN).isin(theirs))
         yield rows.where(F.col(OUTSIDE_COLUMN) == outside) if strict else rows
 
 

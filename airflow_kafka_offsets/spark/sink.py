@@ -24,7 +24,8 @@ class Attempt:
     """One try at publishing a window.
 
     :param name: the attempt's name, used by no other.
-    :param pipeline: the window's pipeline.
+    :param pipeline: the window's pipeline, for people: other ledgers may have one of the same name.
+    :param ledger_id: the ledger that the window is of. Whose rows a place holds is told by it alone.
     :param window: the window's name.
     :param revision: which revision of the window.
     :param manifest_sha256: hash of the manifest that says which records it holds.
@@ -33,11 +34,13 @@ class Attempt:
     :param strict_time: the rows have the boolean column ``outside_window``, and the output keeps it.
     :param earlier: names of the attempts at this same revision that began before. What one of them has committed need
         not be written again.
+    :param refused: names of those others that wrote what wasn't proved: to be written again.
     :param moved_to: of a published attempt, where the ledger says that its rows were moved; None where they stayed.
     """
 
     name: str
     pipeline: str
+    ledger_id: str
     window: str
     revision: int
     manifest_sha256: str
@@ -45,6 +48,7 @@ class Attempt:
     offsets: int
     strict_time: bool = False
     earlier: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
     moved_to: str | None = None
 
 

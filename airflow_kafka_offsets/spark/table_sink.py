@@ -3,7 +3,7 @@
 One commit replaces a window's rows, told by the column ``window``, and carries the window, its revision, the manifest's
 hash and the attempt. So an attempt can ask the table who wrote last: it keeps what an earlier attempt of the same
 manifest has committed, and gives way to a newer revision. Since the column knows windows alone, a table has one
-pipeline, which a property of it names.
+ledger (:mod:`~airflow_kafka_offsets.spark.table_owner`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, hadoop_uri, words
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written, count_only
+from airflow_kafka_offsets.spark.table_owner import TableOwner, claim, require_owner, sql_name
+from airflow_kafka_offsets.spark.table_owner import properties as owner_properties
 from airflow_kafka_offsets.spark.tally import audited_ddl
 
 if TYPE_CHECKING:
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 
 TABLES = frozenset({"delta", "iceberg"})
 """Sinks that Spark reads as a table, with the column ``window``."""
-PROPERTY = "kafka-offsets."
-"""How the names of our properties begin, of a table and of Iceberg's snapshots."""
-_PIPELINE = PROPERTY + "pipeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,26 @@ class WindowCommit:
         :param attempt: names the window.
         """
         try:
-            if (marks["pipeline"], marks["window"]) != (attempt.pipeline, attempt.window):
+            if (marks["ledger_id"], marks["window"]) != (attempt.ledger_id, attempt.window):
                 return None
             sha256, strict_time = marks["manifest_sha256"], marks["strict_time"] == "true"
             return cls(marks["attempt"], int(marks["revision"]), int(marks["started_ms"]), sha256, strict_time)
         except (KeyError, TypeError, ValueError):
             return None
+
+    def refuse_unknown(self, table: str, attempt: Attempt) -> None:
+        """Never replace rows that this ledger knows nothing of, though they carry its identity.
+
+        :raises LedgerConflictError: naming who wrote them.
+        """
+        ours = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
+        if self.revision == attempt.revision and not ours:
+            raise LedgerConflictError(
+                f"{table} holds window {attempt.window} by attempt {self.attempt} of "
+                f"{iso_instant(self.started_ms)}, which this ledger knows nothing of: there is a copy of the ledger, "
+                "and the copy has loaded it. Use one of the two with this table. Where that attempt ended just now, "
+                "run the task again."
+            )
 
     def keeps(self, attempt: Attempt) -> bool:
         """Whether an attempt need not write: an earlier one has, or one that began later."""
@@ -93,6 +106,7 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
     """What a commit says of itself."""
     return {
         "pipeline": attempt.pipeline,
+        "ledger_id": attempt.ledger_id,
         "window": attempt.window,
         "revision": str(attempt.revision),
         "attempt": attempt.name,
@@ -122,8 +136,8 @@ class TableSink(Sink):
         """Replace the window's rows, unless an earlier attempt has.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
-        :raises LedgerConflictError: the table is another pipeline's, a newer revision of the window is in it, or
-            another commit came in between.
+        :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, a copy of
+            this ledger has loaded the window, or another commit came in between.
         """
         try:
             return self._write(rows.sparkSession, rows, attempt)
@@ -139,11 +153,11 @@ class TableSink(Sink):
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
         """The table's rows of the window.
 
-        :raises LedgerConflictError: the table is another pipeline's.
+        :raises LedgerConflictError: the table is another ledger's, or says nothing of whose it is.
         """
         if not self._exists(spark):
             return spark.createDataFrame([], audited_ddl(attempt.strict_time))
-        self._refuse_other(attempt, self._pipeline(spark))
+        self._require_ours(spark, attempt)
         return read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == attempt.window)
 
     def _write(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> Written:
@@ -157,6 +171,7 @@ class TableSink(Sink):
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)
+            before.refuse_unknown(self.table, attempt)
         if before is not None and before.keeps(attempt):
             standing = before.attempt
         else:
@@ -169,6 +184,8 @@ class TableSink(Sink):
     def _standing(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> str:
         """Whose rows the table holds after a write, which may have been skipped: an attempt at the same rows."""
         after = self._newest(spark, attempt)
+        # Another ledger may have claimed a table of nobody's at the same moment: the last one has it.
+        self._require_ours(spark, attempt)
         if after is not None:
             after.refuse_older(self.table, attempt)
             if after.wrote_same(attempt):
@@ -189,7 +206,7 @@ class TableSink(Sink):
         spark = rows.sparkSession
         empty = spark.createDataFrame([], rows.schema)
         writer = empty.writeTo(self._sql_name()).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
-        for name, value in {_PIPELINE: attempt.pipeline, **self.properties}.items():
+        for name, value in {**owner_properties(attempt), **self.properties}.items():
             writer = writer.tableProperty(name, value)
         try:
             writer.create()
@@ -198,25 +215,13 @@ class TableSink(Sink):
                 raise
 
     def _claim(self, spark: SparkSession, attempt: Attempt) -> None:
-        """Make a table of nobody's this pipeline's; refuse another one's."""
-        pipeline = self._pipeline(spark)
-        if pipeline is None:
-            spark.sql(f"ALTER TABLE {self._sql_name()} SET TBLPROPERTIES ('{_PIPELINE}' = '{attempt.pipeline}')")
-            # Another pipeline may have done the same at this moment; the last one has it.
-            pipeline = self._pipeline(spark)
-        self._refuse_other(attempt, pipeline)
+        """Make a table of nobody's this ledger's; refuse another one's."""
+        if TableOwner.of(spark, self._sql_name()) is None:
+            claim(spark, self._sql_name(), attempt)
+        self._require_ours(spark, attempt)
 
-    def _pipeline(self, spark: SparkSession) -> str | None:
-        """Whose the table is; None for one that the user has made and nobody has loaded yet."""
-        properties = spark.sql(f"SHOW TBLPROPERTIES {self._sql_name()}").collect()
-        return next((str(each["value"]) for each in properties if each["key"] == _PIPELINE), None)
-
-    def _refuse_other(self, attempt: Attempt, pipeline: str | None) -> None:
-        if pipeline not in (None, attempt.pipeline):
-            raise LedgerConflictError(
-                f"{self.table} is a table of pipeline {pipeline}, by its property {_PIPELINE}, and {attempt.pipeline} "
-                "would replace its windows of the same time. A table has one pipeline: load into another table."
-            )
+    def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
+        require_owner(spark, self._sql_name(), attempt.ledger_id, attempt.pipeline)
 
     def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
         """Replace the window's rows.
@@ -237,7 +242,7 @@ class TableSink(Sink):
 
     def _sql_name(self) -> str:
         """The table in SQL."""
-        return f"{self.kind}.`{self.table}`" if "/" in self.table else self.table
+        return sql_name(self.kind, self.table)
 
     def _version(self, spark: SparkSession) -> int | None:
         """From where on other commits are conflicts, where the table's library has to be told."""
@@ -256,19 +261,23 @@ class TableSink(Sink):
         """Replace the window's rows in one commit, or fail as others of this window commit meanwhile."""
 
 
-def read_table(spark: SparkSession, kind: str, output: str) -> DataFrame:
+def read_table(spark: SparkSession, kind: str, output: str, owner: tuple[str, str] | None = None) -> DataFrame:
     """A table that a sink wrote to, by its path or its name, as it is now.
 
+    :param owner: the ledger whose it must be, by its identity, and its pipeline's name; None where the caller has seen
+        to that.
     :raises LedgerError: when it can't be read, or the sink is the user's own.
+    :raises LedgerConflictError: when it is another ledger's.
     """
     if kind not in TABLES:
         raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them as that one does.")
     try:
-        if "/" in output:
-            return spark.read.format(kind).load(output)
-        # Iceberg's catalog answers from a cache, by default for half a minute.
-        spark.sql(f"REFRESH TABLE {output}")
-        return spark.table(output)
+        if "/" not in output:
+            # Iceberg's catalog answers from a cache, by default for half a minute.
+            spark.sql(f"REFRESH TABLE {sql_name(kind, output)}")
+        if owner is not None:
+            require_owner(spark, sql_name(kind, output), *owner)
+        return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
     except JAVA_ERRORS as error:
         raise LedgerError(
             f"The {kind} table {output} can't be read: {words(error)}. Where it is gone, restore it; else look whether "

@@ -57,7 +57,7 @@ def _manifest(width: int) -> tuple[float, str]:
     """Seconds, and of which steps."""
     start = snapshot(dict.fromkeys(range(width), 0), number=1, at_ms=INSTANT_MS)
     end = snapshot({n: 10_000 + n % 1_000 for n in range(width)}, number=2, at_ms=INSTANT_MS + HOUR_MS)
-    built, build_s = timed(lambda: Manifest.of("wide", window_between(start, end)))
+    built, build_s = timed(lambda: Manifest.of("wide", "0" * 32, window_between(start, end)))
     content, bytes_s = timed(built.to_bytes)
     sha256, hash_s = timed(lambda: built.sha256)
     read, read_s = timed(lambda: Manifest.from_bytes(content, sha256))

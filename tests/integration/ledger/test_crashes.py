@@ -16,6 +16,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.seams import seams
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
@@ -80,9 +81,14 @@ def test_loading(tmp_path: Path) -> None:
     undisturbed = ledger_in(tmp_path / "undisturbed")
     load_three(undisturbed)
     for survivor in at_every_step(load_three, tmp_path / "none", tmp_path):
-        assert survivor.summaries() == undisturbed.summaries()
+        assert _summaries(survivor) == _summaries(undisturbed)
         assert survivor.snapshots.entries() == undisturbed.snapshots.entries()
         assert all(each.holds for each in verify(survivor, full=True))
+
+
+def _summaries(ledger: Ledger) -> list[WindowSummary]:
+    """But the manifests' hashes: each ledger's carry its own identity."""
+    return [replace(each, sha256="") for each in ledger.summaries()]
 
 
 def resolve_anew(ledger: Ledger) -> None:

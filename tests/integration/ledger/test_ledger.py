@@ -50,6 +50,11 @@ class TestExclusiveCreation:
         assert not create_exclusive(path("one"), b"second")
         assert read(path("one")) == b"first"
 
+    def test_a_file_without_content_is_never_asked_for(self, path: PathOf) -> None:
+        """s3fs touches an empty object, without the condition: it would empty a file that stands there."""
+        with pytest.raises(ValueError, match="without content"):
+            create_exclusive(path("one"), b"")
+
     def test_a_writer_that_finds_its_own_content_has_won(self, path: PathOf) -> None:
         """A request that got through unheard, and was sent again."""
         assert create_exclusive(path("one"), b"mine")
@@ -74,7 +79,7 @@ class TestExclusiveCreation:
             protocol, path, name = "ftp", "/x", "x"
 
         with pytest.raises(ExclusiveCreateError, match="ftp"):
-            create_exclusive(Elsewhere(), b"")  # type: ignore[arg-type]
+            create_exclusive(Elsewhere(), b"x")  # type: ignore[arg-type]
 
 
 class TestPipeline:
@@ -102,8 +107,8 @@ class TestPipeline:
             ledger.open(["t"], "cluster-1", IsolationLevel.READ_UNCOMMITTED)
 
     def test_a_newer_format_is_refused(self, ledger: Ledger, path: PathOf) -> None:
-        create_exclusive(path("loads") / "pipeline.json", b'{"format": 3}')
-        with pytest.raises(LedgerError, match="format 3"):
+        create_exclusive(path("loads") / "pipeline.json", b'{"format": 4}')
+        with pytest.raises(LedgerError, match="format 4"):
             ledger.open(["t"], "cluster-1", LEVEL)
 
     @pytest.mark.parametrize("name", ["", "a/b", "a:b", "..", ".hidden"])
@@ -142,7 +147,7 @@ class TestSnapshots:
     def test_a_marker_whose_entry_never_came_to_be_means_nothing(self, ledger: Ledger, path: PathOf) -> None:
         """A crash between the marker and its entry, and another instant that takes the number."""
         marker = path("loads") / "instants" / "202611" / "20261121T050000000Z_00000001_instant"
-        create_exclusive(marker, b"")
+        create_exclusive(marker, b"x")
         assert ledger.snapshots.at_instant(T0 - HOUR_MS) is None
         stored = ledger.snapshots.append(snapshot({0: 10}))
         assert stored.number == 1
@@ -180,6 +185,7 @@ class TestSnapshots:
 class TestWindows:
     @pytest.fixture
     def pinned(self, ledger: Ledger):  # type: ignore[no-untyped-def]
+        ledger.open(["t"], "cluster-1", LEVEL)
         first = ledger.snapshots.append(snapshot({0: 10}))
         last = ledger.snapshots.append(snapshot({0: 30}, at_ms=T0 + HOUR_MS))
         return ledger.pin_window(first, last)
@@ -218,6 +224,7 @@ class TestWindows:
             folder.record_verified("a-1", Verdict((), (), 1))
 
     def test_windows_of_a_chain_tile(self, ledger: Ledger) -> None:
+        ledger.open(["t"], "cluster-1", LEVEL)
         offsets = [5, 9, 9, 40]
         chain = [
             ledger.snapshots.append(snapshot({0: each}, at_ms=T0 + hour * HOUR_MS)) for hour, each in enumerate(offsets)

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.ledger.storage import create_exclusive
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -23,7 +24,9 @@ PathOf = Callable[[str], ObjectStoragePath]
 
 @pytest.fixture
 def ledger(root: str) -> Ledger:
-    return Ledger(ObjectStoragePath(root), "loads")
+    opened = Ledger(ObjectStoragePath(root), "loads")
+    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return opened
 
 
 def pin(ledger: Ledger, hour: int, start: int, end: int) -> PinnedManifest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -23,6 +24,7 @@ from airflow_kafka_offsets.spark.publish import PublishedRun
 from dev import jars
 from dev.kafka import Broker
 from tests.integration.conftest import Produce, Record
+from tests.unit.offsets.builders import LEDGER_ID
 from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, manifest_of
 
 RECORDS = {0: 100, 1: 0, 2: 250}
@@ -153,13 +155,16 @@ def cluster_id(broker: Broker) -> str:
 
 
 @pytest.fixture
-def pin(window_folders: WindowFolders, broker: Broker, cluster_id: str) -> Callable[..., RunConf]:
+def pin(window_folders: WindowFolders, ledger: Path, broker: Broker, cluster_id: str) -> Callable[..., RunConf]:
     """Store a manifest in the ledger, as a new revision where it says something else than the window's newest; what the
     operator would tell an attempt about it."""
 
     def store(manifest: Manifest, attempt: str = "try-1", *, allow_gaps: bool = False) -> RunConf:
         if manifest.cluster_id == CLUSTER_ID:
             manifest = replace(manifest, cluster_id=cluster_id)
+        if not (ledger / "pipeline.json").exists():
+            ledger.mkdir(parents=True, exist_ok=True)
+            (ledger / "pipeline.json").write_text(json.dumps({"ledger_id": LEDGER_ID, "pipeline": "flights"}))
         pinned = window_folders.pin_again(manifest)
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
         return RunConf(pinned.uri, pinned.sha256, attempt, kafka, allow_gaps)

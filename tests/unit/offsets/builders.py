@@ -10,6 +10,8 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
+LEDGER_ID = "5a" * 16
+"""Of the ledger that manifests made by hand are pinned in."""
 HOUR_MS = 3_600_000
 T0 = 1_795_240_800_000
 """2026-11-21T06:00:00Z."""

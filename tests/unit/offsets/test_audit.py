@@ -13,14 +13,14 @@ from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.windows import window_between
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 from tests.unit.spark.manifests import source_of
 
 
 def manifest(cleanup_policy: str = "delete") -> Manifest:
     first = snapshot({0: 10, 1: 0}, number=1, cleanup_policy=cleanup_policy)
     last = snapshot({0: 20, 1: 0}, at_ms=T0 + HOUR_MS, number=2, cleanup_policy=cleanup_policy)
-    return Manifest.of("loads", window_between(first, last))
+    return Manifest.of("loads", LEDGER_ID, window_between(first, last))
 
 
 def result(
@@ -146,7 +146,7 @@ class TestVerdict:
     def test_an_empty_run_of_an_empty_window_is_proved(self) -> None:
         """S6."""
         empty = Manifest.of(
-            "loads", window_between(snapshot({0: 5}, number=1), snapshot({0: 5}, at_ms=T0 + 1, number=2))
+            "loads", LEDGER_ID, window_between(snapshot({0: 5}, number=1), snapshot({0: 5}, at_ms=T0 + 1, number=2))
         )
         run = RunResult("a-1", empty.sha256, "app-1", None, Tally(), (), 0.1)
         assert judge(empty, run).proved

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.snapshots import Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.offsets.windows import window_between
-from tests.unit.offsets.builders import HOUR_MS, T0, extent, extents, snapshot
+from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 
 def start(offsets: dict[int, int], number: int = 1) -> OffsetSnapshot:
@@ -39,7 +39,7 @@ def end(offsets: dict[int, int], number: int = 2, log_start: int = 0) -> OffsetS
 
 
 def manifest(first: dict[int, int], last: dict[int, int]) -> Manifest:
-    return Manifest.of("loads", window_between(start(first), end(last)))
+    return Manifest.of("loads", LEDGER_ID, window_between(start(first), end(last)))
 
 
 class TestWindow:

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.offsets.source import Source, with_epoch
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.offsets.windows import OffsetRange
+from tests.unit.offsets.builders import LEDGER_ID
 
 FIVE_MS, SIX_MS, SEVEN_MS = 1_795_237_200_000, 1_795_240_800_000, 1_795_244_400_000
 """05:00, 06:00 and 07:00 UTC on 21 November 2026."""
@@ -30,6 +31,7 @@ def manifest_of(
     rows = tuple(OffsetRange(*each, Evidence.MATCHED, Evidence.MATCHED) for each in ranges)
     return Manifest(
         pipeline="flights",
+        ledger_id=LEDGER_ID,
         window=window_id(start_ms, end_ms),
         start_ms=start_ms,
         end_ms=end_ms,

@@ -27,6 +27,9 @@ KINDS = ("hive path", "delta", "iceberg", "postgres")
 """Sinks that differ in how they replace a window; the formats of files differ in what Spark does alone."""
 FORMATS = ("parquet", "orc", "json")
 
+OTHER = "0e" * 16
+"""Identity of another ledger, whose pipeline has the same name."""
+
 Holds = Callable[[Sink, Manifest], dict[int, list[int]]]
 
 
@@ -82,7 +85,7 @@ def holds(spark: SparkSession, ledger: Path) -> Holds:
 
 def attempt_of(manifest: Manifest, name: str = "try-1", **facts: Any) -> Attempt:
     """An attempt at a window, for what doesn't depend on when it began."""
-    told = manifest.pipeline, manifest.window, manifest.revision, manifest.sha256
+    told = manifest.pipeline, manifest.ledger_id, manifest.window, manifest.revision, manifest.sha256
     return replace(Attempt(name, *told, 0, manifest.span), **facts)
 
 

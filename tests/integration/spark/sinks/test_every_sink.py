@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import COMMITTED
 from airflow_kafka_offsets.spark import Attempt, FileSink, Sink, Written, count_only
 from tests.integration.spark.conftest import OpenWindow, window_folder
-from tests.integration.spark.sinks.conftest import EXPECTED, FORMATS, KINDS, Holds, attempt_of, publish
+from tests.integration.spark.sinks.conftest import EXPECTED, FORMATS, KINDS, OTHER, Holds, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
@@ -96,7 +96,7 @@ class TestEverySink:
 
 
 @pytest.mark.parametrize("sink", ["delta", "iceberg", "postgres"], indirect=True)
-def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_pipeline_alone(
+def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_ledger_alone(
     spark: SparkSession, open_window: OpenWindow, short: Manifest, sink: Sink
 ) -> None:
     window = open_window(short)
@@ -107,8 +107,10 @@ def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_pipeline_alone(
     assert write("second", revision=2, started_ms=2) == "second"
     assert write("third", revision=2, started_ms=3, earlier=frozenset({"second"})) == "second"
     assert write("late", revision=2, started_ms=1) == "second"
-    with pytest.raises(LedgerConflictError, match="of pipeline flights"):
-        write("other", revision=3, pipeline="other")
+    with pytest.raises(LedgerConflictError, match=rf"of ledger {short.ledger_id} \(pipeline flights\)"):
+        write("other", revision=3, ledger_id=OTHER)
+    with pytest.raises(LedgerConflictError, match=rf"of ledger {short.ledger_id}"):
+        sink.read(spark, attempt_of(short, ledger_id=OTHER))
     older = {"revision": 1, "manifest_sha256": "older", "started_ms": 4}
     for earlier in (frozenset({"another"}), frozenset()):
         # Delta looks into the table where there was an earlier attempt, and else goes by its own transactions.

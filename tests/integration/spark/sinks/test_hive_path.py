@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,11 +14,12 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import COMMITTED
 from airflow_kafka_offsets.spark import Attempt, FileSink, read_published
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.hive_path import HivePath
-from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.sinks.conftest import EXPECTED, attempt_of, publish
+from tests.integration.spark.conftest import OpenWindow, window_folder
+from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying
 from tests.integration.spark.test_pinned_window import offsets
 
@@ -31,7 +33,6 @@ class TestLoad:
         sink = FileSink(f"file://{tmp_path}/table", hive_path=f"file://{tmp_path}/plain")
         publish(open_window(manifest), sink)
         assert publish(open_window(manifest, "try-2"), sink) == "try-1"
-        assert publish(open_window(manifest, "try-3"), FileSink(f"file://{tmp_path}/table")) == "try-1"
 
         assert not list((tmp_path / "table").rglob("*.parquet"))
         plain = spark.read.parquet(f"file://{tmp_path}/plain")
@@ -41,6 +42,43 @@ class TestLoad:
         none = tuple(replace(each, end_offset=each.start_offset) for each in manifest.ranges)
         publish(open_window(replace(manifest, ranges=none, end_snapshot=9), "try-4"), sink)
         assert not list((tmp_path / "plain").rglob("*.parquet"))
+
+    def test_a_sink_touches_no_folder_that_the_ledger_names_and_it_doesnt(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, tmp_path: Path
+    ) -> None:
+        """Who may write to the ledger is trusted with data, and not with other paths."""
+        sink = FileSink(f"file://{tmp_path}/table", hive_path=f"file://{tmp_path}/plain")
+        publish(open_window(manifest), sink)
+        for other in (FileSink(f"file://{tmp_path}/table"), FileSink(f"file://{tmp_path}/table", hive_path="/other")):
+            with pytest.raises(LedgerConflictError, match=r"touches nothing outside its own folders. Pass"):
+                publish(open_window(manifest, f"try-{id(other)}"), other)
+
+        committed = window_folder(ledger, manifest) / COMMITTED
+        published = json.loads(committed.read_text())
+        (tmp_path / "precious").mkdir()
+        for change in (
+            {"output": f"file://{tmp_path}/precious"},
+            {"moved_to": f"file://{tmp_path}/theirs/window={manifest.window}"},
+        ):
+            committed.write_text(json.dumps(published | change))
+            with contextlib.suppress(LedgerConflictError):
+                publish(open_window(manifest, f"try-{'-'.join(change)}"), sink)
+            assert (tmp_path / "precious").exists()
+            assert not (tmp_path / "theirs").exists()
+
+    def test_two_ledgers_never_share_a_plain_path_whatever_their_windows(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
+    ) -> None:
+        """Readers see the path as one table."""
+        sink = FileSink(table, hive_path=f"file://{tmp_path}/plain")
+        publish(open_window(manifest), sink)
+        theirs = attempt_of(manifest, ledger_id=OTHER, window="20261121T060000000Z_20261121T070000000Z")
+        with pytest.raises(LedgerConflictError, match=rf"is a path of ledger {manifest.ledger_id}") as refused:
+            sink.write(open_window(manifest, "try-2").read(), theirs)
+
+        owner = str(refused.value).partition("hand the path over: delete ")[2].partition(";")[0]
+        Path(owner.removeprefix("file:")).unlink()
+        sink.write(open_window(manifest, "try-3").read(), theirs)
 
     def test_a_store_that_renames_file_by_file_is_refused_before_anything_is_read(
         self, open_window: OpenWindow, manifest: Manifest, table: str
@@ -55,7 +93,7 @@ class TestLoad:
         loads.written(1)
         loads.settle(1)
         theirs = attempt_of(manifest, window="w")
-        with pytest.raises(LedgerConflictError, match="holds rows of pipeline p, and flights would take their place"):
+        with pytest.raises(LedgerConflictError, match=r"is a path of ledger 0e0e.* \(pipeline p\)"):
             FileSink(table, hive_path=f"file://{loads.root}").write(open_window(manifest).read(), theirs)
 
     @pytest.mark.parametrize("plain", ["file:///lake/table", "/lake/table/plain/", "file:/lake"])
@@ -75,8 +113,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "plain"
 
 
-def attempt(revision: int, pipeline: str = "p") -> Attempt:
-    return Attempt(f"try-{revision}", pipeline, "w", revision, "sha", 0, 1)
+def attempt(revision: int, ledger_id: str = OTHER) -> Attempt:
+    return Attempt(f"try-{revision}", "p", ledger_id, "w", revision, "sha", 0, 1)
 
 
 class Loads:
@@ -93,9 +131,9 @@ class Loads:
         self._path.label(f"file://{folder}", attempt(revision))
         return folder
 
-    def settle(self, revision: int, *, rows: bool = True, pipeline: str = "p") -> None:
+    def settle(self, revision: int, *, rows: bool = True, ledger_id: str = OTHER) -> None:
         folder = f"file://{self.root.parent}/attempt-{revision}"
-        self._path.settle(folder if rows else None, attempt(revision, pipeline))
+        self._path.settle(folder if rows else None, attempt(revision, ledger_id))
 
     def standing(self) -> list[str]:
         """What readers see."""
@@ -175,12 +213,32 @@ class TestSettling:
             loads.settle(2)
             assert loads.left() == []
 
-    def test_another_pipelines_rows_stay(self, loads: Loads) -> None:
+    def test_another_ledgers_rows_stay(self, loads: Loads) -> None:
         loads.written(1)
         loads.settle(1)
-        with pytest.raises(LedgerConflictError, match="A plain path has one pipeline"):
-            loads.settle(2, pipeline="other")
+        with pytest.raises(LedgerConflictError, match="A path has one ledger"):
+            loads.settle(2, ledger_id="5a" * 16)
         assert loads.standing() == ["1"]
+
+    def test_what_a_copy_of_the_ledger_has_moved_there_stays(self, loads: Loads) -> None:
+        loads.written(1)
+        loads.settle(1)
+        with pytest.raises(LedgerConflictError, match="there is a copy of the ledger"):
+            loads._path.settle(None, replace(attempt(1), name="another"))
+        assert loads.standing() == ["1"]
+
+    def test_rows_of_a_ledger_that_the_path_was_taken_over_from_give_way(self, loads: Loads) -> None:
+        loads.written(2)
+        loads.settle(2)
+        (loads.root / "_kafka_offsets_ledger.json").unlink()
+        folder = loads.root.parent / "theirs"
+        folder.mkdir()
+        (folder / "part").write_text("new")
+        ours = attempt(1, "5a" * 16)
+        loads._path.label(f"file://{folder}", ours)
+        loads._path.settle(f"file://{folder}", ours)
+        assert loads.standing() == ["new"]
+        assert loads.left() == []
 
     def test_rows_that_are_nowhere_are_said(self, loads: Loads) -> None:
         with pytest.raises(LedgerCorruptError, match="are neither at"):

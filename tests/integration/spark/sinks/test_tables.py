@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerError, UnprovenError
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.sinks.conftest import EXPECTED, attempt_of, publish
+from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
 from tests.integration.spark.sinks.faults import held_up, wait_for
 from tests.integration.spark.test_pinned_window import offsets
 from tests.integration.spark.test_strict_time import EARLY, INSIDE, LATE, window_of
@@ -73,7 +75,9 @@ class TestAttempts:
         table_sink.write(open_window(older).read(), attempt_of(older, "first"))
         held = held_up(open_window(older).read(), tmp_path)
         with ThreadPoolExecutor(1) as thread:
-            writing = thread.submit(table_sink.write, held, attempt_of(older, "slow", started_ms=1))
+            writing = thread.submit(
+                table_sink.write, held, attempt_of(older, "slow", started_ms=1, earlier=frozenset({"first"}))
+            )
             wait_for(tmp_path / "begun")
             try:
                 table_sink.write(open_window(newer).read(), attempt_of(newer, "newer", revision=2))
@@ -167,6 +171,18 @@ class TestReading:
         with pytest.raises(LedgerConflictError, match="holds 0 of them"):
             publish(open_window(manifest, "try-2"), sink)
 
+    def test_a_table_that_went_to_another_ledger_is_not_read_as_this_ones(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
+    ) -> None:
+        publish(open_window(manifest), table_sink)
+        spark.sql(f"ALTER TABLE {table_sink._sql_name()} SET TBLPROPERTIES ('kafka-offsets.ledger' = '{OTHER}')")
+        for asked in (
+            lambda: read_published(spark, f"file://{ledger}"),
+            lambda: publish(open_window(manifest, "try-2"), table_sink),
+        ):
+            with pytest.raises(LedgerConflictError, match=rf"a table of ledger {OTHER}"):
+                asked()
+
     def test_rows_of_a_users_own_sink_are_the_users_to_read(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
     ) -> None:
@@ -184,8 +200,8 @@ class TestReading:
             read_published(spark, f"file://{ledger}")
 
 
-class TestPipelines:
-    def test_a_table_that_the_user_has_made_becomes_the_pipelines_that_loads_it_first(
+class TestOwner:
+    def test_a_table_that_the_user_has_made_becomes_the_ledgers_that_loads_it_first(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:
         manifest = manifest_of([(flights, 0, 0, 9)])
@@ -194,10 +210,56 @@ class TestPipelines:
         made.partitionedBy(F.col("window")).create()
         table_sink.write(rows, attempt_of(manifest))
 
-        with pytest.raises(LedgerConflictError, match="is a table of pipeline flights"):
-            table_sink.write(rows, attempt_of(manifest, pipeline="other"))
-        with pytest.raises(LedgerConflictError, match="is a table of pipeline flights"):
-            table_sink.read(spark, attempt_of(manifest, pipeline="other"))
+        with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id}"):
+            table_sink.write(rows, attempt_of(manifest, ledger_id=OTHER))
+
+    def test_a_second_ledger_of_the_same_name_replaces_nothing_until_the_table_is_handed_over(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        """Staging, or a ledger_root that was moved without its files; retention has left three of ten records."""
+        first, second = manifest_of([(flights, 0, 0, 10)]), manifest_of([(flights, 0, 7, 10)])
+        second = replace(second, ledger_id=OTHER)
+        publish(open_window(first), table_sink)
+        rows = open_window(first, "try-2").read()
+        with pytest.raises(LedgerConflictError) as refused:
+            table_sink.write(rows.where("offset > 6"), attempt_of(second, "try-2", started_ms=now_ms()))
+        assert offsets(table_sink.read(spark, attempt_of(first))) == {0: list(range(10))}
+
+        statement = str(refused.value).partition("hand the table over: ")[2].partition(";")[0]
+        spark.sql(statement)
+        assert table_sink.write(rows.where("offset > 6"), attempt_of(second, "try-3", started_ms=now_ms())).attempt
+        assert offsets(table_sink.read(spark, attempt_of(second))) == {0: [7, 8, 9]}
+
+    def test_a_copy_of_a_ledger_replaces_nothing_that_the_ledger_has_loaded(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        """It has the same identity, and knows nothing of the attempt."""
+        manifest = manifest_of([(flights, 0, 0, 10)])
+        publish(open_window(manifest), table_sink)
+        with pytest.raises(LedgerConflictError, match=r"by attempt try-1 .* there is a copy of the ledger"):
+            table_sink.write(open_window(manifest, "try-2").read(), attempt_of(manifest, "copy", started_ms=2**42))
+        assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(10))}
+
+    @pytest.mark.parametrize("name", ["orders_hourly", "tokens", "secret_x", "access_key", "password"])
+    def test_no_name_of_a_pipeline_is_taken_for_another_ones_because_spark_redacts_it(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, name: str
+    ) -> None:
+        manifest = replace(manifest_of([(flights, 0, 0, 10)]), pipeline=name)
+        assert publish(open_window(manifest), table_sink) == "try-1"
+        assert publish(open_window(manifest, "try-2"), table_sink) == "try-1"
+        with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id}, by"):
+            table_sink.read(spark, attempt_of(manifest, ledger_id=OTHER))
+
+    def test_an_identity_that_a_sites_own_pattern_redacts_is_named(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        manifest = manifest_of([(flights, 0, 0, 10)])
+        spark.conf.set("spark.sql.redaction.options.regex", "[0-9a-f]{32}")
+        try:
+            with pytest.raises(LedgerConflictError, match=r"redacted.*spark\.sql\.redaction\.options\.regex"):
+                publish(open_window(manifest), table_sink)
+        finally:
+            spark.conf.unset("spark.sql.redaction.options.regex")
 
     def test_a_table_that_delta_has_only_begun_to_make_is_none_yet(
         self, open_window: OpenWindow, manifest: Manifest, tmp_path: Path

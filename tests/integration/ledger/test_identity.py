@@ -1,0 +1,63 @@
+"""A ledger's identity: made once, carried by what is pinned in it, and moved with its folder alone."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.integration.ledger.loads import resolve
+
+
+def opened(root: str) -> Ledger:
+    ledger = Ledger(ObjectStoragePath(root), "loads")
+    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return ledger
+
+
+class TestIdentity:
+    def test_tasks_that_make_a_ledger_at_the_same_time_agree_on_one(self, root: str) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            found = set(pool.map(lambda _: opened(root).id, range(8)))
+        assert found == {opened(root).id}
+
+    def test_every_manifest_carries_it(self, root: str) -> None:
+        ledger = opened(root)
+        assert resolve(ledger, 0).manifest.ledger_id == ledger.id
+
+    def test_a_second_ledger_of_the_same_name_is_another_one(self, tmp_path: Path) -> None:
+        one, other = (opened((tmp_path / each).as_uri()) for each in ("one", "other"))
+        assert one.id != other.id
+        assert resolve(one, 0).sha256 != resolve(other, 0).sha256
+
+    def test_a_ledger_that_was_moved_is_the_same_one(self, tmp_path: Path) -> None:
+        ledger = opened((tmp_path / "here").as_uri())
+        pinned = resolve(ledger, 0)
+        shutil.move(tmp_path / "here", tmp_path / "there")
+        moved = opened((tmp_path / "there").as_uri())
+        assert moved.id == ledger.id
+        assert moved.pinned(pinned.manifest.window).sha256 == pinned.sha256
+
+    def test_a_window_that_was_copied_from_another_ledger_is_refused(self, tmp_path: Path) -> None:
+        """Or was there before pipeline.json was lost and made anew."""
+        window = resolve(opened((tmp_path / "one").as_uri()), 0).manifest.window
+        (tmp_path / "one" / "loads" / "pipeline.json").unlink()
+        ledger = opened((tmp_path / "one").as_uri())
+        for asked in (lambda: ledger.pinned(window), lambda: resolve(ledger, 0), ledger.last_pinned):
+            with pytest.raises(LedgerConflictError, match=r"was pinned in ledger .* moved or restored as a whole"):
+                asked()
+        assert "pinned in another ledger" in verify(ledger)[0].found
+
+    def test_a_ledger_that_has_lost_it_is_refused(self, tmp_path: Path) -> None:
+        ledger = opened((tmp_path / "one").as_uri())
+        (tmp_path / "one" / "loads" / "pipeline.json").unlink()
+        with pytest.raises(LedgerCorruptError, match="missing or names no ledger_id"):
+            _ = Ledger(ObjectStoragePath((tmp_path / "one").as_uri()), "loads").id
+        assert ledger.uri
