@@ -66,11 +66,10 @@ class HivePath:
     def require_ours(self, attempt: Attempt) -> None:
         """Refuse a path that isn't this ledger's, and make one of nobody's so: asked before a run reads anything.
 
-        :raises LedgerConflictError: it is another ledger's, a copy of this one has loaded the window, or somebody
-            else's folder is at the window's place.
+        :raises LedgerConflictError: it is another ledger's, or somebody else's folder is at the window's place.
         """
         self._claim(attempt)
-        self._standing(plain_folder(self._root, attempt.window), Label.of(attempt))
+        self._standing(plain_folder(self._root, attempt.window))
 
     def label(self, folder: str, attempt: Attempt) -> None:
         """Say in a folder whose rows it holds, before it is moved."""
@@ -81,14 +80,16 @@ class HivePath:
 
         :param rows: the folder that they were written to; None for a window without rows: an empty folder takes its
             place.
-        :raises LedgerConflictError: as :meth:`require_ours`.
+        :raises LedgerConflictError: as :meth:`require_ours`, and when a copy of this ledger has loaded the window.
         :raises LedgerCorruptError: the rows are nowhere.
         """
         self._claim(attempt)
         place, ours = plain_folder(self._root, attempt.window), Label.of(attempt)
         for _ in range(_TRIES):
             self._restore(place, ours)
-            standing = self._standing(place, ours)
+            standing = self._standing(place)
+            if standing is not None:
+                _refuse_unknown(place, standing, ours)
             if standing is not None and standing.stays(ours):
                 return self._clear(place, standing)
             if standing is not None:
@@ -131,22 +132,15 @@ class HivePath:
     def _asides(self, place: str) -> str:
         return f"{self._root}/{_ASIDE}/{place.rpartition('/')[2]}"
 
-    def _standing(self, place: str, ours: Label) -> Label | None:
+    def _standing(self, place: str) -> Label | None:
         """Which rows are at a window's place; None when there is no such folder.
 
-        :raises LedgerConflictError: when it holds those that a copy of this ledger has moved there, or what no load
-            has.
+        :raises LedgerConflictError: when it holds what no load has moved there.
         """
         label = _label(self._files.read(f"{place}/{_LABEL}"))
         if label is None and self._files.exists(place):
             raise LedgerConflictError(
                 f"{place} holds files that no load has moved there: remove them, or use another path."
-            )
-        same = label is not None and (label.ledger_id, label.revision) == (ours.ledger_id, ours.revision)
-        if label is not None and same and label != ours:
-            raise LedgerConflictError(
-                f"{place} holds rows of attempt {label.attempt}, which this ledger hasn't published: there is a copy "
-                "of the ledger, and the copy has loaded them. Use one of the two with this path."
             )
         return label
 
@@ -171,6 +165,20 @@ class HivePath:
                 f"one is lost for good, hand the path over: delete {place}; windows that are loaded again then take "
                 "the place of its rows."
             )
+
+
+def _refuse_unknown(place: str, standing: Label, ours: Label) -> None:
+    """Never take the place of rows that this ledger hasn't published, though they carry its identity: of a revision one
+    attempt is published.
+
+    :raises LedgerConflictError: naming who wrote them.
+    """
+    same = (standing.ledger_id, standing.revision) == (ours.ledger_id, ours.revision)
+    if same and standing.attempt != ours.attempt:
+        raise LedgerConflictError(
+            f"{place} holds rows of attempt {standing.attempt}, and this ledger has published {ours.attempt}: there is "
+            "a copy of the ledger, and the copy has loaded them. Use one of the two with this path."
+        )
 
 
 def plain_folder(root: str, window: str) -> str:

@@ -76,7 +76,7 @@ class TestAttempts:
         held = held_up(open_window(older).read(), tmp_path)
         with ThreadPoolExecutor(1) as thread:
             writing = thread.submit(
-                table_sink.write, held, attempt_of(older, "slow", started_ms=1, earlier=frozenset({"first"}))
+                table_sink.write, held, attempt_of(older, "slow", started_ms=1, refused=frozenset({"first"}))
             )
             wait_for(tmp_path / "begun")
             try:
@@ -240,7 +240,7 @@ class TestOwner:
             table_sink.write(open_window(manifest, "try-2").read(), attempt_of(manifest, "copy", started_ms=2**42))
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(10))}
 
-    @pytest.mark.parametrize("name", ["orders_hourly", "tokens", "secret_x", "access_key", "password"])
+    @pytest.mark.parametrize("name", ["orders_hourly", "tokens", "secret_x", "accesskey", "password"])
     def test_no_name_of_a_pipeline_is_taken_for_another_ones_because_spark_redacts_it(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, name: str
     ) -> None:
