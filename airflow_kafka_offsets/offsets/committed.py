@@ -16,7 +16,8 @@ class CommittedOffset(NamedTuple):
     :param topic: topic name.
     :param partition: partition number.
     :param offset: next offset to read; None when the group never committed here or the commit expired.
-    :param leader_epoch: epoch of the last record read (v5+, KIP-320); None when unknown.
+    :param leader_epoch: epoch that was committed with it (v5+, KIP-320): of the last batch read, or a newer one; None
+        when there is none.
     :param metadata: the committer's own words; may be empty.
     :param error: Kafka's error for this partition alone; its offset is then None.
     :param cut_at: where an unclean election cut the log below the commit, though it may have grown past it since; None

@@ -17,6 +17,7 @@ from airflow_kafka_offsets.client.response_errors import is_stale, named_error
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.listed import ListOutcome
 from dev import ROOT
+from tests.unit.kafka_errors import SAID
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -30,28 +31,6 @@ FINAL = {
     **dict.fromkeys(("describe_configs.md", "metadata.md"), ("UNKNOWN_TOPIC_OR_PARTITION",)),
 }
 """Errors that Kafka calls retriable, and that are the answer where these requests are concerned."""
-
-KAFKAS = {
-    "fetch.md": "OFFSET_OUT_OF_RANGE CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER "
-    "REPLICA_NOT_AVAILABLE TOPIC_AUTHORIZATION_FAILED KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH "
-    "UNSUPPORTED_COMPRESSION_TYPE",
-    "list_offsets.md": "UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE "
-    "TOPIC_AUTHORIZATION_FAILED INVALID_REQUEST UNSUPPORTED_FOR_MESSAGE_FORMAT KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH "
-    "UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE",
-    "offset_commit.md": "UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT OFFSET_METADATA_TOO_LARGE "
-    "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR ILLEGAL_GENERATION UNKNOWN_MEMBER_ID "
-    "REBALANCE_IN_PROGRESS INVALID_COMMIT_OFFSET_SIZE TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED "
-    "UNKNOWN_TOPIC_ID STALE_MEMBER_EPOCH INVALID_GROUP_ID",
-    "offset_delete.md": "UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE "
-    "NOT_COORDINATOR INVALID_GROUP_ID TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED NON_EMPTY_GROUP "
-    "GROUP_ID_NOT_FOUND GROUP_SUBSCRIBED_TO_TOPIC",
-    "offset_fetch.md": "UNKNOWN_TOPIC_OR_PARTITION COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE "
-    "NOT_COORDINATOR INVALID_GROUP_ID UNKNOWN_MEMBER_ID TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED "
-    "GROUP_ID_NOT_FOUND UNSTABLE_OFFSET_COMMIT UNKNOWN_TOPIC_ID STALE_MEMBER_EPOCH",
-    "offset_for_leader_epoch.md": "UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE "
-    "TOPIC_AUTHORIZATION_FAILED KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH",
-}
-"""What brokers say of a request, as Kafka's and its clients' documents of the response list it, written out here."""
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -116,6 +95,13 @@ def error_rows(page: Path) -> Iterator[ErrorRow]:
             yield ErrorRow(cells[0].strip("`"), cells[2] == "yes", again == "yes", how, named_error(int(cells[1]), ""))
 
 
+def names_in(page: Path) -> set[str]:
+    return {each.name for each in error_rows(page)}
+
+
+OF_EVERY_REQUEST = names_in(DOCS / "requests" / "README.md")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 class TestPages:
     def test_their_links_lead_somewhere(self, page: Path) -> None:
@@ -166,9 +152,15 @@ class TestErrorTables:
         assert rows
         assert [row for row in rows if (row.name, row.retriable) != (row.error.name, row.error.retriable)] == []
 
-    def test_name_what_brokers_say(self, page: Path) -> None:
-        named = {each.name for each in error_rows(page)}
-        assert set(KAFKAS.get(page.name, "").split()) - named == set()
+    def test_lack_nothing_that_a_broker_may_say(self, page: Path) -> None:
+        if page.name in SAID:
+            assert SAID[page.name].must() - names_in(page) - OF_EVERY_REQUEST == set()
+
+    def test_name_nothing_that_nobody_says(self, page: Path) -> None:
+        if page.name in SAID:
+            place = SAID.get(SAID[page.name].place)
+            of_the_place = place.may() if place else set()
+            assert names_in(page) - SAID[page.name].may() - of_the_place - OF_EVERY_REQUEST == set()
 
     def test_what_is_asked_again_is_what_may_pass(self, page: Path) -> None:
         final = FINAL.get(page.name, ())
@@ -178,6 +170,13 @@ class TestErrorTables:
     def test_a_place_is_looked_up_anew_when_it_may_be_the_wrong_one(self, page: Path) -> None:
         asked_again = [each for each in error_rows(page) if each.asked_again and page.name not in ASKED_OF_ANY_BROKER]
         assert [each for each in asked_again if ("anew" in each.how) != is_stale(each.error)] == []
+
+
+def test_each_request_has_a_table_of_its_errors() -> None:
+    """The two without one are an index, and a page about several requests."""
+    without = {page.name for page in REQUESTS} - set(SAID)
+    assert without == {"README.md", "committed_and_high_watermark.md"}
+    assert [page for page in SAID if not names_in(DOCS / "requests" / page)] == []
 
 
 def test_every_outcome_is_explained() -> None:
