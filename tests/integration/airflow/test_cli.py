@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Consumer
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -15,6 +16,7 @@ from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Publish, Resolve, Run, sasl, use_connection
+from tests.integration.client.cases.workload import wait_until, wait_until_known
 from tests.integration.conftest import MakeTopic, Produce
 
 T0_MS = 1_795_154_400_000
@@ -152,6 +154,32 @@ class TestLag:
         row = json.loads(out)[0]
         assert code == 1
         assert (row["group"], row["status"], row["lag"], row["topic"]) == ("no-such-group", "unknown_group", None, None)
+
+    def test_a_deleted_topic_that_members_still_read_is_a_row_of_the_group_and_exit_1(
+        self, run: Run, broker: Broker, topic: MakeTopic, messy: str, group: str, admin: KafkaAdminClient
+    ) -> None:
+        """E25: the partitions that are left keep their rows as they are."""
+        gone = topic(partitions=1)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "group.protocol": "consumer"}
+        reader = Consumer(settings | {"enable.auto.commit": False})
+        try:
+            reader.subscribe([messy, gone])
+            wait_until(lambda: reader.poll(0.5) is None and len(reader.assignment()) == 4, "the member reads both")
+            admin.delete_topics([gone])
+            wait_until_known(broker, gone, 0)
+            code, out, _ = run("lag", group, "-o", "json")
+        finally:
+            reader.close()
+        first, *others = json.loads(out)
+        assert code == 1
+        assert (first["topic"], first["status"], first["lag"]) == (None, "error", None)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in first["error"]
+        assert gone in first["error"]
+        assert [(row["topic"], row["status"], row["lag"]) for row in others] == [
+            (messy, "ok", 3),
+            (messy, "ok", 0),
+            (messy, "no_commit", 0),
+        ]
 
     def test_all_groups_includes_ours(self, run: Run, group: str) -> None:
         _, out, _ = run("lag", "--all-groups", "-o", "json")
