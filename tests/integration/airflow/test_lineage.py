@@ -260,7 +260,7 @@ given = json.loads(os.environ["GIVEN"])
 window = KafkaResolveWindowOperator(task_id="resolve", **given).execute({})
 context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="load", try_number=1)}
 assert KafkaSparkSubmitOperator(task_id="load", window=window).execute(context)["rows"] == 5
-print(KafkaVerifyWindowOperator(task_id="verify", window=window).execute({})["verdict"])
+print(KafkaVerifyWindowOperator(task_id="verify", window=window).execute(context)["verdict"])
 """
 
 
