@@ -20,6 +20,7 @@
     │   ├── HoleError                       offsets before it are in no published window (transient)
     │   ├── ExtremeTimestampError           a record has a timestamp that Spark can't read
     │   └── UnprovenError                   what was read or written differs from the manifest
+    │       └── CountedTwiceError           it may differ as rows were read anew, for a lost executor (transient)
     ├── UncheckedSourceError                whether the window's own topics were read couldn't be asked (transient)
     ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
     ├── SparkFailedError                    Spark, or the application, failed by itself (transient)
@@ -27,8 +28,10 @@
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
         ├── LedgerConflictError             a file that should be ours says something else
-        │   └── InstantForgottenError       somebody forgot an instant that was in use (transient)
+        │   ├── InstantForgottenError       somebody forgot an instant that was in use (transient)
+        │   └── CommitConflictError         another commit to the table came in between (transient)
         ├── LedgerCorruptError              a file is unreadable or doesn't match its hash
+        ├── StoreFailedError                the store didn't do what it was asked for (transient)
         └── ExclusiveCreateError            the store can't create a file exclusively
 
 Errors of single partitions and groups are not raised: they are data (:class:`ResponseError`) on the element that
@@ -186,6 +189,15 @@ class UnprovenError(WindowError):
     """What was read or written differs from what the manifest says."""
 
 
+class CountedTwiceError(UnprovenError):
+    """What was read isn't what was written, or isn't one read's count, and some rows may have been read anew for an
+    executor that was lost. Another try reads once; a sort reads twice each time."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
 class UncheckedSourceError(KafkaOffsetsError):
     """Whether a window was read from the cluster and topics that it was resolved on couldn't be asked. Nothing is
     published without that answer. Transient."""
@@ -239,8 +251,24 @@ class InstantForgottenError(LedgerConflictError):
         return True
 
 
+class CommitConflictError(LedgerConflictError):
+    """Another commit to the table came in between, so that the window's rows were not written. Writing again helps."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
 class LedgerCorruptError(LedgerError):
     """A ledger file is unreadable, missing, or doesn't match its hash."""
+
+
+class StoreFailedError(LedgerError):
+    """The ledger's store didn't do what Spark's driver asked of it: it may have been out of reach. Transient."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
 
 
 class ExclusiveCreateError(LedgerError):

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.log_contents import GapCauses
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import ATTEMPT_NAME, Publication
-from airflow_kafka_offsets.offsets.shortfall import difference, shortfall
+from airflow_kafka_offsets.offsets.shortfall import counted_twice, difference, shortfall
 from airflow_kafka_offsets.offsets.source import Source, source_problems, unknowable
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
@@ -167,6 +167,7 @@ class Verdict:
         on a plain topic.
     :param explained: what the log says of them; None where nobody asked it.
     :param unknowable: what Kafka couldn't tell of where the rows were read, in words; brokers of 2.8 and later can.
+    :param may_pass: nothing is wrong but what another attempt may not find: rows that were counted more than once.
     """
 
     read_problems: tuple[str, ...]
@@ -174,6 +175,7 @@ class Verdict:
     gaps: int
     explained: GapCauses | None = None
     unknowable: tuple[str, ...] = ()
+    may_pass: bool = False
 
     @property
     def proved(self) -> bool:
@@ -205,11 +207,13 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
     problems.extend(source_problems(manifest, result.source))
     different = list(difference(result.read, total_of(result.written), manifest.span, result.task_starts))
+    may_pass = not problems and not result.unread and counted_twice(result.read, result.task_starts)
     if not different:
         problems.extend(shortfall(manifest, result))
     gaps = max(0, manifest.span - result.read.count)
     written_problems = (*different, *_misstated(publication, result))
-    return Verdict(tuple(problems), written_problems, gaps, unknowable=tuple(unknowable(manifest)))
+    unknown = tuple(unknowable(manifest))
+    return Verdict(tuple(problems), written_problems, gaps, unknowable=unknown, may_pass=may_pass)
 
 
 def total_of(written: Iterable[PartitionTally]) -> Tally:

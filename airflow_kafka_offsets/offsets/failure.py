@@ -1,7 +1,7 @@
 """The failure note: why an attempt failed, in the driver's own words. Written by Spark's driver, read by the task that
 waits for it, which may be far from where the driver prints.
 
-It is shown to people, and decides one thing: whether another try makes sense, by a fixed list of classes alone.
+It is shown to people, and decides one thing: whether another try makes sense, by the name of a class of ``errors.py``.
 """
 
 from __future__ import annotations
@@ -10,41 +10,22 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    DataLossError,
-    ExclusiveCreateError,
-    ExtremeTimestampError,
-    KafkaOffsetsError,
-    LedgerConflictError,
-    LedgerCorruptError,
-    LogTruncatedError,
-    SparkFailedError,
-    TopicChangedError,
-    UnprovenError,
-)
+from airflow_kafka_offsets import errors
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError
 
 FAILURES = "failures"
 """Folder of a window in the ledger."""
 MOST_BYTES = 16_384
 """No note is longer: so many characters, of four bytes at most, and what is around them."""
 _LONGEST = 3_000
+EXIT_MARK = "kafka-offsets-load: "
+"""How :func:`exit_line` begins."""
 _PERMANENT = {
-    each.__name__: each
-    for each in (
-        ConfigurationError,
-        DataLossError,
-        ExtremeTimestampError,
-        LogTruncatedError,
-        TopicChangedError,
-        UnprovenError,
-        LedgerConflictError,
-        LedgerCorruptError,
-        ExclusiveCreateError,
-    )
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, KafkaOffsetsError) and kind.retriable is KafkaOffsetsError.retriable
 }
-"""What a driver may end with that another try would end with too. Not a plain LedgerError: a store may have been out of
-reach."""
+"""What a driver may end with that another try would end with too: what never says that it is ``retriable``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +69,11 @@ class FailureNote:
 def note_of(error: Exception) -> FailureNote:
     """The note of an exception."""
     return FailureNote(type(error).__name__, one_line(str(error)))
+
+
+def exit_line(error: Exception) -> str:
+    """What the ready-made load prints last, when it fails. Its mark tells it from a line that an application logs."""
+    return f"{EXIT_MARK}{type(error).__name__}: {one_line(str(error))}"
 
 
 def one_line(text: str) -> str:

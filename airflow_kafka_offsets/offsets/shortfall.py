@@ -40,7 +40,8 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None) 
     elif written.count < read.count:
         yield (
             f"{counts}: the {read.count - written.count} others were dropped between read() and publish(), by a "
-            f"filter, a join, dropDuplicates or a sink that drops rows. {KEEP_EVERY_RECORD}{_or_read_anew(read)}"
+            "filter, a join, dropDuplicates or a sink that drops rows. "
+            f"{KEEP_EVERY_RECORD}{_or_read_anew(read, task_starts)}"
         )
     elif written.count > read.count:
         yield (
@@ -61,10 +62,19 @@ def _is_multiple(read: int | None, written: int | None) -> bool:
     return bool(read and written) and read != written and (read or 0) % (written or 1) == 0
 
 
-def _or_read_anew(read: Tally) -> str:
-    """Where offsets may be without a record, too many rows may be counted for one more reason, and nothing tells."""
+def counted_twice(read: Tally, task_starts: int | None) -> bool:
+    """Whether some rows may have been counted more than once: tasks began with other records than were written, or
+    with one of them again. A transform that drops a task's first row looks the same.
+
+    :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.audit.RunResult`.
+    """
+    return None not in (read.starts, task_starts) and read.starts != task_starts
+
+
+def _or_read_anew(read: Tally, task_starts: int | None) -> str:
+    """Where too many rows may be counted for one more reason, and nothing tells."""
     lost = "; or they were read anew for an executor that was lost: then run the task again"
-    return "" if read.starts is None else lost
+    return lost if counted_twice(read, task_starts) else ""
 
 
 def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.offsets.failure import FailureNote, one_line
+from airflow_kafka_offsets.offsets.failure import EXIT_MARK, FailureNote, one_line
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,10 @@ _LINES = 2_000
 """So many of the last lines are kept: Java's part of a traceback may be long."""
 _EXIT = "Cannot execute: "
 """How the provider's exception begins when spark-submit ends with another status than 0."""
-_OURS = re.compile(r"(?:airflow_kafka_offsets\.errors\.)?([A-Z]\w*Error): (.+)")
+_NAMED = re.compile(r"([A-Z]\w*Error): (.+)")
+_OURS = re.compile(rf"airflow_kafka_offsets\.errors\.{_NAMED.pattern}")
+_TRACEBACK = "Traceback (most recent call last):"
+_OUTERMOST = re.compile(r'File "[^"]*", line \d+, in <module>')
 _PLACE = re.compile(r'File "[^"]*", line \d+, in \S+')
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 _JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
@@ -73,26 +76,47 @@ def noted_failure(folder: WindowFolder, attempt: str) -> FailureNote | None:
 
 
 def printed_failure(output: Sequence[str]) -> FailureNote | None:
-    """An error of this package among the last lines: the application ended with it before it knew its window."""
-    for line in reversed(output):
-        found = _OURS.fullmatch(line)
-        if found and FailureNote(found[1], "").is_ours:
-            return FailureNote(found[1], one_line(found[2]))
-    return None
+    """An error of this package that ended the application before it knew its window: the ready-made load's own last
+    line, or what the last traceback raised out of the program. One that the application logged and went on from isn't
+    among them, and neither is a line that only looks like one."""
+    marked = [line.removeprefix(EXIT_MARK) for line in output if line.startswith(EXIT_MARK)]
+    found = _NAMED.fullmatch(marked[-1]) if marked else _raised_out(output)
+    if found is None or not FailureNote(found[1], "").is_ours:
+        return None
+    return FailureNote(found[1], one_line(found[2]))
+
+
+def _raised_out(output: Sequence[str]) -> re.Match[str] | None:
+    """What of ours the last traceback ends with, where it begins in the program's outermost frame."""
+    lines = [each for each in output if each]
+    begun = [number for number, line in enumerate(lines) if line == _TRACEBACK]
+    raised = _last_raised(lines)
+    if not begun or raised is None or not _OUTERMOST.match(next(iter(lines[begun[-1] + 1 :]), "")):
+        return None
+    return _OURS.fullmatch(lines[raised[1]])
+
+
+def _last_raised(lines: Sequence[str]) -> tuple[int, int] | None:
+    """Where the last traceback names its innermost place, and where what was raised; None without a traceback."""
+    places = [number for number, line in enumerate(lines) if _PLACE.match(line)]
+    if not places:
+        return None
+    # After the place comes its source, which the provider's strip() has brought to the line's start.
+    first = places[-1] + 2
+    raised = (number for number in range(first, len(lines)) if _RAISED.fullmatch(lines[number]))
+    found = next(raised, None)
+    return None if found is None else (places[-1], found)
 
 
 def last_words(output: Sequence[str]) -> str:
     """What a traceback, or else Java, said last; or else the last lines."""
     lines = [each for each in output if each]
-    places = [number for number, line in enumerate(lines) if _PLACE.match(line)]
-    if places:
-        # After the place comes its source, which the provider's strip() has brought to the line's start.
-        after = lines[places[-1] + 2 :]
-        raised = next((number for number, line in enumerate(after) if _RAISED.fullmatch(line)), None)
-        if raised is not None:
-            cause = [each for each in after[raised + 1 : raised + 2] if each.startswith(":")]  # Java's, by py4j
-            return f"{one_line(' '.join([after[raised], *cause]))} ({one_line(lines[places[-1]])})."
+    found = _last_raised(lines)
+    if found is not None:
+        place, raised = found
+        cause = [each for each in lines[raised + 1 : raised + 2] if each.startswith(":")]  # Java's, by py4j
+        return f"{one_line(' '.join([lines[raised], *cause]))} ({one_line(lines[place])})."
     for line in reversed(lines):
-        if found := _JVM.match(line):
-            return f"{one_line(found[1] or found[2])}."
+        if found_jvm := _JVM.match(line):
+            return f"{one_line(found_jvm[1] or found_jvm[2])}."
     return f"{one_line(' / '.join(lines[-3:]))}." if lines else "nothing was printed."

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.errors import ConfigurationError, ExclusiveCreateError, LedgerError
+from airflow_kafka_offsets.errors import ConfigurationError, ExclusiveCreateError, StoreFailedError
 from airflow_kafka_offsets.local_file import create_local
 
 _ATOMIC_RENAME = ("file", "hdfs")
@@ -50,7 +50,7 @@ def read_file(spark: SparkSession, uri: str) -> bytes | None:
     except PySparkException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
-        raise LedgerError(f"Reading {uri} failed: {words(error)}.") from error
+        raise StoreFailedError(f"Reading {uri} failed: {words(error)}.") from error
     return bytes(found[0]["content"]) if found else None
 
 
@@ -254,7 +254,7 @@ def _explained(doing: str, uri: str) -> Iterator[None]:
     try:
         yield
     except (OSError, *JAVA_ERRORS) as error:
-        raise LedgerError(f"{doing} {uri} failed: {words(error)}.") from error
+        raise StoreFailedError(f"{doing} {uri} failed: {words(error)}.") from error
 
 
 def words(error: Exception) -> str:

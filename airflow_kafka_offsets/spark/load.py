@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.offsets.failure import exit_line
 from airflow_kafka_offsets.spark.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
@@ -119,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         print(json.dumps(load(spark, asked).to_json()), flush=True)
     except KafkaOffsetsError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.exit(exit_line(error))
     finally:
         spark.stop()
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
+    CountedTwiceError,
     DataLossError,
     LedgerConflictError,
     LedgerCorruptError,
@@ -88,7 +89,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     :raises UncheckedSourceError: Kafka can't be asked for these two.
     :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
     :raises UnprovenError: what was read or written isn't the window. Nothing is published; the rows stay for
-        inspection.
+        inspection. It is a :class:`CountedTwiceError` where another try may prove it.
     :raises LedgerConflictError: the window is published elsewhere, its published rows are gone, or the sink or the
         window's folder is another ledger's.
     :raises ExclusiveCreateError: the ledger's store can't arbitrate between two attempts. Nothing is read.
@@ -308,12 +309,13 @@ def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
 def _refuse_unproved(files: HadoopFiles, window: PinnedWindow, result: RunResult, sink: Sink, attempt: Attempt) -> None:
     verdict = judge(window.manifest, result)
     writer = result.written_by or attempt.name
-    problem = None if verdict.proved else str(verdict)
+    problem, may_pass = None if verdict.proved else str(verdict), verdict.may_pass
     if verdict.proved and attempt.strict_time:
         problem = _misplaced(sink.read(window.spark, replace(attempt, name=writer)), result.read)
+        may_pass = result.read.outside_window is None
     if problem:
         _distrust(files, window, writer)
-        raise UnprovenError(
+        raise (CountedTwiceError if may_pass else UnprovenError)(
             f"Window {attempt.window} is not published: {problem}. The rows of attempt {attempt.name} stay "
             f"at {result.output}, its counts at {_result_uri(window, attempt.name)}."
         )
@@ -324,7 +326,8 @@ def _misplaced(written: DataFrame, read: Tally) -> str | None:
     if read.outside_window is None:
         return (
             "Spark has read some records more than once, so that nobody knows how many lie outside the window's time, "
-            "which strict time proves: sort within partitions (sortWithinPartitions) in place of the whole"
+            "which strict time proves: sort within partitions (sortWithinPartitions) in place of the whole, or run the "
+            "task again where an executor was lost"
         )
     found = {each[OUTSIDE_COLUMN]: each["count"] for each in written.groupBy(OUTSIDE_COLUMN).count().collect()}
     if found.get(True, 0) == read.outside_window and found.get(False, 0) == read.count - read.outside_window:

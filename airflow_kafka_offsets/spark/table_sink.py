@@ -17,7 +17,13 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerError
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    LedgerConflictError,
+    LedgerError,
+    StoreFailedError,
+)
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, hadoop_uri, words
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written, count_only
@@ -136,8 +142,9 @@ class TableSink(Sink):
         """Replace the window's rows, unless an earlier attempt has.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
-        :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, a copy of
-            this ledger has loaded the window, or another commit came in between.
+        :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, or a copy of
+            this ledger has loaded the window.
+        :raises CommitConflictError: another commit came in between.
         """
         try:
             return self._write(rows.sparkSession, rows, attempt)
@@ -196,7 +203,7 @@ class TableSink(Sink):
                 "commit is no longer in the table's history. Nothing is published. Load the newest revision; where "
                 "the ledger was made anew, load into a new table."
             )
-        raise LedgerConflictError(
+        raise CommitConflictError(
             f"Window {attempt.window} was not written to {self.table}: another commit came in between ({conflict}). "
             "Nothing is published. Run the task again."
         )
@@ -266,7 +273,8 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: tuple[str, st
 
     :param owner: the ledger whose it must be, by its identity, and its pipeline's name; None where the caller has seen
         to that.
-    :raises LedgerError: when it can't be read, or the sink is the user's own.
+    :raises LedgerError: when the sink is the user's own.
+    :raises StoreFailedError: when it can't be read.
     :raises LedgerConflictError: when it is another ledger's.
     """
     if kind not in TABLES:
@@ -279,7 +287,7 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: tuple[str, st
             require_owner(spark, sql_name(kind, output), *owner)
         return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
     except JAVA_ERRORS as error:
-        raise LedgerError(
+        raise StoreFailedError(
             f"The {kind} table {output} can't be read: {words(error)}. Where it is gone, restore it; else look whether "
             f"this session has what {kind} needs."
         ) from error

@@ -7,23 +7,38 @@ import textwrap
 
 import pytest
 
+from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    DataLossError,
-    ExclusiveCreateError,
     KafkaOffsetsError,
-    LedgerConflictError,
     LedgerCorruptError,
+    OffsetsError,
     SparkFailedError,
     UnprovenError,
+    WindowOverlapError,
 )
-from airflow_kafka_offsets.offsets.failure import MOST_BYTES, FailureNote, note_of
+from airflow_kafka_offsets.offsets.failure import MOST_BYTES, FailureNote, exit_line, note_of
 from airflow_kafka_offsets.operators.spark_failure import last_words, printed_failure
+
+
+def kinds_of(kind: type[KafkaOffsetsError]) -> list[type[KafkaOffsetsError]]:
+    """A class and all below it."""
+    return [kind, *(each for below in kind.__subclasses__() for each in kinds_of(below))]
+
+
+EVERY_ERROR = [each for each in kinds_of(KafkaOffsetsError) if each.__module__ == errors.__name__]
+SOMETIMES = (OffsetsError, WindowOverlapError)
+"""Single ones of these may pass, and others not."""
 
 
 def lines(text: str) -> list[str]:
     """Output as the provider keeps it: each line stripped."""
     return [each.strip() for each in textwrap.dedent(text).splitlines()]
+
+
+def traceback_of(raised: str, within: str = "<module>") -> list[str]:
+    """As Python prints it, and the provider keeps it."""
+    place = [f'File "/jobs/load.py", line 20, in {within}', "main()", 'File "/jobs/load.py", line 14, in main']
+    return ["Traceback (most recent call last):", *place, "raise error", raised]
 
 
 class TestNote:
@@ -33,19 +48,22 @@ class TestNote:
         assert str(note.as_error()) == "UnprovenError: 10 rows of 12 are there"
         assert not note.as_error().retriable
 
-    @pytest.mark.parametrize(
-        "name", ["OSError", "LedgerError", "OffsetsError", "KafkaOffsetsError", "shorten", "dataclass", "__doc__", ""]
-    )
+    @pytest.mark.parametrize("name", ["OSError", "ResponseError", "shorten", "dataclass", "__doc__", ""])
     def test_a_name_that_does_not_say_whether_the_cause_may_pass_is_tried_again(self, name: str) -> None:
         found = FailureNote(name, "no").as_error()
         assert type(found) is SparkFailedError
         assert found.retriable
 
-    @pytest.mark.parametrize("kind", [ConfigurationError, DataLossError, LedgerConflictError, ExclusiveCreateError])
-    def test_an_error_that_does_not_pass_comes_back_as_itself(self, kind: type[KafkaOffsetsError]) -> None:
+    @pytest.mark.parametrize("kind", EVERY_ERROR, ids=lambda kind: kind.__name__)
+    def test_each_error_is_tried_again_as_it_says_itself(self, kind: type[KafkaOffsetsError]) -> None:
+        """Those that always say no come back as themselves."""
         found = FailureNote(kind.__name__, "no").as_error()
-        assert type(found) is kind
-        assert not found.retriable
+        if kind in SOMETIMES or kind("no").retriable:
+            assert type(found) is SparkFailedError
+            assert found.retriable
+        else:
+            assert type(found) is kind
+            assert not found.retriable
 
     def test_one_that_somebody_else_wrote_is_one_short_line_without_control_characters(self) -> None:
         hostile = {"error": "Unproven\x1b[2JError", "message": "a\r\n\x1b]8;;http://x\x07" + "b" * 100_000}
@@ -65,19 +83,41 @@ class TestNote:
 
 
 class TestOutput:
-    def test_an_error_of_ours_is_found_before_sparks_shutdown(self) -> None:
-        output = lines("""
-            LedgerCorruptError: The manifest has another hash.
-            26/11/22 20:54:55 INFO SparkContext: SparkContext is stopping with exitCode 0.
-        """)
+    def test_the_ready_made_loads_last_line_is_found_before_sparks_shutdown(self) -> None:
+        output = [
+            exit_line(LedgerCorruptError("The manifest\nhas another hash.")),
+            "26/11/22 20:54:55 INFO SparkContext: SparkContext is stopping with exitCode 0.",
+        ]
         assert printed_failure(output) == FailureNote("LedgerCorruptError", "The manifest has another hash.")
 
-    def test_so_is_one_in_a_traceback(self) -> None:
-        output = ["airflow_kafka_offsets.errors.ConfigurationError: No broker is named."]
+    def test_so_is_one_that_an_application_ends_with(self) -> None:
+        output = traceback_of("airflow_kafka_offsets.errors.ConfigurationError: No broker is named.")
         assert printed_failure(output) == FailureNote("ConfigurationError", "No broker is named.")
 
-    def test_another_ones_is_not_ours(self) -> None:
-        assert printed_failure(["ValueError: x", "py4j.protocol.Py4JError: y", "LedgerError: store away"]) is None
+    @pytest.mark.parametrize(
+        "output",
+        [
+            pytest.param(["ConfigurationError: No broker is named."], id="printed"),
+            pytest.param(["airflow_kafka_offsets.errors.ConfigurationError: No broker."], id="printed in full"),
+            pytest.param(
+                [*traceback_of("airflow_kafka_offsets.errors.ConfigurationError: no"), *traceback_of("OSError: disk")],
+                id="logged, and then another one",
+            ),
+            pytest.param(
+                traceback_of("airflow_kafka_offsets.errors.ConfigurationError: no", within="tried"),
+                id="logged with its traceback",
+            ),
+        ],
+    )
+    def test_one_that_the_application_went_on_from_is_not(self, output: list[str]) -> None:
+        assert printed_failure(output) is None
+
+    @pytest.mark.parametrize(
+        "raised",
+        ["ValueError: x", "jobs.ConfigurationError: theirs", "airflow_kafka_offsets.errors.StoreFailedError: away"],
+    )
+    def test_another_ones_or_one_that_may_pass_is_none(self, raised: str) -> None:
+        assert printed_failure(traceback_of(raised)) is None
 
     def test_a_traceback_gives_its_exception_and_place(self) -> None:
         output = lines("""

@@ -183,3 +183,27 @@ class TestCause:
         verdict = str(judge(manifest(), result(manifest(), read, written, unread=unread)))
         assert re.search(words, verdict)
         assert ("allow_gaps" in verdict) == ("transactions" in verdict)
+
+
+class TestWhatMayPass:
+    """A lost executor has its tasks read anew: the next try may be proved, so that it isn't the end."""
+
+    @pytest.mark.parametrize(
+        ("starts", "written", "may_pass"),
+        [
+            pytest.param(7, WHOLE[:8], False, id="each task began once, and rows were dropped"),
+            pytest.param(12, WHOLE[:8], True, id="one began twice"),
+            pytest.param(14, WHOLE[:5], True, id="each began twice"),
+            pytest.param(12, [*WHOLE, 20], False, id="and a row is outside of the window"),
+        ],
+    )
+    def test_is_a_count_of_tasks_that_began_anew(self, starts: int, written: list[int], may_pass: bool) -> None:
+        run = result(manifest(), WHOLE, written, allow_gaps=True)
+        verdict = judge(manifest(), replace(run, read=replace(run.read, starts=starts)))
+        assert (verdict.proved, verdict.may_pass) == (False, may_pass)
+
+    def test_is_nothing_where_offsets_are_never_without_a_record(self) -> None:
+        """All that was read may be counted there as often as it likes."""
+        run = result(manifest(), WHOLE, WHOLE[:8])
+        verdict = judge(manifest(), replace(run, read=replace(run.read, starts=None), task_starts=None))
+        assert (verdict.proved, verdict.may_pass) == (False, False)
