@@ -142,8 +142,8 @@ class TableSink(Sink):
         """Replace the window's rows, unless an earlier attempt has.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
-        :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, or a copy of
-            this ledger has loaded the window.
+        :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, or
+            a copy of this ledger has loaded the window.
         :raises CommitConflictError: another commit came in between.
         """
         try:
