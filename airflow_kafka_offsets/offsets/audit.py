@@ -212,7 +212,7 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
         problems.extend(shortfall(manifest, result))
     gaps = max(0, manifest.span - result.read.count)
     written_problems = (*different, *_misstated(publication, result))
-    unknown = tuple(unknowable(manifest))
+    unknown = tuple(unknowable(manifest, result.source))
     return Verdict(tuple(problems), written_problems, gaps, unknowable=unknown, may_pass=may_pass)
 
 

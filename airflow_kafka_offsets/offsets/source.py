@@ -21,13 +21,14 @@ class Source:
 
     :param cluster_id: the cluster's id.
     :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
-    :param uncut: partitions whose logs, by their leader epochs, weren't cut below the window's end (KIP-320).
+    :param uncut: partitions whose logs, by their leader epochs, weren't cut below the window's end (KIP-320); None
+        where it isn't known whether the brokers were asked.
     :param asked_ms: when it was asked, Unix milliseconds.
     """
 
     cluster_id: str
     topic_ids: Mapping[str, str | None]
-    uncut: int
+    uncut: int | None
     asked_ms: int
 
     @classmethod
@@ -54,9 +55,17 @@ def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
         yield "nobody asked Kafka after the read whether these were still the topics that were resolved"
         return
     yield from identity_problems(manifest, source.cluster_id, source.topic_ids)
-    known = len(with_epoch(manifest))
-    if source.uncut < known:
-        yield f"of {known} logs {source.uncut} were found uncut after the read"
+    known = len(with_epoch(manifest)) if tells_epochs(source.topic_ids) else 0
+    if (source.uncut or 0) < known:
+        yield f"of {known} logs {source.uncut or 0} were found uncut after the read"
+
+
+def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
+    """Whether all brokers can say where a leader epoch ends. Kafka's consumer takes a position for valid where its
+    broker can't (before 2.4), without a word, and a broker's version isn't public in its clients. Topics get ids once
+    all brokers are of 2.8 or later (KIP-516).
+    """
+    return None not in topic_ids.values()
 
 
 def identity_problems(manifest: Manifest, cluster_id: str, topic_ids: Mapping[str, str | None]) -> Iterator[str]:
@@ -73,8 +82,11 @@ def identity_problems(manifest: Manifest, cluster_id: str, topic_ids: Mapping[st
             yield f"topic {topic} was re-created (its id was {resolved}, and is {found})"
 
 
-def unknowable(manifest: Manifest) -> list[str]:
+def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
     """What nobody can tell of a window's source, in words; empty where the brokers are of Kafka 2.8 or later."""
     found = [f"the id of {each}" for each in topics_read(manifest) if manifest.topics[each].topic_id is None]
     without = len(manifest.non_empty()) - len(with_epoch(manifest))
-    return found + ([f"the leader epochs of {without} partitions"] if without else [])
+    found += [f"the leader epochs of {without} partitions"] if without else []
+    asked = len(with_epoch(manifest))
+    unsaid = asked and source is not None and source.uncut is None
+    return found + ([f"whether logs of {asked} partitions were cut"] if unsaid else [])

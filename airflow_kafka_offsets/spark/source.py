@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, UncheckedSourceError, shorten
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.source import Source, identity_problems, topics_read, with_epoch
+from airflow_kafka_offsets.offsets.source import Source, identity_problems, tells_epochs, topics_read, with_epoch
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients, is_kafka_error, java_classes
 
 _TIMEOUT_S = 60
@@ -64,9 +64,9 @@ class SourceCheck:
         """
         # Twice: another topic's logs look as if they had been cut, and one may be made while they are asked.
         self._identity(_READ)
-        uncut = self._refuse_cut()
+        asked = self._refuse_cut()
         cluster_id, topic_ids = self._identity(_READ)
-        return Source(cluster_id, topic_ids, uncut, now_ms())
+        return Source(cluster_id, topic_ids, asked if tells_epochs(topic_ids) else None, now_ms())
 
     def _identity(self, outcome: str) -> tuple[str, dict[str, str | None]]:
         clients = KafkaClients(self.spark, self.options)
@@ -113,7 +113,7 @@ class SourceCheck:
     def _refuse_cut(self) -> int:
         """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends.
 
-        :returns: how many logs were found uncut.
+        :returns: how many logs it takes for uncut: found so, where the brokers can tell.
         """
         known = with_epoch(self.manifest)
         if not known:

@@ -207,3 +207,27 @@ class TestWhatMayPass:
         run = result(manifest(), WHOLE, WHOLE[:8])
         verdict = judge(manifest(), replace(run, read=replace(run.read, starts=None), task_starts=None))
         assert (verdict.proved, verdict.may_pass) == (False, False)
+
+
+class TestLogsThatMayHaveBeenCut:
+    """Kafka's consumer takes a position for valid, without a word, where a broker can't tell where an epoch ends."""
+
+    @pytest.mark.parametrize(
+        ("topic_id", "uncut", "said"),
+        [
+            pytest.param("id", 1, "read = written = log", id="asked"),
+            pytest.param("id", None, "of 1 logs 0 were found uncut", id="nobody asked"),
+            pytest.param("id", 0, "of 1 logs 0 were found uncut", id="found cut"),
+            pytest.param(None, None, "but Kafka doesn't tell .*whether logs of 1 partitions were cut", id="too old"),
+        ],
+    )
+    def test_are_said_where_nobody_can_know(self, topic_id: str | None, uncut: int | None, said: str) -> None:
+        pinned = manifest()
+        topics = {topic: replace(facts, topic_id=topic_id) for topic, facts in pinned.topics.items()}
+        ranges = tuple(replace(each, end_leader_epoch=3) for each in pinned.ranges)
+        pinned = replace(pinned, topics=topics, ranges=ranges)
+        run = result(pinned, WHOLE, WHOLE)
+        assert run.source is not None
+        verdict = judge(pinned, replace(run, source=replace(run.source, uncut=uncut)))
+        assert re.search(said, str(verdict))
+        assert verdict.proved == (uncut == 1 or topic_id is None)
