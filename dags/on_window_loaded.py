@@ -25,9 +25,9 @@ with DAG(dag_id="on_window_loaded", schedule=[loaded], catchup=False, tags=["kaf
     arrived = windows()
 
     @task
-    def bounds(loaded_windows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    def bounds(loaded_windows: list[dict[str, Any]]) -> list[list[str]]:
         """What ``read_published(spark, ..., start=..., end=...)`` is bounded by, to read their rows."""
-        return [(each["start"], each["end"]) for each in loaded_windows]
+        return [[each["start"], each["end"]] for each in loaded_windows]
 
     bounds(arrived)
     # Whether windows are missing between these is told, and the concern of the Dag that loads them.

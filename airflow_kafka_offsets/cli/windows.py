@@ -10,7 +10,7 @@ from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger, stor
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import command, print_rows, with_progress
 from airflow_kafka_offsets.cli.tables import Column, Row
-from airflow_kafka_offsets.errors import WindowError
+from airflow_kafka_offsets.errors import ClusterError, KafkaOffsetsError
 from airflow_kafka_offsets.interval import RunInterval
 from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.offsets.instants import parse_instant
@@ -44,8 +44,10 @@ def resolve_windows(args: Any) -> int:
         resolver = Resolver(client, new_ledger(args.ledger, args.pipeline), topics, level, policies)
         snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
         pinning = resolver.pinning()
-        pinned = [_pin(resolver, pinning, *each) for each in pairwise(snapshots)]
-        refused = pinning.settle()
+        try:
+            pinned = [_pin(resolver, pinning, *each) for each in pairwise(snapshots)]
+        finally:
+            refused = pinning.settle()
     rows = [_refused(name, refused[name]) if (name := row["window"]) in refused else row for row in pinned]
     print_rows(rows, args, _COLUMNS)
     return 1 if any(row["error"] for row in rows) else 0
@@ -68,14 +70,16 @@ def re_resolve_windows(args: Any) -> int:
 
 
 def _pin(resolver: Resolver, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
-    """A window that can't be pinned doesn't sink the others."""
+    """A window that can't be pinned doesn't sink the others; a cluster that can't be asked concerns all of them."""
     try:
         return _row(resolver.pinned_by(pinning, start, end))
-    except WindowError as error:
+    except ClusterError:
+        raise
+    except KafkaOffsetsError as error:
         return _refused(window_id(start.timestamp_ms, end.timestamp_ms), error)
 
 
-def _refused(window: str, error: WindowError) -> Row:
+def _refused(window: str, error: KafkaOffsetsError) -> Row:
     return {"window": window, "revision": None, "offsets": None, "lost": None, "remark": None, "error": str(error)}
 
 

@@ -13,10 +13,11 @@ from typing import Literal
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.committed import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.seams import Seam, seams
+from airflow_kafka_offsets.offsets.seams import Seam, seams, uncovered
 from airflow_kafka_offsets.offsets.window_names import live_revisions, month_of, revision_folder, window_extent
 
 HolePolicy = Literal["fail", "warn"]
@@ -107,14 +108,14 @@ class Surroundings:
         :param commits: how far a reader has come; a partition that it hasn't begun is absent.
         """
         found, window = [], self._manifest
-        while _lies_ahead(window, commits):
+        while _starts_ahead(window, commits):
             first = self._first_in_row(window)
             earlier = self._published_before(window_extent(first)[0])
             if earlier is None:
                 break
             later, window = self._manifest_of(first), self._published(earlier)
             hole = self._between(window, later)
-            if hole is not None and any(each.start_offset > commits.get(_key(each), -1) for each in hole.whole.gaps):
+            if hole is not None and any(lies_ahead(commits, _key(each), each.start_offset) for each in hole.whole.gaps):
                 found.append(hole)
         return found
 
@@ -127,29 +128,39 @@ class Surroundings:
         return window
 
     def _between(self, earlier: Manifest, later: Manifest) -> Hole | None:
-        """The hole between two windows that don't meet in time."""
+        """The hole between two windows that don't meet in time, the nearest published ones."""
         whole = _stretch(earlier, later)
         if whole is None:
             return None
-        inside = [
-            each
-            for each in self._by_start
-            if self._extents[each][0] >= earlier.end_ms and self._extents[each][1] <= later.start_ms
-        ]
-        edges = [earlier, *self._edges(inside), later]
+        pinned, published = self._reaching_into(whole)
+        if not uncovered(whole.gaps, (self._published(each).ranges for each in published)):
+            return None
+        edges = [earlier, *self._edges(sorted([*pinned, *published], key=lambda each: self._extents[each])), later]
         parts = (_stretch(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True))
-        return Hole(whole, tuple(inside), tuple(each for each in parts if each is not None))
+        return Hole(whole, tuple(pinned), tuple(each for each in parts if each is not None))
+
+    def _reaching_into(self, stretch: Stretch) -> tuple[list[str], list[str]]:
+        """Other windows that have some of a stretch's time: those that aren't published, and those that are, which
+        reach over an end of it."""
+        pinned: list[str] = []
+        published: list[str] = []
+        for each in self._by_start:
+            start_ms, end_ms = self._extents[each]
+            if start_ms < stretch.end_ms and end_ms > stretch.start_ms:
+                inside = stretch.start_ms <= start_ms and end_ms <= stretch.end_ms
+                (pinned if inside or not self._is_published(each) else published).append(each)
+        return pinned, published
 
     def _edges(self, windows: Sequence[str]) -> Iterator[Manifest]:
-        """First and last of each row of windows that meet in time: between them no offset is left out."""
-        row: list[str] = []
+        """Of each row of windows that meet in time, or overlap, the one that starts first and the one that ends last:
+        between them no offset is left out."""
+        first = last = None
         for each in windows:
-            if row and self._extents[each][0] > self._extents[row[-1]][1]:
-                yield from map(self._manifest_of, (row[0], row[-1]))
-                row = []
-            row.append(each)
-        if row:
-            yield from map(self._manifest_of, (row[0], row[-1]))
+            if last is None or self._extents[each][0] > self._extents[last][1]:
+                yield from map(self._manifest_of, filter(None, (first, last)))
+                first = last = each
+            last = max(last, each, key=lambda name: self._extents[name][1])
+        yield from map(self._manifest_of, filter(None, (first, last)))
 
     def _published_before(self, time_ms: int) -> str | None:
         preceding: Iterable[str] = (each for each in self._by_end if self._extents[each][1] <= time_ms)
@@ -181,9 +192,9 @@ def _stretch(earlier: Manifest, later: Manifest) -> Stretch | None:
     return Stretch(earlier.end_ms, later.start_ms, gaps)
 
 
-def _lies_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:
+def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:
     return any(
-        each.window_start > commits.get(TopicPartition(each.topic, each.partition), -1) for each in manifest.ranges
+        lies_ahead(commits, TopicPartition(each.topic, each.partition), each.window_start) for each in manifest.ranges
     )
 
 

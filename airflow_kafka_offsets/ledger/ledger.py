@@ -228,9 +228,13 @@ class Ledger:
         return sorted(self.windows(), key=lambda each: window_extent(each.id)[1], reverse=True)
 
     def last_pinned(self) -> PinnedManifest | None:
-        """The window that ends last; None when none is pinned. A folder that a crash left without a manifest is passed
-        over."""
-        return self._own(next(filter(None, (each.pinned() for each in self.latest_windows())), None))
+        """The window that ends last; None when none is settled. One that is being pinned may be taken back."""
+        for window in self.latest_windows():
+            settled = (each for each in reversed(self.window_folders.live(window.id)) if each.is_settled)
+            found = next(filter(None, (each.pinned() for each in settled)), None)
+            if found is not None:
+                return self._own(found)
+        return None
 
     def pinned(self, window: str, revision: int | None = None) -> PinnedManifest:
         """A window's stored manifest.

@@ -3,7 +3,9 @@
 There is no lock. A window is compared with those that stand, its manifest is created, and then it is compared with
 those that came meanwhile: of two tasks that pin overlapping windows at one time, whoever looks last sees the other.
 Who sees one takes its own pin back. What has passed is settled: its ``manifest.sha256`` is written. So at most one of
-them is ever settled, and a manifest without its hash is looked at again by whoever pins that window next.
+them is ever settled, and a manifest without its hash is looked at again by whoever pins that window next. Of two tasks
+that pin one and the same window, one may settle it and the other one take it back: both create ``manifest.sha256``,
+exclusively, and who comes second finds out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapErr
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.standing import Extent, Overlap, StandingWindows
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders, taken_back
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
@@ -65,7 +67,7 @@ class Pinning:
 
         :raises: as :meth:`Ledger.pin_window`.
         """
-        folder = self._folders.newest(window_id(start.timestamp_ms, end.timestamp_ms))
+        folder = self._folders.to_pin(window_id(start.timestamp_ms, end.timestamp_ms))
         stored = folder.pinned()
         if stored is not None:
             stored.of_ledger(self._ledger_id)
@@ -97,10 +99,12 @@ class Pinning:
             folder = self._folders.revision(*key)
             pinned = folder.pinned()
             overlap = None if standing is None or pinned is None else standing.overlap(pinned.manifest, extent)
-            if overlap is not None and self._folders.take_back(folder, f"shares offsets with {overlap.window}"):
+            if overlap is None:
+                if not folder.settle():
+                    refused[folder.id] = taken_back(folder)
+            # One that another try has settled stands.
+            elif self._folders.take_back(folder, f"shares offsets with {overlap.window}") or not folder.is_settled:
                 refused[folder.id] = self._error(folder.id, overlap)
-            else:
-                folder.settle()
         self._unsettled.clear()
         return refused
 

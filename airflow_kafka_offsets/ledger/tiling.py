@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from airflow_kafka_offsets.errors import shorten
@@ -69,21 +68,22 @@ def check_tiling(
     ordered = sorted(windows, key=lambda each: (each.start_ms, each.end_ms))
     problems: list[str] = []
     holes: list[str] = []
-    for furthest, later in zip(accumulate(ordered, _further), ordered[1:], strict=False):
-        if furthest.end_ms > later.start_ms:
-            common = shared(ranges(furthest), ranges(later))
-            problems += [f"windows {furthest.window} and {later.window} overlap: {shorten(map(str, common))}"] * bool(
-                common
-            )
-        elif not surely_meet(furthest, later):
-            found = seams([ranges(furthest), ranges(later)])
-            if furthest.end_ms == later.start_ms or not all(each.is_gap for each in found):
-                problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
-            elif found:
-                between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
-                holes.append(f"no window from {between}: {shorten(map(str, found))}")
+    before: list[T] = []
+    for later in ordered:
+        # Windows of other offsets may lie in each other's time: each is compared with all that reach into it.
+        reaching = [each for each in before if each.end_ms > later.start_ms]
+        for each in reaching:
+            common = shared(ranges(each), ranges(later))
+            if common:
+                problems.append(f"windows {each.window} and {later.window} overlap: {shorten(map(str, common))}")
+        if before and not reaching:
+            furthest = max(before, key=lambda each: each.end_ms)
+            if not surely_meet(furthest, later):
+                found = seams([ranges(furthest), ranges(later)])
+                if furthest.end_ms == later.start_ms or not all(each.is_gap for each in found):
+                    problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
+                elif found:
+                    between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
+                    holes.append(f"no window from {between}: {shorten(map(str, found))}")
+        before = [*reaching, later]
     return Tiling(len(ordered), tuple(problems), tuple(holes))
-
-
-def _further(one: T, other: T) -> T:
-    return max(one, other, key=lambda each: each.end_ms)

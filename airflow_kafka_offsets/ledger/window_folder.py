@@ -26,6 +26,9 @@ from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.preflight import LostRange
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
 
+_TAKEN_BACK = b"taken back"
+"""How ``manifest.sha256`` begins instead of a hash, where the window was taken back before it was settled."""
+
 
 class WindowState(StrEnum):
     """How far a window has come."""
@@ -155,19 +158,37 @@ class WindowFolder:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether there is a manifest, whatever it says."""
-        return read(self._manifest) is not None
+        """Whether there is a manifest that wasn't taken back, whatever it says."""
+        return read(self._manifest) is not None and not self.is_taken_back
 
     @property
     def is_settled(self) -> bool:
         """Whether its hash was written: no other window shares its offsets, or somebody asked for it all the same."""
-        return read(self._sha256) is not None
+        recorded = read(self._sha256)
+        return recorded is not None and not recorded.startswith(_TAKEN_BACK)
 
-    def settle(self) -> None:
-        """Write the hash of the stored manifest, where there is one and it has none."""
+    @property
+    def is_taken_back(self) -> bool:
+        """Whether it was taken back before it was settled."""
+        return (read(self._sha256) or b"").startswith(_TAKEN_BACK)
+
+    def settle(self) -> bool:
+        """Write the hash of the stored manifest, where there is one and it has none.
+
+        :returns: False where it was taken back before.
+        """
         content = read(self._manifest)
-        if content is not None and not self.is_settled:
+        if content is not None and read(self._sha256) is None:
             create_exclusive(self._sha256, digest(content).encode())
+        return not self.is_taken_back
+
+    def take_back(self, why: str) -> bool:
+        """Write in place of the hash that there will be none, so that of settling and taking back one wins.
+
+        :returns: False where it is settled.
+        """
+        create_exclusive(self._sha256, _TAKEN_BACK + f": {why}".encode())
+        return self.is_taken_back
 
     @property
     def _manifest(self) -> StoragePath:
@@ -178,8 +199,9 @@ class WindowFolder:
         return self._folder / "manifest.sha256"
 
     def pinned(self) -> PinnedManifest | None:
-        """The stored manifest, checked against the hash beside it; None when the window was never resolved. One that is
-        being pinned at this moment, or was when a crash came, has no hash yet: it was created whole, and counts.
+        """The stored manifest, checked against the hash beside it; None when the window was never resolved, or was
+        taken back. One that is being pinned at this moment, or was when a crash came, has no hash yet: it was created
+        whole, keeps overlapping ones out, and counts once it is settled.
 
         :raises LedgerCorruptError: when it was changed after it was stored.
         """
@@ -187,6 +209,8 @@ class WindowFolder:
         if content is None:
             return None
         recorded = read(self._sha256)
+        if recorded is not None and recorded.startswith(_TAKEN_BACK):
+            return None
         sha256 = digest(content) if recorded is None else recorded.decode()
         with _naming(self._manifest):
             return PinnedManifest(plain_uri(self._manifest), sha256, Manifest.from_bytes(content, sha256))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.errors import LedgerError, WindowOverlapError
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.offsets.manifest import Manifest
@@ -89,9 +89,12 @@ class WindowFolders:
         """Store a manifest as the window's next revision, and settle it: it has no other offsets than the window has.
 
         :returns: as :meth:`pin_next`.
+        :raises WindowOverlapError: when another task takes it back at this moment; to be tried again.
         """
         pinned = self.pin_next(manifest)
-        self.revision(pinned.manifest.window, pinned.manifest.revision).settle()
+        folder = self.revision(pinned.manifest.window, pinned.manifest.revision)
+        if not folder.settle():
+            raise taken_back(folder)
         return pinned
 
     def pin_next(self, manifest: Manifest) -> PinnedManifest:
@@ -114,10 +117,18 @@ class WindowFolders:
 
         :returns: False where somebody else has settled it meanwhile, or loads it.
         """
-        if folder.is_settled or folder.listing().state is not WindowState.RESOLVED:
+        if folder.listing().state is not WindowState.RESOLVED or not folder.take_back(why):
             return False
         self._mark_forgotten(folder, why)
         return True
+
+    def to_pin(self, window: str) -> WindowFolder:
+        """As :meth:`newest`, once what a crash left of a taking back is finished."""
+        folder = self.newest(window)
+        if folder.is_taken_back:
+            self._mark_forgotten(folder, "taken back")
+            folder = self.newest(window)
+        return folder
 
     def forget(self, window: str, why: str) -> list[int]:
         """Let no revision of a window count any more. The folders stay.
@@ -141,6 +152,16 @@ class WindowFolders:
         return [each for each in self.names([month_of(window)]) if each.startswith(window)]
 
 
+def taken_back(folder: WindowFolder) -> WindowOverlapError:
+    """The error of a window that another task took back, which was pinning it too."""
+    return WindowOverlapError(
+        f"Window {folder.id} was taken back at this moment by another task that pinned it too, and found a window that "
+        "shares its offsets. Try again.",
+        passes=True,
+    )
+
+
 def _newest(revisions: Sequence[WindowFolder]) -> WindowFolder:
-    """Of a window's revisions, oldest first. A later one that a crash left without a manifest is passed over."""
+    """Of a window's revisions, oldest first. A later one that was taken back, or that a crash left
+    without a manifest, is passed over."""
     return next((each for each in reversed(revisions[1:]) if each.is_pinned), revisions[0])

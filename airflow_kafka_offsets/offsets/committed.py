@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.containers import ByGroup
-from airflow_kafka_offsets.offsets.partitions import PartitionMap
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 
 
 class CommittedOffset(NamedTuple):
@@ -75,3 +76,12 @@ class GroupsOffsets(ByGroup[GroupOffsets]):
         for each in self:
             each.offsets.raise_for_errors()
         return self
+
+
+def lies_ahead(commits: Mapping[TopicPartition, int], partition: TopicPartition, offset: int) -> bool:
+    """Whether a reader has still to come to an offset.
+
+    :param commits: how far it has come; a partition that it hasn't begun is absent, and all of it lies ahead.
+    """
+    committed = commits.get(partition)
+    return committed is None or committed < offset

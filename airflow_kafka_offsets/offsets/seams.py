@@ -6,7 +6,7 @@ Pure arithmetic on ranges. Which windows are to be compared is the ledger's busi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -109,6 +109,25 @@ def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[Sha
         if start < end:
             found.append(SharedRange(each.topic, each.partition, start, end))
     return found
+
+
+def uncovered(gaps: Iterable[Seam], windows: Iterable[Iterable[OffsetRange]]) -> list[Seam]:
+    """What is left of some gaps without the offsets that are in other windows, what was lost of them included."""
+    left = list(gaps)
+    for ranges in map(_by_partition, windows):
+        left = [part for each in left for part in _without(each, ranges)]
+    return left
+
+
+def _without(gap: Seam, ranges: Mapping[TopicPartition, OffsetRange]) -> Iterable[Seam]:
+    covering = ranges.get(TopicPartition(gap.topic, gap.partition))
+    if covering is None:
+        return [gap]
+    parts = (
+        replace(gap, start_offset=min(gap.start_offset, covering.window_start)),
+        replace(gap, end_offset=max(gap.end_offset, covering.end_offset)),
+    )
+    return [each for each in parts if each.is_gap]
 
 
 def ends_before(earlier: Iterable[OffsetRange], later: Iterable[OffsetRange]) -> bool:

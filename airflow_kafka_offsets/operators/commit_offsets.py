@@ -12,7 +12,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.holes import Surroundings
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, lies_ahead
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_topics
@@ -117,7 +117,7 @@ def _ahead(manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition
     found = []
     for each in manifest.ranges:
         key = TopicPartition(each.topic, each.partition)
-        if commits.get(key, -1) < each.end_offset:
+        if lies_ahead(commits, key, each.end_offset):
             epoch = end.boundaries[key].leader_epoch
             found.append(CommittedOffset(each.topic, each.partition, each.end_offset, epoch, manifest.window))
     return found

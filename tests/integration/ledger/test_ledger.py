@@ -257,6 +257,20 @@ class TestWindows:
         common = ", ".join(map(str, shared(day.ranges, day.ranges)))
         assert problems == tuple(f"windows day and hour-{n} overlap: {common}" for n in range(1, 4))
 
+    def test_two_that_overlap_each_other_in_the_time_of_a_third_of_other_offsets_are_found(self, pinned) -> None:  # type: ignore[no-untyped-def]
+        """Windows between a group's commits are named after when they were asked for."""
+        first = pinned.manifest
+
+        def of(window: str, hours: tuple[int, int], offsets: tuple[int, int]) -> Manifest:
+            ranges = tuple(replace(each, start_offset=offsets[0], end_offset=offsets[1]) for each in first.ranges)
+            start_ms, end_ms = (first.start_ms + each * HOUR_MS for each in hours)
+            return replace(first, window=window, start_ms=start_ms, end_ms=end_ms, ranges=ranges)
+
+        long = of("long", (0, 9), (1000, 1100))
+        one, other = of("one", (1, 3), (10, 20)), of("other", (2, 4), (15, 25))
+        tiling = tiling_of([long, one, other, of("next", (4, 5), (25, 30))])
+        assert [each.partition(":")[0] for each in tiling.problems] == ["windows one and other overlap"]
+
     def test_reading_a_window_writes_nothing(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
         folder = path("loads") / "windows" / "202611" / pinned.manifest.window
         sha256 = folder / "manifest.sha256"

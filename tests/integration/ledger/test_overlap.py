@@ -11,7 +11,9 @@ from airflow.sdk import ObjectStoragePath
 from upath import UPath
 
 from airflow_kafka_offsets.errors import WindowOverlapError
+from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.seams import shared
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
@@ -164,6 +166,78 @@ class TestTwoAtOneMoment:
         local.pin_window(*at(local, 17, 77), on_overlap="allow")
         assert slow.settle() == {}
         assert len(names(local)) == 2
+
+    def test_one_that_somebody_loads_is_refused_and_not_settled(self, local: Ledger) -> None:
+        slow = local.pinning()
+        pinned = slow.pin(*at(local, 0, 60))
+        local.folder_of(pinned).record_attempt("try-1", {})
+        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        assert list(slow.settle()) == [pinned.manifest.window]
+        assert not local.folder_of(pinned).is_settled
+        assert len(names(local)) == 2, "nobody takes back what somebody loads"
+
+    @pytest.mark.parametrize("file", range(3))
+    @pytest.mark.parametrize("first", ["takes it back", "settles it"])
+    def test_of_two_that_pin_one_window_either_both_have_it_or_neither(
+        self, local: Ledger, monkeypatch: pytest.MonkeyPatch, file: int, first: str
+    ) -> None:
+        """One sees a window that it overlaps, the other one allows that; before each file that one of them creates,
+        the other one comes to its end."""
+        hour = at(local, 0, 60)
+        sees, allows = local.pinning(), local.pinning("allow")
+        pinned = sees.pin(*hour)
+        assert allows.pin(*hour) == pinned
+        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        one, other = (sees, allows) if first == "takes it back" else (allows, sees)
+        refused: dict[str, WindowOverlapError] = {}
+        create, left = storage._create, iter(range(file))
+
+        def after_the_other(path: StoragePath, content: bytes) -> None:
+            if next(left, None) is None:
+                monkeypatch.setattr(storage, "_create", create)
+                refused.update(other.settle())
+            create(path, content)
+
+        monkeypatch.setattr(storage, "_create", after_the_other)
+        refused |= one.settle()
+        monkeypatch.setattr(storage, "_create", create)
+        refused |= other.settle()
+        window = pinned.manifest.window
+        assert (window in names(local), local.folder_of(pinned).is_settled) == (window not in refused,) * 2
+        if refused:
+            again = local.pin_window(*hour, on_overlap="allow")
+            assert again.manifest.revision == 2
+            assert all(each.holds for each in verify(local) if each.claim == "window")
+
+    def test_a_crash_while_it_is_taken_back_leaves_no_window(
+        self, local: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hour = at(local, 0, 60)
+        dies = local.pinning()
+        pinned = dies.pin(*hour)
+        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        create = storage._create
+
+        def die(path: StoragePath, content: bytes) -> None:
+            if path.name.endswith("forgotten"):
+                raise KeyboardInterrupt
+            create(path, content)
+
+        monkeypatch.setattr(storage, "_create", die)
+        with pytest.raises(KeyboardInterrupt):
+            dies.settle()
+        monkeypatch.setattr(storage, "_create", create)
+        assert local.window(pinned.manifest.window).pinned() is None
+        assert local.pin_window(*hour, on_overlap="allow").manifest.revision == 2
+
+    def test_the_last_window_is_one_that_counts(self, local: Ledger) -> None:
+        """An increment that began at the end of another one would lie apart, once that is taken back."""
+        hour = local.pin_window(*at(local, 0, 60))
+        dead = local.pinning()
+        dead.pin(*at(local, 60, 120))
+        assert local.last_pinned() == hour
+        dead.settle()
+        assert local.last_pinned() != hour
 
 
 def _look_first(pinning: object, ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -179,3 +180,19 @@ class TestLedgerVerify:
         assert (code, json.loads(out)[-1]) == (0, hole)
         load(1)
         assert run("ledger", "verify", "loads")[0] == 0
+
+
+class TestManyAtOnce:
+    def test_a_window_that_can_not_be_pinned_leaves_the_others_settled(
+        self, load: Any, hourly: str, run: Run, ledger: Ledger
+    ) -> None:
+        """Whatever is the matter with it, which need be no fault of the window: here its manifest was changed."""
+        changed = load(1, published=False)
+        manifest = Path(ledger.folder.path) / "windows" / "202611" / changed["window"] / "manifest.json"
+        manifest.write_bytes(manifest.read_bytes() + b" ")
+        when = ("--start", HOURS[0], "--end", HOURS[3], "--cron", "0 * * * *")
+        code, out, _ = run("ledger", "resolve", "loads", "--topics", hourly, *when, "-o", "json")
+        errors = [each["error"] for each in json.loads(out)]
+        assert (code, [each is None for each in errors]) == (1, [True, False, True])
+        assert "manifest.json" in errors[1]
+        assert [each.is_settled for each in ledger.windows()] == [True] * 3

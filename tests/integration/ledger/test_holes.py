@@ -1,0 +1,100 @@
+"""Holes among windows that overlap each other (``on_overlap="allow"``): what one of them has isn't missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from upath import UPath
+
+from airflow_kafka_offsets.ledger.holes import Surroundings
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.integration.ledger.loads import publish
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+MINUTE_MS = HOUR_MS // 60
+
+
+class Minutes:
+    """A ledger of a log that has a record a minute."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ledger = Ledger(UPath(folder), "loads")
+        self.ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+
+    def pin(self, start: int, end: int, *, published: bool = False) -> PinnedManifest:
+        ends = [snapshot({0: 1000 + each}, at_ms=T0 + each * MINUTE_MS) for each in (start, end)]
+        pinned = self.ledger.pin_window(*self.ledger.snapshots.append_all(ends), on_overlap="allow")
+        if published:
+            publish(self.ledger, pinned)
+        return pinned
+
+    def around(self, pinned: PinnedManifest) -> Surroundings:
+        return Surroundings(self.ledger, pinned.manifest)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Minutes:
+    return Minutes(tmp_path)
+
+
+def gaps(found: Any) -> list[tuple[int, int]]:
+    return [(gap.end_offset, gap.start_offset) for part in found.unpinned for gap in part.gaps]
+
+
+def test_a_pinned_window_within_a_longer_one_ends_no_row(log: Minutes) -> None:
+    log.pin(0, 10, published=True)
+    log.pin(10, 60)
+    log.pin(20, 30)
+    found = log.around(log.pin(60, 70, published=True)).before()
+    assert found is not None
+    assert (len(found.pinned), found.unpinned) == (2, ())
+
+
+def test_what_lies_behind_the_longer_one_is_missing(log: Minutes) -> None:
+    log.pin(0, 10, published=True)
+    log.pin(10, 60)
+    log.pin(20, 30)
+    found = log.around(log.pin(65, 70, published=True)).before()
+    assert gaps(found) == [(1060, 1065)]
+
+
+def test_what_a_published_window_has_that_reaches_into_this_one_is_not_missing(log: Minutes) -> None:
+    log.pin(0, 10, published=True)
+    log.pin(10, 60, published=True)
+    late = log.around(log.pin(50, 70, published=True))
+    assert late.before() is None
+    assert late.since({TopicPartition("t", 0): 1000}) == []
+
+
+def test_nor_what_one_has_that_reaches_into_the_earlier_one(log: Minutes) -> None:
+    early = log.pin(0, 20, published=True)
+    log.pin(10, 60, published=True)
+    log.pin(60, 70, published=True)
+    assert log.around(early).after() is None
+
+
+def test_what_it_leaves_is(log: Minutes) -> None:
+    log.pin(0, 10, published=True)
+    log.pin(30, 60, published=True)
+    found = log.around(log.pin(50, 70, published=True)).before()
+    assert gaps(found) == [(1010, 1030)]
+
+
+def test_a_pinned_window_that_reaches_into_this_one_is_being_loaded(log: Minutes) -> None:
+    log.pin(0, 10, published=True)
+    straddles = log.pin(10, 60)
+    found = log.around(log.pin(50, 70, published=True)).before()
+    assert found is not None
+    assert (found.pinned, found.unpinned) == ((straddles.manifest.window,), ())
+
+
+def test_a_reader_that_has_not_begun_has_all_of_it_ahead(log: Minutes) -> None:
+    log.pin(0, 10, published=True)
+    window = log.around(log.pin(20, 30, published=True))
+    assert [gaps(each) for each in window.since({})] == [[(1010, 1020)]]
+    assert window.since({TopicPartition("t", 0): 1020}) == []
