@@ -39,7 +39,7 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.manifest import LEDGER_ID, PIPELINE_NAME
+from airflow_kafka_offsets.offsets.ledger_identity import PIPELINE, PIPELINE_NAME, LedgerIdentity
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -48,10 +48,10 @@ from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 FORMAT = 3
 """Formats 1 and 2 are from before the first release, and had no identity."""
+_FIELDS = frozenset({"format", "pipeline", "ledger_id", "topics", "cluster_id", "isolation_level"})
 
 _WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 """How long a task waits at most, a random part of it, before it pins again what another one was pinning too."""
-_PIPELINE = "pipeline.json"
 
 
 class Ledger:
@@ -88,6 +88,7 @@ class Ledger:
         :raises TopicChangedError: when the ledger was written by another cluster.
         :raises ConfigurationError: when a topic was dropped or the isolation level differs.
         :raises LedgerError: when its format is another one.
+        :raises LedgerCorruptError: when ``pipeline.json`` is damaged.
         """
         wanted = {
             "format": FORMAT,
@@ -100,14 +101,14 @@ class Ledger:
         stored = self.read_pipeline()
         if stored is None:
             require_exclusive_creation(self.folder)
-            create_exclusive(self.folder / _PIPELINE, to_json_bytes(wanted))
+            create_exclusive(self.folder / PIPELINE, to_json_bytes(wanted))
             stored = self.read_pipeline() or {}
         self._check_format(stored)
         self._check(stored, wanted)
 
     def read_pipeline(self) -> dict[str, Any] | None:
         """What ``pipeline.json`` says; None when there is none."""
-        return read_json(self.folder / _PIPELINE)
+        return read_json(self.folder / PIPELINE)
 
     @property
     def id(self) -> str:
@@ -116,19 +117,20 @@ class Ledger:
         :raises LedgerCorruptError: when ``pipeline.json`` is missing or has none.
         """
         if self._id is None:
-            found = str((self.read_pipeline() or {}).get("ledger_id"))
-            if not LEDGER_ID.fullmatch(found):
-                raise LedgerCorruptError(
-                    f"{self.folder / _PIPELINE} is missing or names no ledger_id. It is what tells this ledger from "
-                    "others: restore the file as it was."
-                )
-            self._id = found
+            self._id = LedgerIdentity.of_pipeline(self.read_pipeline(), str(self.folder / PIPELINE)).ledger_id
         return self._id
 
     def _check_format(self, stored: dict[str, Any]) -> None:
         found = stored.get("format")
+        lacking = _FIELDS - stored.keys() if found == FORMAT else set()
+        if lacking or not isinstance(found, int):
+            what = f"has no {', '.join(sorted(lacking))}" if lacking else f"has {found!r} as its format"
+            raise LedgerCorruptError(
+                f"{self.folder / PIPELINE} is damaged: it {what}. It tells this ledger from others, and is never "
+                "changed: restore the file as it was, from a backup or an earlier version of the object."
+            )
         if found != FORMAT:
-            way = "update this" if isinstance(found, int) and found > FORMAT else "start another pipeline"
+            way = "update this" if found > FORMAT else "start another pipeline"
             raise LedgerError(
                 f"The ledger {self.uri} has format {found!r}; this version reads and writes {FORMAT}: {way}."
             )
@@ -155,6 +157,7 @@ class Ledger:
         """Whether the pipeline was ever opened.
 
         :raises LedgerError: when its format is another one.
+        :raises LedgerCorruptError: when ``pipeline.json`` is damaged.
         """
         stored = self.read_pipeline()
         if stored is not None:

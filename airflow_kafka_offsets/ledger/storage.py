@@ -25,6 +25,7 @@ _CONDITIONAL_PUT = (*_S3, "gs", "gcs")
 """Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server."""
 _AT_A_TIME = 16
 """Small files that are asked for at a time: on an object store each takes a round trip or two."""
+_RESTORE = "Restore it as it was, from a backup or an earlier version of the object."
 _HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
 
 T = TypeVar("T")
@@ -127,6 +128,7 @@ def require_exclusive_creation(folder: Place) -> None:
     S3 and ignore ``If-None-Match`` let both win, and the second one's content stands.
 
     :raises ExclusiveCreateError: naming the store, when it does.
+    :raises OSError: when it doesn't answer, or denies access: that shows nothing, and another try asks again.
     """
     probe = folder / f".probe-{uuid4().hex}"
     refused = False
@@ -134,7 +136,9 @@ def require_exclusive_creation(folder: Place) -> None:
         _create(probe, b"first")
         try:
             _create(probe, b"second")
-        except OSError:
+        except OSError as error:
+            if not _is_refusal(error):
+                raise
             refused = True
         standing = read(probe)
     finally:
@@ -146,6 +150,16 @@ def require_exclusive_creation(folder: Place) -> None:
             "(If-None-Match), so that two tasks could both pin a snapshot. Nothing was written. Update that server, or "
             "put the ledger on a store with conditional writes: AWS S3, Google Cloud Storage, MinIO or a local disk."
         )
+
+
+def _is_refusal(error: OSError) -> bool:
+    """Whether a store says that the name is taken: by 412, and S3 by 409 too while another put of it is under way.
+
+    s3fs knows AWS's own wording as FileExistsError, and gives every other error the answer as its cause.
+    """
+    response = getattr(error.__cause__, "response", None) or {}
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return isinstance(error, FileExistsError) or status in (409, 412)
 
 
 def _server(folder: Place) -> str:
@@ -188,9 +202,9 @@ def parse_json(path: StoragePath, content: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(content)
     except ValueError as error:
-        raise LedgerCorruptError(f"{path} is not JSON: {error}.") from error
+        raise LedgerCorruptError(f"{path} is not JSON: {error}. {_RESTORE}") from error
     if not isinstance(fields, dict):
-        raise LedgerCorruptError(f"{path} holds no JSON object.")
+        raise LedgerCorruptError(f"{path} holds no JSON object. {_RESTORE}")
     return fields
 
 

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.offsets.ledger_identity import LEDGER_ID, PIPELINE_NAME
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, Evidence, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import is_window
 from airflow_kafka_offsets.offsets.windows import OffsetRange, Window
 
 FORMAT = 2
-
-PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-"""What a pipeline may be called: it names a folder, and stands in SQL and in table properties."""
-LEDGER_ID = re.compile(r"[0-9a-f]{32}")
-"""A ledger's identity: in hex, which no pattern for secrets matches that Spark has by default."""
 
 _COLUMNS = tuple(name for name in OffsetRange.__slots__ if name != "topic")
 _USUAL = {"lost_offsets": 0, "end_leader_epoch": None}

@@ -25,7 +25,7 @@ _SHIPPED = ("__init__.py", "errors.py", "local_file.py", "offsets/*.py", "spark/
 
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 """Spark's class that runs a Python file, or a zip with a ``__main__``, beside a driver."""
-STARTER = _PACKAGE / "operators" / "verified_start.py"
+STARTER = _PACKAGE / "spark" / "verified_start.py"
 """What runs a stored bundle once it has looked at its bytes."""
 LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
 """The ready-made application, for ``spark-submit``."""

@@ -8,7 +8,7 @@ anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -31,13 +31,13 @@ class EarlierDriver:
     :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
     :param attempt: the window's attempt that it makes.
     :param revision: the window's revision that it loads: not the one that was resolved, where that was clamped.
-    :param note_key: what it signs its note with.
+    :param note_key: what it signs its note with; None where no key was noted, so that its UI isn't asked.
     """
 
     job_id: str
     attempt: str
     revision: int
-    note_key: str
+    note_key: str | None = field(repr=False)
 
 
 class DriverMemory:
@@ -86,7 +86,7 @@ class DriverMemory:
         if not (self._task.is_job_active(status) or self._task.is_job_succeeded(status)):
             self._task.log.warning("Driver %s of an earlier try is %s: another is submitted", job_id, status)
             return None
-        driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), str(noted["note_key"]))
+        driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), noted.get("note_key"))
         self._task.log.info(
             "Going on with driver %s (%s) of attempt %s, of an earlier try", job_id, status, driver.attempt
         )

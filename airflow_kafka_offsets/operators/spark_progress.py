@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
 
@@ -41,12 +41,12 @@ class Watched:
     """The driver that is waited for.
 
     :param attempt: the attempt that it makes.
-    :param note_key: what it signs its note with.
+    :param note_key: what it signs its note with; None where that isn't known, so that its UI isn't asked.
     :param on_yarn: its UI sends whoever asks to the ResourceManager's proxy.
     """
 
     attempt: str
-    note_key: str
+    note_key: str | None = field(repr=False)
     on_yarn: bool = False
 
 

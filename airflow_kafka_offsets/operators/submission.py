@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -49,7 +49,7 @@ class Submission:
     ledger: Ledger
     pinned: PinnedManifest
     attempt: str
-    note_key: str
+    note_key: str = field(repr=False)
     allow_gaps: bool
     kafka: KafkaOffsetsHook
     place: DriverPlace

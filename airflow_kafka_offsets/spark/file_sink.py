@@ -61,7 +61,7 @@ class FileSink(Sink):
         files = HadoopFiles(rows.sparkSession)
         if self.hive_path:
             files.require_atomic_rename(self._path, self.hive_path)
-            HivePath(files, self.hive_path).require_ours(attempt)
+            HivePath(files, self.hive_path).claim(attempt)
         if not attempt.offsets:
             return Written(None, attempt.name)
         folder = self._folder(attempt)
@@ -89,13 +89,16 @@ class FileSink(Sink):
         return spark.read.schema(schema).format(self.kind).load(folder)
 
     def published(self, spark: SparkSession, publication: Publication, attempt: Attempt) -> None:
-        """Move the rows to the plain path, or clear it when the window has none; a rerun finishes what a crash left."""
+        """Move the rows to the plain path, or clear it when the window has none; a rerun finishes what a crash left.
+
+        :raises LedgerConflictError: they were to be moved to another path than this sink's.
+        """
         # Of what the ledger says only whether: the places are this sink's own, so that nobody who may write to the
         # ledger has other folders renamed.
-        if publication.moved_to is not None and self.hive_path is not None:
+        if publication.moved_to is not None:
             self._require_own_place(attempt)
             rows = self._folder(attempt) if publication.output is not None else None
-            HivePath(HadoopFiles(spark), self.hive_path).settle(rows, attempt)
+            HivePath(HadoopFiles(spark), str(self.hive_path)).settle(rows, attempt)
 
     def _require_own_place(self, attempt: Attempt) -> str:
         """A published window's folder below the plain path.
@@ -105,7 +108,7 @@ class FileSink(Sink):
         place = self.moves_to(attempt)
         if place is None or attempt.moved_to != place:
             raise LedgerConflictError(
-                f"Window {attempt.window} is published with its rows moved to {attempt.moved_to}, and this sink has "
+                f"Window {attempt.window} is published with {attempt.moved_to} as its rows' place, and this sink has "
                 f"{'no hive_path' if place is None else f'the hive_path {self.hive_path}'}: a sink touches nothing "
                 "outside its own folders. Pass the hive_path (--hive-path) that the window was loaded with."
             )

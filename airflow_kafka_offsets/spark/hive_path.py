@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity, json_object
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
 
@@ -63,13 +64,32 @@ class HivePath:
         self._files = files
         self._root = root
 
-    def require_ours(self, attempt: Attempt) -> None:
-        """Refuse a path that isn't this ledger's, and make one of nobody's so: asked before a run reads anything.
+    def claim(self, attempt: Attempt) -> None:
+        """Make a path of nobody's this ledger's, and refuse another one's: asked before a run reads anything.
 
-        :raises LedgerConflictError: it is another ledger's, or somebody else's folder is at the window's place.
+        :raises LedgerConflictError: as :meth:`require_ours`, or somebody else's folder is at the window's place.
         """
-        self._claim(attempt)
+        place = f"{self._root}/{_OWNER}"
+        if self._files.read(place) is None:
+            self._files.create_exclusive(place, attempt.ledger.to_bytes())
+        self.require_ours(attempt)
         self._standing(plain_folder(self._root, attempt.window))
+
+    def require_ours(self, attempt: Attempt) -> None:
+        """Refuse a path of another ledger, or of none. Nothing is changed: it may just have been handed over.
+
+        :raises LedgerConflictError: naming both, and how a path is handed over.
+        """
+        place, ours = f"{self._root}/{_OWNER}", attempt.ledger
+        owner = LedgerIdentity.of(json_object(self._files.read(place)))
+        if owner is None or owner.ledger_id != ours.ledger_id:
+            raise LedgerConflictError(
+                f"{self._root} is a path of {owner or 'no ledger'}, by its file {_OWNER}, and this is {ours}: each "
+                "would take the place of the other's windows. A path has one ledger: use another path. Where the "
+                "ledger was moved, copy its whole folder, pipeline.json included, as its identity is in there. Where "
+                f"the other one is lost for good, hand the path over: write {ours.to_bytes().decode()} to {place}; "
+                "windows that are loaded again then take the place of its rows."
+            )
 
     def label(self, folder: str, attempt: Attempt) -> None:
         """Say in a folder whose rows it holds, before it is moved."""
@@ -80,10 +100,10 @@ class HivePath:
 
         :param rows: the folder that they were written to; None for a window without rows: an empty folder takes its
             place.
-        :raises LedgerConflictError: as :meth:`require_ours`, and when a copy of this ledger has loaded the window.
+        :raises LedgerConflictError: as :meth:`claim`, and when a copy of this ledger has loaded the window.
         :raises LedgerCorruptError: the rows are nowhere.
         """
-        self._claim(attempt)
+        self.require_ours(attempt)
         place, ours = plain_folder(self._root, attempt.window), Label.of(attempt)
         for _ in range(_TRIES):
             self._restore(place, ours)
@@ -144,28 +164,6 @@ class HivePath:
             )
         return label
 
-    def _claim(self, attempt: Attempt) -> None:
-        """Make a path of nobody's this ledger's.
-
-        :raises LedgerConflictError: it is another one's.
-        """
-        place = f"{self._root}/{_OWNER}"
-        ours = {"ledger_id": attempt.ledger_id, "pipeline": attempt.pipeline}
-        content = self._files.read(place)
-        if content is None:
-            self._files.create_exclusive(place, json.dumps(ours).encode())
-            content = self._files.read(place)
-        owner = _object(content)
-        if owner.get("ledger_id") != attempt.ledger_id:
-            raise LedgerConflictError(
-                f"{self._root} is a path of ledger {owner.get('ledger_id')} (pipeline {owner.get('pipeline')}), by its "
-                f"file {_OWNER}, and this is ledger {attempt.ledger_id} (pipeline {attempt.pipeline}): each would take "
-                "the place of the other's windows. A path has one ledger: use another path. Where the ledger was "
-                "moved, copy its whole folder, pipeline.json included, as its identity is in there. Where the other "
-                f"one is lost for good, hand the path over: delete {place}; windows that are loaded again then take "
-                "the place of its rows."
-            )
-
 
 def _refuse_unknown(place: str, standing: Label, ours: Label) -> None:
     """Never take the place of rows that this ledger hasn't published, though they carry its identity: of a revision one
@@ -188,15 +186,6 @@ def plain_folder(root: str, window: str) -> str:
 
 def _label(content: bytes | None) -> Label | None:
     try:
-        return Label(**_object(content))
+        return Label(**json_object(content))
     except TypeError:
         return None
-
-
-def _object(content: bytes | None) -> dict[str, Any]:
-    """A file's JSON object; empty when it is something else."""
-    try:
-        found = json.loads(content or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

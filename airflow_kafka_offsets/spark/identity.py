@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import json
-
-from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.offsets.manifest import LEDGER_ID, PIPELINE_NAME, Manifest
+from airflow_kafka_offsets.errors import LedgerConflictError
+from airflow_kafka_offsets.offsets.ledger_identity import PIPELINE, LedgerIdentity, json_object
+from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 
-PIPELINE = "pipeline.json"
 _BELOW = 3
 """A window's folder is ``windows/<month>/<window>`` below its pipeline's."""
 
 
-def ledger_identity(files: HadoopFiles, pipeline_uri: str) -> tuple[str, str]:
-    """A ledger's identity, and its pipeline's name.
+def ledger_identity(files: HadoopFiles, pipeline_uri: str) -> LedgerIdentity:
+    """Which ledger a pipeline's folder is.
 
-    :param pipeline_uri: the pipeline's folder.
+    :param pipeline_uri: the folder.
     :raises LedgerCorruptError: when there is no ``pipeline.json`` that says it.
     """
     uri = f"{pipeline_uri}/{PIPELINE}"
-    try:
-        fields = json.loads(files.read(uri) or b"null")
-        found, pipeline = fields["ledger_id"], fields["pipeline"]
-        if LEDGER_ID.fullmatch(found) and PIPELINE_NAME.fullmatch(pipeline):
-            return found, pipeline
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise LedgerCorruptError(
-        f"{uri} is missing or names no ledger_id. It is what tells this ledger from others: restore the file as it was."
-    )
+    return LedgerIdentity.of_pipeline(json_object(files.read(uri)), uri)
 
 
 def require_ledger(files: HadoopFiles, folder: str, manifest: Manifest) -> None:
@@ -40,7 +29,7 @@ def require_ledger(files: HadoopFiles, folder: str, manifest: Manifest) -> None:
     :raises LedgerCorruptError: as :func:`ledger_identity`.
     """
     pipeline_uri = folder.rsplit("/", _BELOW)[0]
-    found, _ = ledger_identity(files, pipeline_uri)
+    found = ledger_identity(files, pipeline_uri).ledger_id
     if found != manifest.ledger_id:
         raise LedgerConflictError(
             f"The manifest in {folder} was pinned in ledger {manifest.ledger_id}, and {pipeline_uri} is ledger "

@@ -91,6 +91,7 @@ class PinnedWindow:
         manifest: Manifest,
         attempt: str,
         kafka: Mapping[str, str],
+        *,
         allow_gaps: bool = False,
         bytes_per_record: float | None = None,
         extreme_timestamps: Iterable[ReadTask] = (),
@@ -124,8 +125,17 @@ class PinnedWindow:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
         manifest = Manifest.from_bytes(content, conf.sha256)
         folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
-        told = conf.attempt, conf.kafka, conf.allow_gaps, conf.bytes_per_record
-        return cls(spark, folder, manifest, *told, extreme.named(conf.extreme_timestamps), conf.note_key)
+        return cls(
+            spark,
+            folder,
+            manifest,
+            conf.attempt,
+            conf.kafka,
+            allow_gaps=conf.allow_gaps,
+            bytes_per_record=conf.bytes_per_record,
+            extreme_timestamps=extreme.named(conf.extreme_timestamps),
+            note_key=conf.note_key,
+        )
 
     def read(self, *, strict_time: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,

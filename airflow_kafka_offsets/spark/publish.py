@@ -25,11 +25,10 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
-from airflow_kafka_offsets.offsets.driver_note import SparkApplication
-from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
 from airflow_kafka_offsets.offsets.source import Source
 from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
+from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.identity import require_ledger
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
-_APPLICATIONS = "applications"
-"""Folder of a window in the ledger: which Spark application each attempt is, written before it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
     files = HadoopFiles(window.spark)
     files.require_exclusive(f"{window.folder}/{COMMITTED}")
     require_ledger(files, window.folder, window.manifest)
-    attempt = _begin(files, window)
+    attempt = AttemptNotes(files, window.folder).begin(window)
     standing = read_publication(files, window.folder)
     if standing is None:
         standing = _ahead(files, window, sink, attempt) or _publish(files, window, rows, sink, attempt)
@@ -159,50 +156,6 @@ def _ahead(files: HadoopFiles, window: PinnedWindow, sink: Sink, attempt: Attemp
     found = counting([published[each] for each in ordered])
     assert found is not None, "ours is among them"
     return None if ordered[found] == ours else published[ordered[found]]
-
-
-def _begin(files: HadoopFiles, window: PinnedWindow) -> Attempt:
-    """Note in the ledger which Spark application this attempt is."""
-    manifest = window.manifest
-    folder = f"{window.folder}/{_APPLICATIONS}"
-    names = [each for each in files.names(folder) if each.endswith(".json")]
-    notes = {each.removesuffix(".json"): _note(files, f"{folder}/{each}") for each in names}
-    attempt = Attempt(
-        name=window.attempt,
-        pipeline=manifest.pipeline,
-        ledger_id=manifest.ledger_id,
-        window=manifest.window,
-        revision=manifest.revision,
-        manifest_sha256=manifest.sha256,
-        # An earlier attempt's clock may be ahead of this one's.
-        started_ms=max([now_ms(), *(int(each.get("started_ms", 0)) + 1 for each in notes.values())]),
-        offsets=manifest.span,
-        strict_time=window.strict_time,
-        earlier=frozenset(name for name, each in notes.items() if not each.get("refused")),
-        refused=frozenset(name for name, each in notes.items() if each.get("refused")),
-    )
-    context = window.spark.sparkContext
-    application = SparkApplication(str(context.applicationId), context.uiWebUrl)
-    note = application.to_json(attempt.name, window.note_key) | {"started_ms": attempt.started_ms}
-    uri = _note_uri(window, attempt.name)
-    if not files.create_exclusive(uri, json.dumps(note).encode()):
-        raise ConfigurationError(
-            f"{uri} exists: the attempt's name was used before. Every try needs its own; where the cluster restarts "
-            "drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
-        )
-    return attempt
-
-
-def _note(files: HadoopFiles, uri: str) -> dict[str, Any]:
-    """What an attempt noted when it began, if it came that far."""
-    try:
-        return dict(json.loads(files.read(uri) or b"{}"))
-    except ValueError:  # half written
-        return {}
-
-
-def _note_uri(window: PinnedWindow, attempt: str) -> str:
-    return f"{window.folder}/{_APPLICATIONS}/{attempt}.json"
 
 
 def _published_attempt(files: HadoopFiles, window: PinnedWindow, attempt: Attempt, standing: Publication) -> Attempt:
@@ -277,14 +230,8 @@ def _source(files: HadoopFiles, window: PinnedWindow, writer: str) -> Source | N
     try:
         return window.source_check().after()
     except WindowError:
-        _distrust(files, window, writer)
+        AttemptNotes(files, window.folder).distrust(writer)
         raise
-
-
-def _distrust(files: HadoopFiles, window: PinnedWindow, writer: str) -> None:
-    """Note that what an attempt committed isn't to be taken over: the next one writes anew."""
-    uri = _note_uri(window, writer)
-    files.write(uri, json.dumps(_note(files, uri) | {"refused": True}).encode())
 
 
 def _data_loss(error: Exception) -> str | None:
@@ -314,7 +261,7 @@ def _refuse_unproved(files: HadoopFiles, window: PinnedWindow, result: RunResult
         problem = _misplaced(sink.read(window.spark, replace(attempt, name=writer)), result.read)
         may_pass = result.read.outside_window is None
     if problem:
-        _distrust(files, window, writer)
+        AttemptNotes(files, window.folder).distrust(writer)
         raise (CountedTwiceError if may_pass else UnprovenError)(
             f"Window {attempt.window} is not published: {problem}. The rows of attempt {attempt.name} stay "
             f"at {result.output}, its counts at {_result_uri(window, attempt.name)}."

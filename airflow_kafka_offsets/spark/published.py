@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant
+from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
 from airflow_kafka_offsets.offsets.seams import seams
@@ -125,7 +126,7 @@ def _folder(files: HadoopFiles, published: Publication) -> str:
 
 
 def _tables(
-    spark: SparkSession, published: Mapping[str, Publication], outside: bool, owner: tuple[str, str] | None
+    spark: SparkSession, published: Mapping[str, Publication], outside: bool, owner: LedgerIdentity | None
 ) -> Iterator[DataFrame]:
     """What lies in tables, by the column ``window``."""
     tables = {(each.sink, each.output, each.outside is not None) for each in published.values()}

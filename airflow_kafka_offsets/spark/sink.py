@@ -7,8 +7,11 @@ window. Everything else (counting, the verdict, ``committed.json``) is done for 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +39,8 @@ class Attempt:
         not be written again.
     :param refused: names of those others that wrote what wasn't proved: to be written again.
     :param moved_to: of a published attempt, where the ledger says that its rows were moved; None where they stayed.
+    :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
+        same moment, so that neither is among the other's ``earlier``.
     """
 
     name: str
@@ -50,6 +55,12 @@ class Attempt:
     earlier: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     moved_to: str | None = None
+    noted: Callable[[], Collection[str]] = field(default=frozenset, compare=False, repr=False)
+
+    @property
+    def ledger(self) -> LedgerIdentity:
+        """The ledger that the window is of."""
+        return LedgerIdentity(self.ledger_id, self.pipeline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ from airflow_kafka_offsets.errors import (
     StoreFailedError,
 )
 from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, hadoop_uri, words
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written, count_only
-from airflow_kafka_offsets.spark.table_owner import TableOwner, claim, require_owner, sql_name
+from airflow_kafka_offsets.spark.table_owner import claim, require_owner, sql_name, table_owner
 from airflow_kafka_offsets.spark.table_owner import properties as owner_properties
 from airflow_kafka_offsets.spark.tally import audited_ddl
 
@@ -74,13 +75,12 @@ class WindowCommit:
 
         :raises LedgerConflictError: naming who wrote them.
         """
-        ours = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
-        if self.revision == attempt.revision and not ours:
+        known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
+        if self.revision == attempt.revision and not known and self.attempt not in attempt.noted():
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} by attempt {self.attempt} of "
                 f"{iso_instant(self.started_ms)}, which this ledger knows nothing of: there is a copy of the ledger, "
-                "and the copy has loaded it. Use one of the two with this table. Where that attempt ended just now, "
-                "run the task again."
+                "and the copy has loaded it. Use one of the two with this table."
             )
 
     def keeps(self, attempt: Attempt) -> bool:
@@ -213,7 +213,7 @@ class TableSink(Sink):
         spark = rows.sparkSession
         empty = spark.createDataFrame([], rows.schema)
         writer = empty.writeTo(self._sql_name()).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
-        for name, value in {**owner_properties(attempt), **self.properties}.items():
+        for name, value in {**owner_properties(attempt.ledger), **self.properties}.items():
             writer = writer.tableProperty(name, value)
         try:
             writer.create()
@@ -223,12 +223,12 @@ class TableSink(Sink):
 
     def _claim(self, spark: SparkSession, attempt: Attempt) -> None:
         """Make a table of nobody's this ledger's; refuse another one's."""
-        if TableOwner.of(spark, self._sql_name()) is None:
-            claim(spark, self._sql_name(), attempt)
+        if table_owner(spark, self._sql_name()) is None:
+            claim(spark, self._sql_name(), attempt.ledger)
         self._require_ours(spark, attempt)
 
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
-        require_owner(spark, self._sql_name(), attempt.ledger_id, attempt.pipeline)
+        require_owner(spark, self._sql_name(), attempt.ledger)
 
     def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
         """Replace the window's rows.
@@ -268,11 +268,10 @@ class TableSink(Sink):
         """Replace the window's rows in one commit, or fail as others of this window commit meanwhile."""
 
 
-def read_table(spark: SparkSession, kind: str, output: str, owner: tuple[str, str] | None = None) -> DataFrame:
+def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentity | None = None) -> DataFrame:
     """A table that a sink wrote to, by its path or its name, as it is now.
 
-    :param owner: the ledger whose it must be, by its identity, and its pipeline's name; None where the caller has seen
-        to that.
+    :param owner: the ledger whose it must be; None where the caller has seen to that.
     :raises LedgerError: when the sink is the user's own.
     :raises StoreFailedError: when it can't be read.
     :raises LedgerConflictError: when it is another ledger's.
@@ -284,7 +283,7 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: tuple[str, st
             # Iceberg's catalog answers from a cache, by default for half a minute.
             spark.sql(f"REFRESH TABLE {sql_name(kind, output)}")
         if owner is not None:
-            require_owner(spark, sql_name(kind, output), *owner)
+            require_owner(spark, sql_name(kind, output), owner)
         return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
     except JAVA_ERRORS as error:
         raise StoreFailedError(

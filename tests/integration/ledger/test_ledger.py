@@ -111,6 +111,16 @@ class TestPipeline:
         with pytest.raises(LedgerError, match="format 4"):
             ledger.open(["t"], "cluster-1", LEVEL)
 
+    @pytest.mark.parametrize("content", [b"{}", b"\n", b'{"format": null}', b'{"format": 3}', b"[]", b'{"format":'])
+    def test_a_damaged_pipeline_json_is_to_be_restored_and_not_to_be_left_behind(
+        self, ledger: Ledger, path: PathOf, content: bytes
+    ) -> None:
+        create_exclusive(path("loads") / "pipeline.json", content)
+        for asked in (ledger.exists, lambda: ledger.open(["t"], "cluster-1", LEVEL)):
+            with pytest.raises(LedgerCorruptError, match=r"pipeline.json .*(R|r)estore") as refused:
+                asked()
+            assert "another pipeline" not in str(refused.value)
+
     @pytest.mark.parametrize("name", ["", "a/b", "a:b", "..", ".hidden"])
     def test_a_name_that_cannot_name_a_folder_is_refused(self, root: str, name: str) -> None:
         with pytest.raises(ConfigurationError, match="pipeline's name"):

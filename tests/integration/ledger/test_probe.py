@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -22,33 +23,66 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
 
-@pytest.fixture
-def careless_endpoint() -> Iterator[str]:
-    """A server that speaks S3 and has never heard of ``If-None-Match``."""
-    s3 = DomainDispatcherApplication(create_backend_app)
+class Watched:
+    """A server that speaks S3, and what is put there.
 
-    def careless(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        environ.pop("HTTP_IF_NONE_MATCH", None)
-        return s3(environ, start_response)
+    :param careless: it has never heard of ``If-None-Match``.
+    :ivar puts: how many were asked for, buckets included.
+    :ivar denied: which of them are answered by an error that has nothing to do with a condition.
+    """
 
-    server = make_server("127.0.0.1", 0, careless, threaded=True)
+    def __init__(self, *, careless: bool) -> None:
+        self._s3 = DomainDispatcherApplication(create_backend_app)
+        self._careless = careless
+        self.endpoint = ""
+        self.puts = 0
+        self.denied: set[int] = set()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        if self._careless:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        self.puts += environ["REQUEST_METHOD"] == "PUT"
+        if environ["REQUEST_METHOD"] == "PUT" and self.puts in self.denied:
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code><Message>Not now</Message></Error>"]
+        return self._s3(environ, start_response)
+
+
+@contextmanager
+def serving(s3: Watched) -> Iterator[Watched]:
+    server = make_server("127.0.0.1", 0, s3, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join(10)
+    s3.endpoint = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield s3
+    finally:
+        server.shutdown()
+        thread.join(10)
 
 
 @pytest.fixture
-def careless_root(careless_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def careless() -> Iterator[Watched]:
+    with serving(Watched(careless=True)) as s3:
+        yield s3
+
+
+@pytest.fixture
+def careful() -> Iterator[Watched]:
+    with serving(Watched(careless=False)) as s3:
+        yield s3
+
+
+def root_on(s3: Watched, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where ledgers go in a new bucket."""
     bucket = f"ledger-{uuid4().hex[:8]}"
-    boto3.client("s3", endpoint_url=careless_endpoint, region_name="us-east-1", **CREDENTIALS).create_bucket(
-        Bucket=bucket
-    )
-    extra = {"endpoint_url": careless_endpoint, "region_name": "us-east-1"}
+    boto3.client("s3", endpoint_url=s3.endpoint, region_name="us-east-1", **CREDENTIALS).create_bucket(Bucket=bucket)
+    extra = {"endpoint_url": s3.endpoint, "region_name": "us-east-1"}
     connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_CARELESS", json.dumps(connection))
-    return f"s3://careless@{bucket}/ledgers"
+    name = f"s3_{bucket[-8:]}"
+    monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+    return f"s3://{name}@{bucket}/ledgers"
 
 
 def opened(root: str) -> Ledger:
@@ -58,11 +92,25 @@ def opened(root: str) -> Ledger:
 
 
 def test_a_store_that_lets_both_writers_win_is_refused_by_its_endpoint(
-    careless_root: str, careless_endpoint: str
+    careless: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ExclusiveCreateError, match=rf"s3.*{careless_endpoint}.*If-None-Match.*Update that server"):
-        opened(careless_root)
-    assert ObjectStoragePath(careless_root).fs.find(ObjectStoragePath(careless_root).path) == []
+    root = root_on(careless, monkeypatch)
+    with pytest.raises(ExclusiveCreateError, match=rf"s3.*{careless.endpoint}.*If-None-Match.*Update that server"):
+        opened(root)
+    assert ObjectStoragePath(root).fs.find(ObjectStoragePath(root).path) == []
+
+
+def test_an_error_is_no_proof_that_a_store_keeps_the_promise(
+    careless: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second put of the probe fails for another reason, and the first one's content stands."""
+    root = root_on(careless, monkeypatch)
+    careless.denied = {careless.puts + 2}
+    with pytest.raises(PermissionError, match="Not now"):
+        opened(root)
+    assert ObjectStoragePath(root).fs.find(ObjectStoragePath(root).path) == []
+    with pytest.raises(ExclusiveCreateError):
+        opened(root)
 
 
 def test_a_store_that_keeps_the_promise_holds_nothing_of_the_probe(root: str) -> None:
@@ -71,11 +119,10 @@ def test_a_store_that_keeps_the_promise_holds_nothing_of_the_probe(root: str) ->
     assert [each for each in ledger.folder.fs.find(ledger.folder.path) if "probe" in each] == []
 
 
-def test_it_is_asked_once_a_ledger(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_asked_once_a_ledger(careful: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = root_on(careful, monkeypatch)
+    before = careful.puts
     opened(root)
-
-    def asked(*_: object) -> None:
-        raise AssertionError("asked again")
-
-    monkeypatch.setattr("airflow_kafka_offsets.ledger.ledger.require_exclusive_creation", asked)
+    assert careful.puts == before + 3  # two of the probe, and pipeline.json
     opened(root)
+    assert careful.puts == before + 3

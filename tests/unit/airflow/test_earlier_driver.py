@@ -104,6 +104,19 @@ class TestStandalone:
         driver = self.found(task, context, monkeypatch, IN_STANDBY, RUNNING)
         assert driver == EarlierDriver(DRIVER, "a-1", revision=2, note_key="key")
 
+    def test_one_whose_key_was_never_noted_is_gone_on_with_too(
+        self, task: KafkaSparkSubmitOperator, context: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without its UI: nobody vouches for the address."""
+        memory = DriverMemory(task, context)
+        memory.note(REF, "a-1", revision=2, note_key="key")
+        del context["task_state_store"]["kafka_offsets_attempt"]["note_key"]
+        context["task_state_store"].set(task.external_id_key, DRIVER)
+        with master(RUNNING, "127.0.0.1", 0) as port:
+            connect(monkeypatch, port)
+            driver = memory.earlier(REF)
+        assert driver == EarlierDriver(DRIVER, "a-1", revision=2, note_key=None)
+
     @pytest.mark.parametrize("answers", [(NEVER_HEARD_OF_IT, IN_STANDBY), (IN_STANDBY, NEVER_HEARD_OF_IT)])
     def test_one_that_the_master_alive_has_never_heard_of_is_not_waited_for(
         self,

@@ -76,9 +76,39 @@ class TestLoad:
         with pytest.raises(LedgerConflictError, match=rf"is a path of ledger {manifest.ledger_id}") as refused:
             sink.write(open_window(manifest, "try-2").read(), theirs)
 
-        owner = str(refused.value).partition("hand the path over: delete ")[2].partition(";")[0]
-        Path(owner.removeprefix("file:")).unlink()
+        content, _, owner = (
+            str(refused.value).partition("hand the path over: write ")[2].partition(";")[0].partition(" to ")
+        )
+        Path(owner.removeprefix("file:")).write_text(content)
         sink.write(open_window(manifest, "try-3").read(), theirs)
+
+    def test_a_recount_takes_no_path_back_that_was_handed_over(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
+    ) -> None:
+        sink = FileSink(table, hive_path=f"file://{tmp_path}/plain")
+        publish(open_window(manifest), sink)
+        owner = tmp_path / "plain" / "_kafka_offsets_ledger.json"
+        owner.unlink()
+        with pytest.raises(LedgerConflictError, match="is a path of no ledger"):
+            publish(open_window(manifest, "try-2"), sink)
+        assert not owner.exists()
+
+    def test_a_rerun_moves_what_a_crash_left_and_says_so_where_it_may_not(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
+    ) -> None:
+        class Crashing(FileSink):
+            def published(self, *_: object) -> None:
+                raise Died
+
+        plain = f"file://{tmp_path}/plain"
+        with pytest.raises(Died):
+            publish(open_window(manifest), Crashing(table, hive_path=plain))
+        for name, other in (("try-2", FileSink(table)), ("try-3", FileSink(table, hive_path=f"{plain}_2"))):
+            with pytest.raises(LedgerConflictError, match=r"Pass the hive_path \(--hive-path\) that the window was"):
+                publish(open_window(manifest, name), other)
+
+        assert publish(open_window(manifest, "try-4"), FileSink(table, hive_path=plain)) == "try-1"
+        assert offsets(spark.read.parquet(plain)) == EXPECTED
 
     def test_a_store_that_renames_file_by_file_is_refused_before_anything_is_read(
         self, open_window: OpenWindow, manifest: Manifest, table: str
@@ -128,6 +158,7 @@ class Loads:
         folder = self.root.parent / f"attempt-{revision}"
         folder.mkdir()
         (folder / "part").write_text(str(revision))
+        self._path.claim(attempt(revision))
         self._path.label(f"file://{folder}", attempt(revision))
         return folder
 
@@ -235,19 +266,21 @@ class TestSettling:
         folder.mkdir()
         (folder / "part").write_text("new")
         ours = attempt(1, "5a" * 16)
+        loads._path.claim(ours)
         loads._path.label(f"file://{folder}", ours)
         loads._path.settle(f"file://{folder}", ours)
         assert loads.standing() == ["new"]
         assert loads.left() == []
 
     def test_rows_that_are_nowhere_are_said(self, loads: Loads) -> None:
+        loads._path.claim(attempt(1))
         with pytest.raises(LedgerCorruptError, match="are neither at"):
             loads.settle(1)
 
     def test_a_folder_that_no_load_has_moved_there_is_left_alone(self, loads: Loads) -> None:
+        loads.written(1)
         (loads.root / WINDOW).mkdir(parents=True)
         (loads.root / WINDOW / "part").write_text("somebody's")
-        loads.written(1)
 
         with pytest.raises(LedgerConflictError, match="holds files that no load has moved there"):
             loads.settle(1)

@@ -16,6 +16,8 @@ from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, Written, read_published
+from airflow_kafka_offsets.spark.attempts import AttemptNotes
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
@@ -35,6 +37,19 @@ def table_sink(request: pytest.FixtureRequest, make_sink: MakeSink) -> TableSink
 
 
 class TestAttempts:
+    def test_two_that_begin_at_one_moment_are_no_copies_of_a_ledger(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        """Each has listed the notes before the other wrote its own; the one that began later commits second."""
+        manifest = manifest_of([(flights, 0, 0, 9)])
+        publish(open_window(manifest), table_sink)
+        window = open_window(manifest, "try-2")
+        rows = window.read()
+        attempt = AttemptNotes(HadoopFiles(spark), window.folder).begin(window)
+        assert attempt.earlier == {"try-1"}
+        assert table_sink.write(rows, replace(attempt, earlier=frozenset())).attempt == "try-2"
+        assert offsets(table_sink.read(spark, attempt)) == {0: list(range(9))}
+
     def test_what_an_earlier_attempt_has_committed_is_counted_and_not_written_again(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:

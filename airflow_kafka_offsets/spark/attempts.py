@@ -1,0 +1,85 @@
+"""Attempts at a window, as the ledger knows them: a note each in ``applications/``, written before anything is read.
+
+It says which Spark application the attempt is, when it began, and later whether what it wrote was refused. Two attempts
+that list the notes and write theirs at one moment may miss each other, so that whoever meets an attempt that isn't
+among the earlier ones looks again (:attr:`~airflow_kafka_offsets.spark.sink.Attempt.noted`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.driver_note import SparkApplication
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.ledger_identity import json_object
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.sink import Attempt
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.pinned import PinnedWindow
+
+_APPLICATIONS = "applications"
+_ENDING = ".json"
+
+
+class AttemptNotes:
+    """The notes beside one window.
+
+    :param files: the ledger's store.
+    :param folder: the window's folder.
+    """
+
+    def __init__(self, files: HadoopFiles, folder: str) -> None:
+        self._files = files
+        self._folder = f"{folder}/{_APPLICATIONS}"
+
+    def names(self) -> frozenset[str]:
+        """Names of the attempts that have begun."""
+        found = self._files.names(self._folder)
+        return frozenset(each.removesuffix(_ENDING) for each in found if each.endswith(_ENDING))
+
+    def begin(self, window: PinnedWindow) -> Attempt:
+        """Note which Spark application this attempt is.
+
+        :raises ConfigurationError: an attempt of this name has begun before.
+        """
+        notes = {name: self._read(name) for name in self.names()}
+        manifest = window.manifest
+        attempt = Attempt(
+            name=window.attempt,
+            pipeline=manifest.pipeline,
+            ledger_id=manifest.ledger_id,
+            window=manifest.window,
+            revision=manifest.revision,
+            manifest_sha256=manifest.sha256,
+            # An earlier attempt's clock may be ahead of this one's.
+            started_ms=max([now_ms(), *(int(each.get("started_ms", 0)) + 1 for each in notes.values())]),
+            offsets=manifest.span,
+            strict_time=window.strict_time,
+            earlier=frozenset(name for name, each in notes.items() if not each.get("refused")),
+            refused=frozenset(name for name, each in notes.items() if each.get("refused")),
+            noted=self.names,
+        )
+        context = window.spark.sparkContext
+        application = SparkApplication(str(context.applicationId), context.uiWebUrl)
+        note = application.to_json(attempt.name, window.note_key) | {"started_ms": attempt.started_ms}
+        uri = self._uri(attempt.name)
+        if not self._files.create_exclusive(uri, json.dumps(note).encode()):
+            raise ConfigurationError(
+                f"{uri} exists: the attempt's name was used before. Every try needs its own; where the cluster "
+                "restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+            )
+        return attempt
+
+    def distrust(self, attempt: str) -> None:
+        """Note that what an attempt committed isn't to be taken over: the next one writes anew."""
+        self._files.write(self._uri(attempt), json.dumps(self._read(attempt) | {"refused": True}).encode())
+
+    def _read(self, attempt: str) -> dict[str, Any]:
+        """What an attempt noted when it began; empty where that is half written."""
+        return json_object(self._files.read(self._uri(attempt)))
+
+    def _uri(self, attempt: str) -> str:
+        return f"{self._folder}/{attempt}{_ENDING}"
