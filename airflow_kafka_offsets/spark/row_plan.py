@@ -20,7 +20,7 @@ _BELOW_COUNT = frozenset(
         # Records that the driver has read, beside those: a task each.
         *("Union", "Repartition", "LogicalRDD"),
         # The same in what is cached, which is planned to the end.
-        *("BatchScan", "Scan", "WholeStageCodegen", "InputAdapter"),
+        *("BatchScan", "Scan", "Coalesce", "WholeStageCodegen", "InputAdapter"),
     }
 )
 """What may stand between the count and Kafka; everything else might drop rows before they are counted."""
@@ -48,13 +48,19 @@ class RowPlan:
 
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
-    if _name(plan) == "InMemoryRelation":
-        yield from _nodes(plan.cacheBuilder().cachedPlan())
     for each in _children(plan):
         yield from _nodes(each)
 
 
 def _children(plan: Any) -> list[Any]:
+    """What stands below. Of what is cached, and of what Spark plans while it runs, the node itself tells nothing."""
+    match _name(plan):
+        case "InMemoryRelation":
+            return [plan.cacheBuilder().cachedPlan()]
+        case "InMemoryTableScan":
+            return [plan.relation()]
+        case "AdaptiveSparkPlan":
+            return [plan.inputPlan()]
     children = plan.children()
     return [children.apply(number) for number in range(children.size())]
 
@@ -68,8 +74,17 @@ def _only_reads(count: Any) -> bool:
 
 
 def _sorts(plan: Any) -> str | None:
-    if _name(plan) == "Sort" and getattr(plan, "global")():
+    """How the node has Spark read what is below it twice; None where it doesn't, or where that isn't Kafka's rows."""
+    by = _sampled_for(plan)
+    return by if by and any(_name(each) == _COUNT for each in _nodes(plan)) else None
+
+
+def _sampled_for(plan: Any) -> str | None:
+    name = _name(plan)
+    if name == "Sort" and getattr(plan, "global")():
         return "orderBy"
-    if _name(plan) == "RepartitionByExpression" and "RangePartitioning" in plan.partitioning().getClass().getName():
+    # The second is the first in what is cached.
+    partitioning = {"RepartitionByExpression": "partitioning", "Exchange": "outputPartitioning"}.get(name)
+    if partitioning and "RangePartitioning" in getattr(plan, partitioning)().getClass().getName():
         return "repartitionByRange"
     return None
