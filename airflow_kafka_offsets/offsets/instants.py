@@ -119,3 +119,12 @@ def duration_text(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{max(1, round(seconds * 1000))} ms"
     return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
+
+
+def rate_text(records: float, seconds: float) -> str:
+    """For people: ``150,000 a second``, ``0.42 a second``. Never rounded to 0.
+
+    :param seconds: how long they took; counted as 1 ms at least.
+    """
+    rate = records / max(seconds, 0.001)
+    return f"{rate:,.0f} a second" if rate >= 9.95 else f"{rate:.2g} a second"

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.audit import RunResult
+from airflow_kafka_offsets.offsets.instants import rate_text
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 
@@ -45,7 +46,8 @@ def told(report: Mapping[str, Any]) -> tuple[int, str, str]:
     """How many rows are where, and what this attempt had to do with it: for a line of the log."""
     output = report["output"] or "no file (empty window)"
     if report["seconds"] is not None and report["attempt"] == report["published_attempt"]:
-        how = f"read, written and counted in {report['seconds']} s, {report['records_a_second']} a second"
+        rate = rate_text(report["read"], report["seconds"])
+        how = f"read, written and counted in {report['seconds']} s, {rate}"
     elif report["seconds"] is not None:
         how = f"attempt {report['published_attempt']} came first, and what this one wrote counts for nothing"
     else:
@@ -53,5 +55,5 @@ def told(report: Mapping[str, Any]) -> tuple[int, str, str]:
     return report["rows"], output, how
 
 
-def _rate(result: RunResult) -> int | None:
-    return round(result.read.count / result.seconds) if result.seconds else None
+def _rate(result: RunResult) -> float | None:
+    return round(result.read.count / result.seconds, 3) if result.seconds else None

@@ -17,7 +17,7 @@ from typing import Any
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.driver_note import SparkApplication
-from airflow_kafka_offsets.offsets.instants import duration_text
+from airflow_kafka_offsets.offsets.instants import duration_text, rate_text
 from airflow_kafka_offsets.operators.spark_status import KafkaRead, SparkStatus
 
 _LOOK_S = 2.0
@@ -85,9 +85,9 @@ class Pace:
         words = f"{_share(sample.records, self._offsets)} ({percent} %)"
         if newest is first:
             return words
-        rate = (newest.records - first.records) / (newest.at_s - first.at_s)
-        left_s = (self._offsets - newest.records) / rate - (sample.at_s - newest.at_s)
-        return f"{words}, {max(rate, 1):,.0f} a second, {duration_text(max(left_s, 1))} left"
+        records, seconds = newest.records - first.records, newest.at_s - first.at_s
+        left_s = (self._offsets - newest.records) * seconds / records - (sample.at_s - newest.at_s)
+        return f"{words}, {rate_text(records, seconds)}, {duration_text(max(left_s, 1))} left"
 
 
 class Teller:
@@ -119,7 +119,9 @@ class Teller:
             self._log.info(line)
             self._next_s = at_s + _TELL_S - _ASK_S / 2
         else:
-            self._log.info("%s records are read", f"{read.records:,}")
+            again = f", some of the window's {self._offsets:,} again: a sort does that, and a task that is run anew"
+            more = again if read.records > self._offsets else ""
+            self._log.info("%s records are read%s", f"{read.records:,}", more)
             self._next_s = float("inf")
 
 

@@ -164,7 +164,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             verdict,
             result.rows_written,
             _describe(holes),
-            outside,
+            _outside(manifest.timed, outside),
         )
         report = {
             "window": ref.window,
@@ -221,6 +221,13 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
 def _seconds(wait: timedelta | None) -> str:
     return "its time" if wait is None else duration_text(wait.total_seconds())
+
+
+def _outside(timed: bool, rows: int | None) -> str:
+    """How many rows have a timestamp outside the window, for a line of the log."""
+    if not timed:
+        return "none, as it isn't between two instants"
+    return "not counted, as Spark read Kafka more than once" if rows is None else f"{rows:,}"
 
 
 def _describe(seen: SeenHoles) -> str:

@@ -17,7 +17,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
 
 ROWS = 2 * RECORDS_A_DAY
-LINE = re.compile(rf"([\d,]+) of {ROWS} records \((\d+) %\), ([\d,]+) a second, (\d+) s left")
+LINE = re.compile(rf"([\d,]+) of {ROWS} records \((\d+) %\), ([\d,.]+) a second, (\d+) s left")
 
 # In a process of its own, as on a worker: its output is the task's log. Everything is asked ten times as often as of an
 # hour's load, and executors report as often.
@@ -58,7 +58,7 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
     assert run.returncode == 0, log[-3000:]
     report, links = json.loads(run.stdout.splitlines()[-1])
 
-    told = [tuple(int(each.replace(",", "")) for each in line) for line in LINE.findall(log)]
+    told = [tuple(float(each.replace(",", "")) for each in line) for line in LINE.findall(log)]
     shares = [share for _, share, _, _ in told]
     assert shares == sorted(shares)
     assert any(0 < share < 100 for share in shares), log[-3000:]

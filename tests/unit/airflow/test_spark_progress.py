@@ -78,6 +78,14 @@ class TestTeller:
             "99 records are read",
         ]
 
+    def test_more_records_than_the_window_has_are_explained(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        teller = Teller(90, LOG)
+        teller.tell(KafkaRead(1, 180, running=False), 0)
+        assert caplog.messages == [
+            "180 records are read, some of the window's 90 again: a sort does that, and a task that is run anew"
+        ]
+
     def test_a_second_read_of_kafka_begins_anew(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         teller = Teller(100, LOG)

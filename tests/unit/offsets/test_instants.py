@@ -17,6 +17,7 @@ from airflow_kafka_offsets.offsets.instants import (
     instant_ms,
     iso_instant,
     parse_instant,
+    rate_text,
     to_datetime,
 )
 from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
@@ -153,6 +154,13 @@ class TestDurationsForPeople:
     @given(st.floats(0, 1e9))
     def test_none_begins_with_zero(self, seconds: float) -> None:
         assert float(duration_text(seconds).split()[0]) > 0
+
+    @pytest.mark.parametrize(
+        ("records", "seconds", "text"),
+        [(89, 211.353, "0.42"), (9.9, 1, "9.9"), (9.96, 1, "10"), (1_500_000, 10, "150,000"), (5, 0, "5,000")],
+    )
+    def test_rates_of_slow_loads_are_not_nought(self, records: float, seconds: float, text: str) -> None:
+        assert rate_text(records, seconds) == f"{text} a second"
 
 
 class TestListsForPeople:
