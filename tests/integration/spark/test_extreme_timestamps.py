@@ -123,13 +123,6 @@ class TestTimestampsThatSparkHasNot:
         conf = replace(pin(manifest_of([(mixed, 0, 0, 7)]), "try-3", allow_gaps=True), extreme_timestamps=records)
         assert load(PinnedWindow.open(spark, conf), table).rows == 7
 
-    def test_and_where_the_rows_are_cached(
-        self, spark: SparkSession, pin: Callable[..., RunConf], mixed: str, table: str
-    ) -> None:
-        conf = pin(manifest_of([(mixed, 0, 0, 7)]), "try-4", allow_gaps=True)
-        window = PinnedWindow.open(spark, replace(conf, extreme_timestamps=f"{mixed}-0:2,{mixed}-0:4-5"))
-        assert load(window, table, lambda rows: rows.cache()).rows == 7
-
     def test_those_that_spark_can_read_are_not_to_be_named(
         self, spark: SparkSession, told: Callable[..., RunConf], manifest: Manifest, mixed: str, table: str
     ) -> None:
