@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant, now_ms
-from airflow_kafka_offsets.schedule import Schedule, tick_after
+from airflow_kafka_offsets.schedule import Schedule, in_sdk, tick_after
 
 _MANUAL = "manual"
 """Airflow's type of a run that somebody started: with the button, the command line, the API or another Dag."""
@@ -73,6 +73,7 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
 
 def _next_tick(timetable: Any, partition_date: datetime) -> datetime:
     """The tick after a partition's date, by the timetable's own cron expression and zone (daylight saving included)."""
+    timetable = in_sdk(timetable)
     expression = getattr(timetable, "expression", None)
     if expression is None:
         raise IntervalError(

@@ -40,6 +40,9 @@ class Schedule:
     dag_id: str
     timetable: Any = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "timetable", in_sdk(self.timetable))
+
     @property
     def by_partition(self) -> bool:
         """Whether runs have partition dates."""
@@ -115,6 +118,37 @@ class Schedule:
         import pendulum
 
         return pendulum.instance(to_datetime(timestamp_ms)).in_timezone(self.timetable.timezone)
+
+
+def in_sdk(timetable: Any) -> Any:
+    """A timetable of ``airflow.timetables`` as the one of ``airflow.sdk`` that cuts the same; any other one as it is.
+
+    Dags may name either, and the two families share no class. The older one keeps what it was made of to itself.
+    """
+    from airflow.timetables import interval, trigger
+
+    match timetable:
+        case trigger.CronPartitionTimetable():
+            return CronPartitionTimetable(
+                timetable._expression, timezone=timetable._timezone, key_format=timetable._key_format
+            )
+        case trigger.CronTriggerTimetable():
+            return CronTriggerTimetable(
+                timetable._expression, timezone=timetable._timezone, interval=timetable._interval
+            )
+        case trigger.MultipleCronTriggerTimetable():
+            crons = timetable._timetables
+            return MultipleCronTriggerTimetable(
+                *(each._expression for each in crons), timezone=crons[0]._timezone, interval=crons[0]._interval
+            )
+        case trigger.DeltaTriggerTimetable():
+            return DeltaTriggerTimetable(timetable._delta, interval=timetable._interval)
+        case interval.CronDataIntervalTimetable():
+            return CronDataIntervalTimetable(timetable._expression, timezone=timetable._timezone)
+        case interval.DeltaDataIntervalTimetable():
+            return DeltaDataIntervalTimetable(timetable._delta)
+        case _:
+            return timetable
 
 
 def _expression(timetable: Any) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pendulum
 import pytest
 from airflow.sdk import CronDataIntervalTimetable, CronPartitionTimetable, CronTriggerTimetable
+from airflow.timetables.interval import CronDataIntervalTimetable as CoreCronDataIntervalTimetable
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.interval import RunInterval, run_interval
@@ -107,6 +108,11 @@ class TestByHand:
         with pytest.raises(IntervalError) as refused:
             run_interval(self.context(timetable, *interval), None, None)
         return str(refused.value)
+
+    def test_timetables_of_the_older_family_are_known_too(self) -> None:
+        older = CoreCronDataIntervalTimetable("0 * * * *", timezone="UTC")
+        assert "isn't one that the schedule cuts" in self.refused(older, SIX + timedelta(minutes=7), SEVEN)
+        assert "airflow backfill create" in self.refused(older)
 
     def test_an_interval_of_the_schedule_is_taken(self) -> None:
         assert run_interval(self.context(self.HOURLY, SIX, SEVEN), None, None) == HOUR

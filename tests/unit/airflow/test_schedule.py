@@ -14,8 +14,11 @@ from airflow.sdk import (
     CronPartitionTimetable,
     CronTriggerTimetable,
     DeltaDataIntervalTimetable,
+    DeltaTriggerTimetable,
     MultipleCronTriggerTimetable,
 )
+from airflow.timetables import interval as older_intervals
+from airflow.timetables import trigger as older_triggers
 
 from airflow_kafka_offsets.interval import run_interval
 from airflow_kafka_offsets.offsets.instants import instant_ms
@@ -28,6 +31,15 @@ NEW_YORK = "America/New_York"
 BY_START = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
 BY_END = CronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR)
 BY_PARTITION = CronPartitionTimetable("0 * * * *", timezone=NEW_YORK, run_offset=-1)
+OLDER = {
+    "start": older_intervals.CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    "end": older_triggers.CronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR),
+    "partition": older_triggers.CronPartitionTimetable("0 * * * *", timezone=NEW_YORK, run_offset=-1),
+    "several crons": older_triggers.MultipleCronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR),
+    "delta": older_intervals.DeltaDataIntervalTimetable(HOUR),
+    "delta by end": older_triggers.DeltaTriggerTimetable(HOUR, interval=HOUR),
+}
+"""Those of ``airflow.timetables``, which Dags may name as well, and which share no class with the SDK's."""
 
 
 def hours(first: int, last: int) -> tuple[int, int]:
@@ -69,8 +81,9 @@ def made_by(command: str, timetable: Any) -> list[tuple[int, int]]:
         BY_PARTITION,
         CronDataIntervalTimetable("0 * * * *", timezone=NEW_YORK),
         MultipleCronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR),
+        *(OLDER[name] for name in ("start", "end", "several crons")),
     ],
-    ids=["start", "end", "partition", "another zone", "several crons"],
+    ids=["start", "end", "partition", "another zone", "several crons", "older: start", "older: end", "older: crons"],
 )
 @pytest.mark.parametrize("missing", [(0, 1), (0, 3), (20, 26)], ids=["an hour", "three", "over the change of clocks"])
 def test_the_command_loads_what_is_missing_and_nothing_else(timetable: Any, missing: tuple[int, int]) -> None:
@@ -111,3 +124,24 @@ def test_a_schedule_without_cron_tells_nothing_and_refuses_nothing() -> None:
 def test_a_key_is_that_of_the_zone() -> None:
     ms = instant_ms(pendulum.datetime(2026, 11, 21, 5, tz=NEW_YORK))
     assert Schedule("loads", BY_PARTITION).partition_key(ms) == "2026-11-21T05:00:00"
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_the_older_family_of_timetables_says_the_same(name: str) -> None:
+    known = {
+        "start": BY_START,
+        "end": BY_END,
+        "partition": BY_PARTITION,
+        "several crons": MultipleCronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR),
+        "delta": DeltaDataIntervalTimetable(HOUR),
+        "delta by end": DeltaTriggerTimetable(HOUR, interval=HOUR),
+    }
+    ours, theirs = Schedule("loads", known[name]), Schedule("loads", OLDER[name])
+    at_ms = instant_ms(SIX + 90 * timedelta(minutes=1))
+    assert theirs.windows(*hours(0, 2)) == ours.windows(*hours(0, 2))
+    assert theirs.last_window(at_ms) == ours.last_window(at_ms)
+    assert theirs.backfill(*hours(0, 2)) == ours.backfill(*hours(0, 2))
+    assert theirs.cuts_at(at_ms) == ours.cuts_at(at_ms)
+    assert (theirs.gives_intervals, theirs.by_partition, theirs.by_end) == (
+        *(ours.gives_intervals, ours.by_partition, ours.by_end),
+    )
