@@ -318,10 +318,12 @@ class Resolver:
     def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
         if as_of.group is not None:
             partitions = survey.extents.partitions()
-            commits = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors().lookup(as_of.group)
-            assert commits is not None
+            found = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors()
             # The logs again: what was committed since the survey may lie past their ends of then.
-            return resolving.at_commits(self._client.log_extents(partitions), commits.offsets, as_of.group)
+            extents = self._client.log_extents(partitions)
+            commits = self._client.mark_cut(found, extents).lookup(as_of.group)
+            assert commits is not None
+            return resolving.at_commits(extents, commits.offsets, as_of.group)
         if as_of.kind is AsOfKind.EARLIEST:
             return resolving.at_earliest(survey.extents)
         return resolving.at_latest(survey.extents, self._isolation_level)

@@ -11,11 +11,12 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.preflight import readable
+from airflow_kafka_offsets.preflight import readable, refuse_rewritten
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, fails_with, use_connection
-from tests.integration.airflow.windows.conftest import evidence, ranges
+from tests.integration.airflow.windows.conftest import Snapshot, evidence, ranges
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until
 
 CLIENT_TIMEOUT_S = 4
@@ -157,6 +158,38 @@ class TestUncleanElection:
         assert ranges(window) == [(0, 7, 9)]
         with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was cut at 3, below 7"):
             readable(client, ledger, ledger.pinned(window["window"]))
+
+
+class TestSnapshotOfCommits:
+    """S15, KIP-320: what the group had read are other records than stand there now."""
+
+    @pytest.fixture
+    def committed(self, cut: Cut, client: OffsetsClient) -> str:
+        """A group that has committed the end of the log, 7, with its epoch."""
+        group = f"g-{cut.topic}"
+        (extent,) = client.log_extents([TopicPartition(cut.topic, 0)]).raise_for_errors()
+        commit = CommittedOffset(cut.topic, 0, 7, extent.leader_epoch)
+        client.commit_offsets(group, CommittedOffsets([commit])).raise_for_errors()
+        return group
+
+    def test_is_refused_where_the_log_was_cut_though_it_has_grown_again(
+        self, cut: Cut, committed: str, snapshot: Snapshot, ledger: Ledger
+    ) -> None:
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+            snapshot(cut.topic, group=committed)
+        assert fails_with(LogTruncatedError, failed)
+        assert ledger.snapshots.entries() == []
+
+    def test_that_was_made_before_tells_a_later_cut(
+        self, cut: Cut, committed: str, client: OffsetsClient, snapshot: Snapshot, ledger: Ledger
+    ) -> None:
+        snapshot(cut.topic, group=committed)
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        with pytest.raises(LogTruncatedError, match=rf"{cut.topic}-0 was cut at 3, below 7"):
+            refuse_rewritten(client, ledger.snapshots.read(1))
 
 
 def first_offset(cluster: KafkaCluster, group: str, topic: str) -> str:
