@@ -45,9 +45,7 @@ def readable(
             extents = _extents(client, newest)
             pinned = ledger.window_folders.pin_again(clamp_lost(newest, extents))
     check_ranges(pinned.manifest, extents)
-    for number in sorted({manifest.start_snapshot, manifest.end_snapshot}):
-        # The start too: where the log was cut between the two, the end is of the log as it is now.
-        refuse_rewritten(client, ledger.snapshots.read(number))
+    refuse_rewritten_window(client, ledger, pinned.manifest)
     return pinned
 
 
@@ -56,16 +54,46 @@ def changed_since(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
 
     Retention is no change. What was read before stays right: what was read is told by the result of the run alone.
 
+    :raises LogTruncatedError: when a log was cut below the window's start before its end was resolved.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
     manifest = pinned.manifest
     try:
         check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-        for number in sorted({manifest.start_snapshot, manifest.end_snapshot}):
-            refuse_rewritten(client, ledger.snapshots.read(number))
+        refuse_rewritten_window(client, ledger, manifest)
+    except LogTruncatedError as error:
+        _refuse_cut_between(client, ledger, manifest)
+        return str(error)
     except WindowError as error:
         return str(error)
     return None
+
+
+def refuse_rewritten_window(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
+    """Refuse a window whose start or end is of a log that was cut below it. The start too: where the log was cut
+    between the two, the end is of the log as it is now.
+
+    :raises: as :func:`refuse_rewritten`.
+    """
+    for number in sorted({manifest.start_snapshot, manifest.end_snapshot}):
+        refuse_rewritten(client, ledger.snapshots.read(number))
+
+
+def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
+    """Refuse a window whose start is of a log that was cut below it, and whose end isn't: that is of the log as it was
+    after the cut, so that what the log took in place of the records before the start is in no window. Where both are
+    cut, the log was cut after the window had been resolved."""
+    cut, cut_since = (
+        _cut(each, _epoch_ends(client, each))
+        for each in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
+    )
+    between = [words for key, words in cut.items() if key not in cut_since]
+    if between:
+        raise LogTruncatedError(
+            f"Window {manifest.window} starts where logs were cut before its end was resolved: {shorten(between)}. A "
+            "replica that was behind leads now (unclean leader election), and what it took up to there is in no "
+            "window. Forget this window and those between instants that end past there, or start another pipeline."
+        )
 
 
 def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
@@ -78,20 +106,13 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     :raises LogTruncatedError: naming partitions, and where they were cut.
     :raises OffsetsError: naming partitions that couldn't be asked for another reason; whether they were cut is open.
     """
-    epochs = {key: each.leader_epoch for key, each in snapshot.boundaries.items() if each.leader_epoch is not None}
-    ends = client.epoch_ends(epochs) if epochs else EpochEnds()
-    cut = [
-        f"{each.topic}-{each.partition} was cut at {each.end_offset}, below {known.offset}"
-        for each in ends
-        if (known := snapshot.boundaries[TopicPartition(each.topic, each.partition)])
-        and each.end_offset is not None
-        and each.end_offset < known.offset
-    ]
+    ends = _epoch_ends(client, snapshot)
+    cut = _cut(snapshot, ends)
     if cut:
         raise LogTruncatedError(
-            f"Logs were truncated after the snapshot at {snapshot.as_of} and hold other records now: {shorten(cut)}. A "
-            "replica that was behind leads now (unclean leader election). Nothing was read. Forget the windows "
-            "between instants that end past there, or start another pipeline."
+            f"Logs were truncated after the snapshot at {snapshot.as_of} and hold other records now: "
+            f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election). Nothing was "
+            "read. Forget the windows between instants that end past there, or start another pipeline."
         )
     _refuse_errors(ends)
     untold = list(_untold(snapshot, ends))
@@ -101,6 +122,23 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
             snapshot.as_of,
             shorten(untold),
         )
+
+
+def _epoch_ends(client: OffsetsClient, snapshot: OffsetSnapshot) -> EpochEnds:
+    """Where the epochs of a snapshot's boundaries end."""
+    epochs = {key: each.leader_epoch for key, each in snapshot.boundaries.items() if each.leader_epoch is not None}
+    return client.epoch_ends(epochs) if epochs else EpochEnds()
+
+
+def _cut(snapshot: OffsetSnapshot, ends: EpochEnds) -> dict[TopicPartition, str]:
+    """Which logs were cut below a snapshot, and where, in words."""
+    return {
+        key: f"{key} was cut at {each.end_offset}, below {known.offset}"
+        for each in ends
+        if (known := snapshot.boundaries[key := TopicPartition(each.topic, each.partition)])
+        and each.end_offset is not None
+        and each.end_offset < known.offset
+    }
 
 
 def _refuse_errors(ends: EpochEnds) -> None:

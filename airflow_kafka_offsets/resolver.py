@@ -47,8 +47,6 @@ _MOST_SURVEYS = 1_000
 """So many other tasks may store a snapshot in between before asking Kafka again is given up."""
 _PAUSE_S = 0.5
 """The longest pause before Kafka is asked again: whoever comes last waits about as long as the others take."""
-_FRESH_MS = 60_000
-"""A snapshot that has just been made isn't doubted yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +119,8 @@ class Resolver:
         self._isolation_level = isolation_level
         self._policies = policies
         self._revising: list[str] = []
+        self._together: set[int | None] = set()
+        """Numbers of the snapshots that were made of the newest survey: between them, no log was seen to change."""
 
     def _topics(self) -> list[str]:
         if not isinstance(self._wanted, re.Pattern):
@@ -166,12 +166,18 @@ class Resolver:
         resolving.refuse_future(max(instants), now_ms())
         self._open_if_there()
         asked: _Asked | None = None
+        self._together.clear()
         for first in range(0, len(instants), _AT_A_TIME):
             part = instants[first : first + _AT_A_TIME]
             stored = self._ledger.snapshots.at_instants(part)
             missing = [each for each in dict.fromkeys(part) if each not in stored]
             if missing:
+                before = asked
                 found, asked = self._store(partial(self._look_up, missing), asked or self._ask())
+                if asked is not before:
+                    self._together.clear()
+                # What another task had stored before is of its own survey.
+                self._together |= {each.number for each in found if (each.number or 0) > asked.known}
                 stored |= zip(missing, found, strict=True)
             yield from (stored[each] for each in part)
 
@@ -211,7 +217,8 @@ class Resolver:
     def _resolved(
         self, start: OffsetSnapshot, end: OffsetSnapshot, pin: Callable[..., PinnedManifest]
     ) -> ResolvedWindow:
-        if now_ms() - start.resolved_at_ms > _FRESH_MS:
+        if not {start.number, end.number} <= self._together:
+            # However new the start is: what replaced its records since would be in no window.
             refuse_rewritten(self._client, start)
         pinned = pin(start, end, on_truncation=self._policies.on_truncation, added=self._added(start, end))
         lines = (*remarks.window_remarks(end, pinned.manifest.ranges), *self._open_transactions(end))
@@ -318,10 +325,12 @@ class Resolver:
     def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
         if as_of.group is not None:
             partitions = survey.extents.partitions()
-            commits = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors().lookup(as_of.group)
-            assert commits is not None
+            found = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors()
             # The logs again: what was committed since the survey may lie past their ends of then.
-            return resolving.at_commits(self._client.log_extents(partitions), commits.offsets, as_of.group)
+            extents = self._client.log_extents(partitions)
+            commits = self._client.mark_cut(found, extents).lookup(as_of.group)
+            assert commits is not None
+            return resolving.at_commits(extents, commits.offsets, as_of.group)
         if as_of.kind is AsOfKind.EARLIEST:
             return resolving.at_earliest(survey.extents)
         return resolving.at_latest(survey.extents, self._isolation_level)

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.coordinators import Coordinators
+from airflow_kafka_offsets.client.cut_logs import mark_cut
 from airflow_kafka_offsets.client.deadline import Deadline
 from airflow_kafka_offsets.client.delete_records import send_delete_records
 from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
@@ -318,6 +319,14 @@ class OffsetsClient:
         if any(each < 0 for each in wanted.values()):
             raise ConfigurationError("Records are deleted before an offset of 0 or more.")
         return self._ask(lambda call: send_delete_records(call, wanted))
+
+    def mark_cut(self, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
+        """The commits, with ``cut_at`` where an unclean election cut a log below one (OffsetForLeaderEpoch, key 23).
+
+        :param commits: what :meth:`committed_offsets` answered.
+        :param extents: the logs as they are, asked after the commits.
+        """
+        return self._ask(lambda call: mark_cut(call, commits, extents))
 
     def committed_offsets(
         self,

@@ -89,22 +89,43 @@ def at_earliest(extents: LogExtents) -> Boundaries:
 def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Boundaries:
     """Boundaries at a group's commits.
 
+    A boundary has the leader epoch of its commit, by which a log that is cut below it later is told. Where the group
+    committed none, nobody can tell what became of the log before; the log's epoch tells of it from now on.
+
+    :param commits: they, and where logs were cut below them.
     :param group: whose they are.
+    :raises LogTruncatedError: when a log was cut below a commit, though it has grown past it again (S15).
     :raises OffsetsError: when the group has no commit on one of the partitions (that is unknown, not zero: E18), or one
         that the log doesn't reach (E17, E9).
     """
     commits.raise_for_errors()
     extents.raise_for_errors()
+    _refuse_cut_commits(commits, group)
     refused = [(f"{each.topic}-{each.partition}", error) for each in extents if (error := _refuse(each, commits))]
     if refused:
         raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
 
     def resolve(extent: LogExtent) -> Boundary:
-        offset = _commit(commits, extent)
-        assert offset is not None
-        return _boundary(extent, offset, Evidence.COMMITTED)
+        commit = commits.lookup(extent.topic, extent.partition)
+        assert commit is not None and commit.offset is not None
+        found = _boundary(extent, commit.offset, Evidence.COMMITTED)
+        return found if commit.leader_epoch is None else replace(found, leader_epoch=commit.leader_epoch)
 
     return _by_partition(extents, resolve)
+
+
+def _refuse_cut_commits(commits: CommittedOffsets, group: str) -> None:
+    cut = [
+        f"{each.topic}-{each.partition} was cut at {each.cut_at}, below {each.offset}"
+        for each in commits
+        if each.cut_at is not None
+    ]
+    if cut:
+        raise LogTruncatedError(
+            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
+            "replica that was behind leads now (unclean leader election). Nothing was stored. Decide from where the "
+            "group is to go on, and give it that by kafka-offsets reset; or make the snapshot as of something else."
+        )
 
 
 def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | None:

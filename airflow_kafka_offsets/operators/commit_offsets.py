@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.preflight import check_topics
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.holes import Loader, refusal
-from airflow_kafka_offsets.preflight import refuse_rewritten
+from airflow_kafka_offsets.preflight import refuse_rewritten_window
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -81,7 +81,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         end = ledger.snapshots.read(manifest.end_snapshot)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-            refuse_rewritten(client, end)
+            refuse_rewritten_window(client, ledger, manifest)
             commits = self._commits(client, manifest)
             ahead = _ahead(manifest, end, commits)
             if ahead:

@@ -9,13 +9,16 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.preflight import readable
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.preflight import readable, refuse_rewritten
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, fails_with, use_connection
-from tests.integration.airflow.windows.conftest import evidence, ranges
+from tests.integration.airflow.windows.conftest import Increment, Snapshot, XCom, evidence, ranges
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until
 
 CLIENT_TIMEOUT_S = 4
@@ -98,15 +101,9 @@ def cut(cluster: KafkaCluster) -> Cut:
     return Cut(cluster)
 
 
-@pytest.fixture
-def nothing_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever these tests store is too fresh to be doubted when the next window is pinned."""
-    monkeypatch.setattr("airflow_kafka_offsets.resolver._FRESH_MS", 3_600_000)
-
-
 class TestUncleanElection:
     def test_is_found_before_a_load_and_before_the_next_window(
-        self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+        self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger
     ) -> None:
         """S15, E27, E28: the new leader's log ends before the window does; what it takes next has the same offsets."""
         topic = cut.topic
@@ -122,7 +119,6 @@ class TestUncleanElection:
         assert len(ledger.windows()) == 1
 
         cut.grow(13, 14, 15, 16, 17)  # as long as it was, and longer
-        monkeypatch.setattr("airflow_kafka_offsets.resolver._FRESH_MS", 0)
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 was cut at 3, below 7") as failed:
             resolve(topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
@@ -131,7 +127,6 @@ class TestUncleanElection:
         ledger.forget([window["window"]], "truncated")
         assert ranges(resolve(topic, at(0), at(20))) == [(0, 0, 9)]
 
-    @pytest.mark.usefixtures("nothing_old")
     def test_is_found_before_a_load_whose_end_was_clamped_though_the_log_has_grown_again(
         self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger
     ) -> None:
@@ -145,18 +140,97 @@ class TestUncleanElection:
         with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was cut at 3, below 7"):
             readable(client, ledger, ledger.pinned(window["window"]))
 
-    @pytest.mark.usefixtures("nothing_old")
-    def test_is_found_before_a_load_that_starts_before_it_and_ends_after_it(
-        self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger
+    def test_is_found_when_a_window_starts_before_it_however_new_the_start_is(
+        self, cut: Cut, resolve: Resolve, ledger: Ledger
     ) -> None:
         """S15: its end is of the log as it is now; what replaced offsets 3 to 6 would be in no window."""
         resolve(cut.topic, at(0), at(10))
         cut.elect()
         cut.grow(12, 13, 14, 15, 16, 17)
-        window = resolve(cut.topic, at(10), at(20))
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+            resolve(cut.topic, at(10), at(20))
+        assert fails_with(LogTruncatedError, failed)
+        assert len(ledger.windows()) == 1
+
+    @pytest.fixture
+    def across(self, cut: Cut, increment: Increment, ledger: Ledger) -> XCom:
+        """An increment that starts before the cut and ends after it, pinned though Kafka tells of the cut."""
+        first = increment(cut.topic, "run-1")
+        assert ranges(first) == [(0, 0, 7)]
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+            increment(cut.topic, "run-2")
+        assert fails_with(LogTruncatedError, failed)
+        start, end = (ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()[-2:])
+        pinned = ledger.pin_window(start, end)
+        window = WindowRef.of(WindowRef.from_json(first).ledger_root, pinned).to_json()
         assert ranges(window) == [(0, 7, 9)]
-        with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was cut at 3, below 7"):
-            readable(client, ledger, ledger.pinned(window["window"]))
+        return window
+
+    def test_between_start_and_end_fails_each_task_of_the_window(
+        self,
+        cut: Cut,
+        client: OffsetsClient,
+        ledger: Ledger,
+        across: XCom,
+        publish: Publish,
+        context: Context,
+    ) -> None:
+        """S15: its end alone is of the log that was read, and would be proved."""
+        cut_below = rf"{cut.topic}-0 was cut at 3, below 7"
+        with pytest.raises(LogTruncatedError, match=cut_below):
+            readable(client, ledger, ledger.pinned(across["window"]))
+        publish(across)
+        with pytest.raises(AirflowFailException, match=cut_below) as failed:
+            KafkaVerifyWindowOperator(task_id="v", window=across, on_hole="warn").execute(context)
+        assert fails_with(LogTruncatedError, failed)
+        with pytest.raises(AirflowFailException, match=cut_below) as failed:
+            KafkaCommitOffsetsOperator(task_id="c", window=across, group="g", on_hole="warn").execute(context)
+        assert fails_with(LogTruncatedError, failed)
+
+    def test_after_both_were_resolved_takes_nothing_from_a_window_that_was_loaded(
+        self, cut: Cut, resolve: Resolve, publish: Publish, context: Context
+    ) -> None:
+        window = resolve(cut.topic, at(4), at(10))
+        assert ranges(window) == [(0, 4, 7)]
+        publish(window)
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        verdict = KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)
+        assert f"{cut.topic}-0 was cut at 3, below 4" in verdict["source"]
+
+
+class TestSnapshotOfCommits:
+    """S15, KIP-320: what the group had read are other records than stand there now."""
+
+    @pytest.fixture
+    def committed(self, cut: Cut, client: OffsetsClient) -> str:
+        """A group that has committed the end of the log, 7, with its epoch."""
+        group = f"g-{cut.topic}"
+        (extent,) = client.log_extents([TopicPartition(cut.topic, 0)]).raise_for_errors()
+        commit = CommittedOffset(cut.topic, 0, 7, extent.leader_epoch)
+        client.commit_offsets(group, CommittedOffsets([commit])).raise_for_errors()
+        return group
+
+    def test_is_refused_where_the_log_was_cut_though_it_has_grown_again(
+        self, cut: Cut, committed: str, snapshot: Snapshot, ledger: Ledger
+    ) -> None:
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+            snapshot(cut.topic, group=committed)
+        assert fails_with(LogTruncatedError, failed)
+        assert ledger.snapshots.entries() == []
+
+    def test_that_was_made_before_tells_a_later_cut(
+        self, cut: Cut, committed: str, client: OffsetsClient, snapshot: Snapshot, ledger: Ledger
+    ) -> None:
+        snapshot(cut.topic, group=committed)
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        with pytest.raises(LogTruncatedError, match=rf"{cut.topic}-0 was cut at 3, below 7"):
+            refuse_rewritten(client, ledger.snapshots.read(1))
 
 
 def first_offset(cluster: KafkaCluster, group: str, topic: str) -> str:
