@@ -17,9 +17,10 @@ from airflow.sdk import (
     MultipleCronTriggerTimetable,
 )
 
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.interval import run_interval
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from airflow_kafka_offsets.schedule import Schedule
+from airflow_kafka_offsets.schedule import Schedule, ticks
 
 HOUR = timedelta(hours=1)
 SIX = datetime(2026, 10, 31, 6, tzinfo=UTC)
@@ -111,3 +112,8 @@ def test_a_schedule_without_cron_tells_nothing_and_refuses_nothing() -> None:
 def test_a_key_is_that_of_the_zone() -> None:
     ms = instant_ms(pendulum.datetime(2026, 11, 21, 5, tz=NEW_YORK))
     assert Schedule("loads", BY_PARTITION).partition_key(ms) == "2026-11-21T05:00:00"
+
+
+def test_what_is_no_schedule_is_said_in_one_sentence() -> None:
+    with pytest.raises(ConfigurationError, match=r"is no schedule: .*[^.]\.$"):
+        ticks("every hour", "UTC", 0, 1)
