@@ -108,7 +108,8 @@ class Surroundings:
 
         :param commits: how far a reader has come; a partition that it hasn't begun is absent.
         """
-        found, window = [], self._manifest
+        found: list[Hole] = []
+        window = self._manifest
         while _starts_ahead(window, commits):
             first = self._first_in_row(window)
             earlier = self._published_before(window_extent(first)[0])
