@@ -92,7 +92,7 @@ class Resetter:
         :raises InstantError: for an instant in the future.
         """
         if destination.spec is not None and destination.spec.timestamp_ms is not None:
-            refuse_future(destination.spec.timestamp_ms, now_ms())
+            refuse_future(destination.spec.timestamp_ms, now_ms(), "Name one that has passed, or go to latest.")
         partitions = self._partitions(destination)
         commits = self._client.committed_offsets({self._group: partitions}).lookup(self._group)
         assert commits is not None, "every group has an element"

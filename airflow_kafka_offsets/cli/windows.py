@@ -12,6 +12,7 @@ from airflow_kafka_offsets.cli.printing import command, print_rows, with_progres
 from airflow_kafka_offsets.cli.tables import Column, Row
 from airflow_kafka_offsets.errors import ClusterError, KafkaOffsetsError
 from airflow_kafka_offsets.interval import RunInterval
+from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.offsets.instants import parse_instant
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
@@ -28,6 +29,7 @@ _COLUMNS = (
     Column("remark", folds=True, unless=(None,)),
     Column("error", folds=True, unless=(None,)),
 )
+_ANOTHER_PIPELINE = "name another PIPELINE in this command, and as the Dag's pipeline="
 
 
 @command
@@ -40,8 +42,9 @@ def resolve_windows(args: Any) -> int:
         IsolationLevel.of(args.isolation),
         Policies(args.on_truncation, args.on_future_record, args.on_overlap),
     )
-    with kafka_client(args) as client:
-        resolver = Resolver(client, new_ledger(args.ledger, args.pipeline), topics, level, policies)
+    ledger = new_ledger(args.ledger, args.pipeline)
+    with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
+        resolver = Resolver(client, ledger, topics, level, policies)
         snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
         pinning = resolver.pinning()
         try:
@@ -61,7 +64,7 @@ def re_resolve_windows(args: Any) -> int:
     manifests = [ledger.pinned(each).manifest for each in args.windows]
     topics = sorted({topic for each in manifests for topic in each.topics})
     policies = Policies(args.on_truncation, args.on_future_record)
-    with kafka_client(args) as client:
+    with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
         resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
         resolved = resolver.re_resolve(*map(window_extent, args.windows))
     revisions = [each.revision for each in manifests]

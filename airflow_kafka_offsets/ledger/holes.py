@@ -31,19 +31,20 @@ _FEW = 4
 class Stretch:
     """A part of the log between two windows.
 
-    :param start_ms: where the earlier window ends, Unix milliseconds.
+    :param start_ms: where the earlier window ends, Unix milliseconds; None where there is none, and a group stands.
     :param end_ms: where the later one starts.
     :param gaps: the offsets between them, a seam for each partition that has any.
     """
 
-    start_ms: int
+    start_ms: int | None
     end_ms: int
     gaps: tuple[Seam, ...]
 
     def __str__(self) -> str:
         offsets, partitions = sum(each.size for each in self.gaps), len(self.gaps)
+        since = "where the group stands" if self.start_ms is None else iso_instant(self.start_ms)
         return (
-            f"{iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}: {offsets} offsets in {partitions} "
+            f"{since} to {iso_instant(self.end_ms)}: {offsets} offsets in {partitions} "
             f"partition{'s' if partitions > 1 else ''} ({shorten(map(str, self.gaps))})"
         )
 
@@ -107,17 +108,35 @@ class Surroundings:
 
         :param commits: how far a reader has come; a partition that it hasn't begun is absent.
         """
-        found, window = [], self._manifest
+        found: list[Hole] = []
+        window = self._manifest
         while _starts_ahead(window, commits):
             first = self._first_in_row(window)
             earlier = self._published_before(window_extent(first)[0])
             if earlier is None:
+                found += self._before_the_first(self._manifest_of(first), commits)
                 break
             later, window = self._manifest_of(first), self._published(earlier)
             hole = self._between(window, later)
             if hole is not None and any(lies_ahead(commits, _key(each), each.start_offset) for each in hole.whole.gaps):
                 found.append(hole)
         return found
+
+    def _before_the_first(self, first: Manifest, commits: Mapping[TopicPartition, int]) -> Iterator[Hole]:
+        """What a reader that has begun would miss before the first published window. Where it hasn't begun, the window
+        is where it begins."""
+        log_start = self._ledger.snapshots.log_starts(first.start_snapshot)
+        gaps = []
+        for each in first.ranges:
+            committed = commits.get(TopicPartition(each.topic, each.partition), each.window_start)
+            if committed < each.window_start and (start := max(committed, log_start(each))) < each.window_start:
+                gaps.append(Seam(each.topic, each.partition, start, each.window_start))
+        pinned, published = self._reaching_into(Stretch(None, first.start_ms, tuple(gaps)))
+        missing = uncovered(gaps, (self._published(each).ranges for each in published))
+        if missing:
+            left = uncovered(missing, (self._manifest_of(each).ranges for each in pinned))
+            unpinned = (Stretch(None, first.start_ms, tuple(left)),) if left else ()
+            yield Hole(Stretch(None, first.start_ms, tuple(missing)), tuple(pinned), unpinned)
 
     def _first_in_row(self, manifest: Manifest) -> str:
         """The first of the published windows that meet each other in time up to one. What they hold was compared when
@@ -129,25 +148,26 @@ class Surroundings:
 
     def _between(self, earlier: Manifest, later: Manifest) -> Hole | None:
         """The hole between two windows that don't meet in time, the nearest published ones."""
-        whole = _stretch(earlier, later)
+        whole = self._stretch(earlier, later)
         if whole is None:
             return None
         pinned, published = self._reaching_into(whole)
         if not uncovered(whole.gaps, (self._published(each).ranges for each in published)):
             return None
         edges = [earlier, *self._edges(sorted([*pinned, *published], key=lambda each: self._extents[each])), later]
-        parts = (_stretch(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True))
+        parts = (self._stretch(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True))
         return Hole(whole, tuple(pinned), tuple(each for each in parts if each is not None))
 
     def _reaching_into(self, stretch: Stretch) -> tuple[list[str], list[str]]:
         """Other windows that have some of a stretch's time: those that aren't published, and those that are, which
         reach over an end of it."""
+        since = 0 if stretch.start_ms is None else stretch.start_ms
         pinned: list[str] = []
         published: list[str] = []
         for each in self._by_start:
             start_ms, end_ms = self._extents[each]
-            if start_ms < stretch.end_ms and end_ms > stretch.start_ms:
-                inside = stretch.start_ms <= start_ms and end_ms <= stretch.end_ms
+            if start_ms < stretch.end_ms and end_ms > since:
+                inside = since <= start_ms and end_ms <= stretch.end_ms
                 (pinned if inside or not self._is_published(each) else published).append(each)
         return pinned, published
 
@@ -179,17 +199,17 @@ class Surroundings:
         assert folder is not None, "publications stay"
         return self._ledger.pinned(window, folder.revision).manifest
 
+    def _stretch(self, earlier: Manifest, later: Manifest) -> Stretch | None:
+        if earlier.end_ms >= later.start_ms:
+            return None
+        beginning = self._ledger.snapshots.log_starts(later.start_snapshot)
+        gaps = tuple(each for each in seams([earlier.ranges, later.ranges], beginning) if each.is_gap)
+        return Stretch(earlier.end_ms, later.start_ms, gaps) if gaps else None
+
     def _manifest_of(self, window: str) -> Manifest:
         if window == self._manifest.window:
             return self._manifest
         return self._published(window) if self._is_published(window) else self._ledger.pinned(window).manifest
-
-
-def _stretch(earlier: Manifest, later: Manifest) -> Stretch | None:
-    gaps = tuple(each for each in seams([earlier.ranges, later.ranges]) if each.is_gap)
-    if not gaps or earlier.end_ms >= later.start_ms:
-        return None
-    return Stretch(earlier.end_ms, later.start_ms, gaps)
 
 
 def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:

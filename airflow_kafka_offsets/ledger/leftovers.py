@@ -12,9 +12,12 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 
 
 @contextmanager
-def telling_leftovers(ledger: Ledger) -> Iterator[None]:
+def telling_leftovers(
+    ledger: Ledger, way: str = "give the task another pipeline=, and clear the run"
+) -> Iterator[None]:
     """Add to the error of a topic that was made again how to go on, and what was left of the old one.
 
+    :param way: how the caller is given another pipeline.
     :raises TopicChangedError: as it comes, with more words.
     """
     try:
@@ -23,8 +26,8 @@ def telling_leftovers(ledger: Ledger) -> Iterator[None]:
         if error.topic is None or not ledger.exists():
             raise
         raise TopicChangedError(
-            f"{error} To load the new topic, give the task another pipeline= than {ledger.pipeline!r} and clear the "
-            f"run. {left_unloaded(ledger, error.topic)}",
+            f"{error} The pipeline {ledger.pipeline!r} is of the old topic; to load the new one, {way}. "
+            f"{left_unloaded(ledger, error.topic)}",
             topic=error.topic,
         ) from error
 
@@ -51,9 +54,10 @@ def left_unloaded(ledger: Ledger, topic: str) -> str:
     if not left:
         return f"{until} No offsets after it were seen by {iso_instant(seen.resolved_at_ms)}, when it was asked last."
     where = shorten(f"{topic}-{partition}: {size} from {start} on" for partition, (size, start) in left.items())
+    more = "offsets" if last is None else "offsets more"
     return (
         f"{until} By {iso_instant(seen.resolved_at_ms)}, when it was asked last, it had "
-        f"{sum(size for size, _ in left.values())} offsets more ({where}), which were never loaded; what came later "
+        f"{sum(size for size, _ in left.values())} {more} ({where}), which were never loaded; what came later "
         "isn't known."
     )
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -35,9 +36,11 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.instants import compact_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.resolving import clamp, keep_deleted
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.window_names import is_month
+from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 _FILE = re.compile(r"(\d{8})\.json\.gz")
 _FOLDER = re.compile(r"\d{5}")
@@ -84,6 +87,18 @@ class SnapshotLog:
         if fields is None:
             raise LedgerCorruptError(f"{self._path(number)} is missing, though the ledger refers to it.")
         return OffsetSnapshot.from_json(fields)
+
+    def log_starts(self, number: int) -> Callable[[OffsetRange], int]:
+        """Where logs started when a snapshot was resolved, by range. It is read when that is asked first.
+
+        :param number: the snapshot's; its partitions are the ranges', or more.
+        """
+        read = cache(self.read)
+
+        def log_start(each: OffsetRange) -> int:
+            return read(number).boundaries[TopicPartition(each.topic, each.partition)].log_start_offset
+
+        return log_start
 
     def at_instant(self, timestamp_ms: int) -> OffsetSnapshot | None:
         """The snapshot at an instant; None when it was never resolved, or was forgotten."""

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.seams import seams, shared
+from airflow_kafka_offsets.offsets.seams import Beginning, seams, shared
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 
@@ -55,15 +55,21 @@ def _never(_: object, __: object) -> bool:
     return False
 
 
+def _unknown(_: object) -> None:
+    return None
+
+
 def check_tiling(
     windows: Sequence[T],
     ranges: Callable[[T], Sequence[OffsetRange]],
     surely_meet: Callable[[T, T], bool] = _never,
+    beginning: Callable[[T], Beginning | None] = _unknown,
 ) -> Tiling:
     """Check windows against each other, in order of their start.
 
     :param ranges: a window's ranges.
     :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
+    :param beginning: where topics begin that a window has and the one before it lacks, when the two don't meet in time.
     """
     ordered = sorted(windows, key=lambda each: (each.start_ms, each.end_ms))
     problems: list[str] = []
@@ -79,8 +85,9 @@ def check_tiling(
         if before and not reaching:
             furthest = max(before, key=lambda each: each.end_ms)
             if not surely_meet(furthest, later):
-                found = seams([ranges(furthest), ranges(later)])
-                if furthest.end_ms == later.start_ms or not all(each.is_gap for each in found):
+                apart = furthest.end_ms < later.start_ms
+                found = seams([ranges(furthest), ranges(later)], beginning(later) if apart else None)
+                if not apart or not all(each.is_gap for each in found):
                     problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
                 elif found:
                     between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"

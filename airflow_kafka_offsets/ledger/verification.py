@@ -19,6 +19,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.seams import Beginning
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.window_names import window_extent
 from airflow_kafka_offsets.offsets.windows import OffsetRange
@@ -166,10 +167,16 @@ def _tiling(
         # Hashed manifests that were made from one and the same snapshot meet there.
         return {earlier, later} <= sure and earlier.end_snapshot == later.start_snapshot
 
-    tiling = check_tiling(published, ranges, surely_meet)
+    def beginning(each: WindowSummary) -> Beginning:
+        return ledger.snapshots.log_starts(each.start_snapshot)
+
+    tiling = check_tiling(published, ranges, surely_meet, beginning)
     offsets = sum(each.offsets for each in published)
     lost = sum(each.lost_offsets for each in published)
     found = f"{tiling.windows} published windows tile, {offsets} offsets" + (f", {lost} lost" if lost else "")
+    waiting = len(kept) + len(read) - len(published)
+    if waiting:
+        found += f"; {waiting} pinned or submitted and not published"
     if tiling.holes:
         found += f", but for {len(tiling.holes)} hole{'s' if len(tiling.holes) > 1 else ''}"
     yield Claim("tiling", None, not tiling.problems, "; ".join(tiling.problems) or found)

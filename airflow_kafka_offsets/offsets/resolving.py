@@ -34,15 +34,19 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 Boundaries = Mapping[TopicPartition, Boundary]
 
 
-def refuse_future(timestamp_ms: int, now_ms: int) -> None:
+_WAIT = "Put a KafkaWindowCompleteSensor before this task, or schedule the run after the interval's end."
+
+
+def refuse_future(timestamp_ms: int, now_ms: int, way: str = _WAIT) -> None:
     """Refuse an instant that hasn't passed (E36).
 
+    :param way: what to do instead; in a Dag, to wait.
     :raises InstantError: naming both times.
     """
     if timestamp_ms > now_ms:
         raise InstantError(
             f"{iso_instant(timestamp_ms)} lies in the future (it is {iso_instant(now_ms)}): its offsets aren't known. "
-            "Put a KafkaWindowCompleteSensor before this task, or schedule the run after the interval's end."
+            f"{way}"
         )
 
 

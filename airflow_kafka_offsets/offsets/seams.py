@@ -5,7 +5,7 @@ Pure arithmetic on ranges. Which windows are to be compared is the ledger's busi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -15,6 +15,10 @@ from airflow_kafka_offsets.offsets.windows import OffsetRange
 
 _OWN_BEGINNING = (Evidence.NEW_PARTITION, Evidence.CHOSEN)
 """Why a range begins where its partition, or the user's share of it, does."""
+
+Beginning = Callable[[OffsetRange], int]
+"""Where a topic began that the earlier window doesn't have, as far as is known: its log start, on a range's partition.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +54,33 @@ class Seam:
         )
 
 
-def seams(windows: Iterable[Sequence[OffsetRange]]) -> list[Seam]:
+def seams(windows: Iterable[Sequence[OffsetRange]], beginning: Beginning | None = None) -> list[Seam]:
     """Every gap and overlap between consecutive windows, given in order of time. Empty when they tile.
 
     Consecutive windows tile when each partition of the earlier one goes on in the later one where it ended. A partition
     that only the later one has was added since: it begins with its first record, or there is a gap before it.
+
+    :param beginning: asked of topics that only the later one has; None leaves them out.
     """
-    return [each for earlier, later in pairwise(windows) for each in _between(_by_partition(earlier), later)]
+    return [each for earlier, later in pairwise(windows) for each in _between(_by_partition(earlier), later, beginning)]
 
 
-def _between(earlier: Mapping[TopicPartition, OffsetRange], later: Sequence[OffsetRange]) -> Iterable[Seam]:
+def _between(
+    earlier: Mapping[TopicPartition, OffsetRange], later: Sequence[OffsetRange], beginning: Beginning | None
+) -> Iterable[Seam]:
     topics = {key.topic for key in earlier}
     for each in later:
         before = earlier.get(TopicPartition(each.topic, each.partition))
         if before is not None:
             end_offset = before.end_offset
-        elif each.topic in topics and each.start_evidence not in _OWN_BEGINNING:
-            end_offset = 0
-        else:
+        elif each.start_evidence in _OWN_BEGINNING:
             continue
+        elif each.topic in topics:
+            end_offset = 0
+        elif beginning is None or each.start_evidence is Evidence.LOG_START:
+            continue
+        else:
+            end_offset = min(beginning(each), each.window_start)
         if each.window_start != end_offset:
             yield Seam(each.topic, each.partition, end_offset, each.window_start)
 

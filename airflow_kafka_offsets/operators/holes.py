@@ -42,6 +42,8 @@ class Loader:
 
     def loads(self, stretch: Stretch) -> bool:
         """Whether Airflow has a run, queued or running, for each window that the schedule cuts there."""
+        if stretch.start_ms is None:
+            return False
         windows = self.schedule.windows(stretch.start_ms, stretch.end_ms)
         count = getattr(self.ti, "get_dr_count", None)
         if not windows or count is None:
@@ -53,6 +55,11 @@ class Loader:
     def command(self, stretch: Stretch) -> str:
         """What loads it."""
         schedule = self.schedule
+        if stretch.start_ms is None:
+            return (
+                f"earlier runs of {schedule.dag_id}, up to {iso_instant(stretch.end_ms)}; or, where the group isn't "
+                "to have these offsets, move it with airflow kafka-offsets reset"
+            )
         if schedule.timetable is None or schedule.gives_intervals or schedule.by_partition:
             return schedule.backfill(stretch.start_ms, stretch.end_ms)
         return (

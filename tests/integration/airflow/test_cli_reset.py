@@ -121,6 +121,13 @@ class TestDryRun:
         assert code != 0
         assert words in err
 
+    def test_a_future_instant_gets_a_commands_advice(self, run: Run, group: str) -> None:
+        code, _, err = run("reset", group, "--to", "2126-11-20T06:00:00Z")
+        assert code == 2
+        assert "lies in the future" in err
+        assert "Name one that has passed, or go to latest." in err
+        assert "task" not in err
+
     def test_an_unknown_group_is_named_as_such(self, run: Run, flights: str) -> None:
         """E19"""
         _, _, err = run("reset", "misspelt", "--topics", flights, "--to", "latest")

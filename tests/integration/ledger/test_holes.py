@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.integration.ledger.loads import publish
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
 MINUTE_MS = HOUR_MS // 60
 
@@ -98,3 +100,41 @@ def test_a_reader_that_has_not_begun_has_all_of_it_ahead(log: Minutes) -> None:
     window = log.around(log.pin(20, 30, published=True))
     assert [gaps(each) for each in window.since({})] == [[(1010, 1020)]]
     assert window.since({TopicPartition("t", 0): 1020}) == []
+
+
+def test_before_the_first_window_a_reader_that_has_begun_would_miss_what_lies_ahead_of_it(log: Minutes) -> None:
+    window = log.around(log.pin(50, 80, published=True))
+    assert [gaps(each) for each in window.since({TopicPartition("t", 0): 1020})] == [[(1020, 1050)]]
+    assert window.since({TopicPartition("t", 0): 1050}) == []
+    assert window.since({}) == []
+
+
+def test_what_is_pinned_there_is_told_as_such(log: Minutes) -> None:
+    pinned = log.pin(20, 50)
+    (found,) = log.around(log.pin(50, 80, published=True)).since({TopicPartition("t", 0): 1020})
+    assert (found.pinned, found.unpinned) == ((pinned.manifest.window,), ())
+
+
+@pytest.mark.parametrize(("log_start", "missing"), [(0, 10), (4, 6), (10, 0)])
+def test_a_topic_that_joined_in_time_without_a_window_has_a_hole_from_its_log_start(
+    log: Minutes, log_start: int, missing: int
+) -> None:
+    log.pin(0, 10, published=True)
+    log.ledger.open(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    pair = [_with_a_second_topic(minute, at, log_start) for minute, at in ((20, 10), (30, 15))]
+    later = log.ledger.pin_window(*log.ledger.snapshots.append_all(pair))
+    found = log.around(later).before()
+    sizes = [] if found is None else [gap.size for gap in found.whole.gaps]
+    assert sizes == [missing] * bool(missing)
+
+
+def _with_a_second_topic(minute: int, offset: int, log_start: int) -> OffsetSnapshot:
+    """The first topic has no record since minute 10."""
+    one = snapshot({0: 1010}, at_ms=T0 + minute * MINUTE_MS)
+    other = boundary(0, offset, log_start=log_start, topic="u")
+    facts = TopicFacts("u", "id-2", 1, "delete", -1, -1, "CreateTime")
+    return replace(
+        one,
+        topics={**one.topics, "u": facts},
+        boundaries={**one.boundaries, TopicPartition("u", 0): other},
+    )

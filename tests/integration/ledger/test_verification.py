@@ -55,7 +55,7 @@ class TestVerify:
         assert all(each.holds for each in claims)
         assert [each.found for each in claims[:2]] == ["read = written = log, 10 rows"] * 2
         assert claims[3].found == "resolved"
-        assert claims[-1].found == "3 published windows tile, 30 offsets"
+        assert claims[-1].found == "3 published windows tile, 30 offsets; 1 pinned or submitted and not published"
 
     def test_an_empty_ledger_is_in_order(self, local: Ledger) -> None:
         assert [each.found for each in verify(local)] == ["0 published windows tile, 0 offsets"]

@@ -20,9 +20,10 @@ from airflow.sdk import (
 from airflow.timetables import interval as older_intervals
 from airflow.timetables import trigger as older_triggers
 
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.interval import run_interval
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from airflow_kafka_offsets.schedule import Schedule
+from airflow_kafka_offsets.schedule import Schedule, ticks
 
 HOUR = timedelta(hours=1)
 SIX = datetime(2026, 10, 31, 6, tzinfo=UTC)
@@ -145,3 +146,8 @@ def test_the_older_family_of_timetables_says_the_same(name: str) -> None:
     assert (theirs.gives_intervals, theirs.by_partition, theirs.by_end) == (
         *(ours.gives_intervals, ours.by_partition, ours.by_end),
     )
+
+
+def test_what_is_no_schedule_is_said_in_one_sentence() -> None:
+    with pytest.raises(ConfigurationError, match=r"is no schedule: .*[^.]\.$"):
+        ticks("every hour", "UTC", 0, 1)

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.preflight import readable
-from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, at, fails_with, recreate
+from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, Run, at, fails_with, recreate
 from tests.integration.airflow.windows.conftest import DeleteBefore, Said, XCom, evidence, manifest_of, ranges, stamped
 from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import MakeTopic, Produce
@@ -239,10 +239,22 @@ class TestMadeAgain:
         with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
             resolve(ten, at(4), at(8))
         said = str(failed.value)
-        assert "give the task another pipeline= than 'loads' and clear the run" in said
+        assert "The pipeline 'loads' is of the old topic; to load the new one, give the task another pipeline=" in said
         assert "The last published window of the old one ends at 2026-11-20T06:00:04.000Z" in said
         assert f"6 offsets more ({ten}-0: 6 from 4 on), which were never loaded" in said
         assert resolve(ten, at(4), at(8), pipeline="loads_2")["offsets"] == 0
+
+    def test_and_so_is_the_command_that_pins_ahead(
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, run: Run
+    ) -> None:
+        resolve(ten, at(0), at(4))
+        recreate(admin, ten)
+        between = ("--start", at(0), "--end", at(60), "--cron", "* * * * *")
+        code, _, err = run("ledger", "resolve", "loads", "--topics", ten, *between)
+        assert code == 1
+        assert "to load the new one, name another PIPELINE in this command" in err
+        assert "No window of the old one was published." in err
+        assert f"it had 10 offsets ({ten}-0: 10 from 0 on), which were never loaded" in err
 
     def test_and_so_is_a_load(self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context) -> None:
         window = resolve(ten, at(0), at(4))
