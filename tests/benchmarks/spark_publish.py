@@ -22,6 +22,7 @@ from tests.benchmarks.records import RECORD_BYTES
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_session import opened, session, uncounted, written
 from tests.benchmarks.timing import medians
+from tests.unit.spark.manifests import make_ledger
 
 _BATCHES = dict.fromkeys(range(8), 3_572)
 _ROUNDS = 5
@@ -55,6 +56,7 @@ def published(folder: Path, manifest: Manifest, kafka: dict[str, str]) -> None:
 
     :param folder: new; has the ledger and the table.
     """
+    make_ledger(folder / "ledger")
     windows = WindowFolders(UPath(folder / "ledger"))
     pinned = windows.pin_again(manifest)
     told = RunConf(pinned.uri, pinned.sha256, "try-1", kafka, bytes_per_record=RECORD_BYTES)

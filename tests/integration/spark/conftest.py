@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -24,8 +23,7 @@ from airflow_kafka_offsets.spark.publish import PublishedRun
 from dev import jars
 from dev.kafka import Broker
 from tests.integration.conftest import Produce, Record
-from tests.unit.offsets.builders import LEDGER_ID
-from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, manifest_of
+from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, make_ledger, manifest_of
 
 RECORDS = {0: 100, 1: 0, 2: 250}
 """Records by partition of the topic that most tests read; partition 1 is empty."""
@@ -163,8 +161,7 @@ def pin(window_folders: WindowFolders, ledger: Path, broker: Broker, cluster_id:
         if manifest.cluster_id == CLUSTER_ID:
             manifest = replace(manifest, cluster_id=cluster_id)
         if not (ledger / "pipeline.json").exists():
-            ledger.mkdir(parents=True, exist_ok=True)
-            (ledger / "pipeline.json").write_text(json.dumps({"ledger_id": LEDGER_ID, "pipeline": "flights"}))
+            make_ledger(ledger)
         pinned = window_folders.pin_again(manifest)
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
         return RunConf(pinned.uri, pinned.sha256, attempt, kafka, allow_gaps)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.snapshots import Evidence, TopicFacts
@@ -48,3 +50,9 @@ def source_of(manifest: Manifest) -> Source:
     """What a driver notes that found everything as it was resolved."""
     ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
     return Source(manifest.cluster_id, ids, len(with_epoch(manifest)), manifest.end_ms)
+
+
+def make_ledger(folder: Path) -> None:
+    """Give a pipeline's folder the identity that these manifests carry."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pipeline.json").write_text(json.dumps({"ledger_id": LEDGER_ID, "pipeline": "flights"}))

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
@@ -29,7 +29,7 @@ from tests.integration.spark.conftest import table_confs
 from tests.integration.spark.sinks.conftest import attempt_of, publish
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.test_pinned_window import offsets
-from tests.unit.spark.manifests import manifest_of
+from tests.unit.spark.manifests import make_ledger, manifest_of
 
 KINDS = ("parquet", "delta", "iceberg", "postgres")
 SLOW_LOADS = Path(__file__).with_name("slow_loads.py")
@@ -48,8 +48,8 @@ class Load:
 
 
 @pytest.fixture
-def short(flights: str) -> Manifest:
-    return manifest_of([(flights, 0, 0, 15), (flights, 2, 0, 15)])
+def short(flights: str, cluster_id: str) -> Manifest:
+    return replace(manifest_of([(flights, 0, 0, 15), (flights, 2, 0, 15)]), cluster_id=cluster_id)
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def loads(
 
     def make(kind: str) -> Load:
         sink = make_sink(kind)
+        make_ledger(tmp_path / kind / "flights")
         pinned = WindowFolders(UPath(tmp_path / kind / "flights")).pin_again(short)
         told = RunConf(pinned.uri, pinned.sha256, "try-2", {"kafka.bootstrap.servers": broker.bootstrap_servers})
         if isinstance(sink, PostgresSink):
