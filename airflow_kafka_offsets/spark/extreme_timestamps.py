@@ -22,13 +22,13 @@ from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
+from airflow_kafka_offsets.spark.stretches import records_of
 
 MOST = 10_000
 """How many records the driver reads itself: it holds them all."""
 _FITTING_MS = range(-(2**63 // 1000), 2**63 // 1000 + 1)
 _FOUND = 20
 """How many are looked for: each costs some short Spark jobs."""
-_POLL_S = 60
 _NAMED = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+):(?P<first>\d+)(-(?P<last>\d+))?")
 
 Row = tuple[object, ...]
@@ -87,6 +87,9 @@ def rows_of(clients: KafkaClients, apart: Sequence[ReadTask], *, headers: bool) 
     """The named records, in the columns of Spark's Kafka source; range by range.
 
     :raises ConfigurationError: when they are very many, or one has a timestamp that Spark can read.
+    :raises DataLossError: the log no longer has one.
+    :raises UncheckedSourceError: when Kafka can't be asked.
+    :raises AuthenticationError: when the brokers refuse the credentials.
     """
     total = sum(each.span for each in apart)
     if total > MOST:
@@ -94,20 +97,10 @@ def rows_of(clients: KafkaClients, apart: Sequence[ReadTask], *, headers: bool) 
             f"The conf {EXTREME_TIMESTAMPS} names {total} records of the window. The driver, which reads them, takes "
             f"{MOST} at most: load the window in smaller ones."
         )
-    with clients.consumer() as consumer:
-        return [[_row(record, headers) for record in _records(clients, consumer, each)] for each in apart]
-
-
-def _records(clients: KafkaClients, consumer: Any, wanted: ReadTask) -> Iterator[Any]:
-    java: Any = clients.spark._jvm
-    partition = java.org.apache.kafka.common.TopicPartition(wanted.topic, wanted.partition)
-    consumer.assign([partition])
-    consumer.seek(partition, wanted.start_offset)
-    while consumer.position(partition) < wanted.end_offset:
-        for record in consumer.poll(java.java.time.Duration.ofSeconds(_POLL_S)).records(partition):
-            if record.offset() >= wanted.end_offset:
-                return
-            yield record
+    rows: dict[ReadTask, list[Row]] = {each: [] for each in apart}
+    for each, record in records_of(clients, apart):
+        rows[each].append(_row(record, headers))
+    return list(rows.values())
 
 
 def _row(record: Any, headers: bool) -> Row:
@@ -128,12 +121,17 @@ def is_overflow(error: Exception) -> bool:
     return "long overflow" in text and "KafkaRecordToRowConverter" in text
 
 
-def explained(read: Read, clients: KafkaClients, window: str, ranges: Iterable[OffsetRange]) -> ExtremeTimestampError:
-    """The error that names the records, and what to do. They are searched for by reading halves.
+def extreme_timestamp_error(
+    read: Read, clients: KafkaClients, window: str, ranges: Iterable[OffsetRange]
+) -> ExtremeTimestampError | None:
+    """The error that names the records, and what to do; None where Spark reads all of them now. They are searched for
+    by reading halves: all of what is pinned once more, and a partition with such records about three times.
 
     :param read: makes a frame of ranges by Spark's Kafka source.
     """
     found = list(islice((each for pinned in ranges for each in _search(read, pinned)), _FOUND + 1))
+    if not found:
+        return None
     said = [f"{each.topic}-{each.partition}:{each.start_offset}" for each in found[:_FOUND]]
     more = " There are more: name ranges as topic-partition:first-last." if len(found) > _FOUND else ""
     return ExtremeTimestampError(
@@ -166,8 +164,6 @@ def _fits(rows: DataFrame) -> bool:
 
 
 def _told(clients: KafkaClients, found: Iterable[OffsetRange]) -> Iterator[str]:
-    with clients.consumer() as consumer:
-        for each in found:
-            wanted = ReadTask(each.topic, each.partition, each.start_offset, each.end_offset)
-            for record in _records(clients, consumer, wanted):
-                yield f"{each.topic}-{each.partition} at {record.offset()}, {record.timestamp()} ms"
+    wanted = [ReadTask(each.topic, each.partition, each.start_offset, each.end_offset) for each in found]
+    for each, record in records_of(clients, wanted):
+        yield f"{each.topic}-{each.partition} at {record.offset()}, {record.timestamp()} ms"

@@ -53,7 +53,7 @@ class KafkaClients:
         :raises UncheckedSourceError: when something in the block can't be asked.
         :raises AuthenticationError: when the brokers refuse the credentials.
         """
-        with _explained():
+        with _errors_of_kafka():
             # What only consumers know would be a warning, each time.
             consumers = self._class("org.apache.kafka.clients.consumer.ConsumerConfig").configNames()
             admins = self._class("org.apache.kafka.clients.admin.AdminClientConfig").configNames()
@@ -75,7 +75,7 @@ class KafkaClients:
         :raises UncheckedSourceError: when something in the block can't be asked.
         :raises AuthenticationError: when the brokers refuse the credentials.
         """
-        with _explained():
+        with _errors_of_kafka():
             settings = {name: value for name, value in self._settings().items() if name not in _GROUP} | _CONSUMER
             make = self._class("org.apache.kafka.clients.consumer.KafkaConsumer")
             client = make(self._authenticated(settings))
@@ -131,7 +131,7 @@ def _root(error: Exception) -> str:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _errors_of_kafka() -> Iterator[None]:
     try:
         yield
     except JAVA_ERRORS as error:

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter
@@ -25,12 +26,13 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark import extreme_timestamps as extreme
-from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, KAFKA, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, EXTREME_TIMESTAMPS, KAFKA, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.failure import failures_noted
-from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect, read_file
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
 from airflow_kafka_offsets.spark.publish import PublishedRun, publish
+from airflow_kafka_offsets.spark.published import read_publication
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
 from airflow_kafka_offsets.spark.source import SourceCheck
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
@@ -165,17 +167,26 @@ class PinnedWindow:
         return observed.rows
 
     def plan(self, **options: str) -> SplitPlan:
-        """Which tasks Spark makes of the window when :meth:`read` gets the same options; print it for a table.
+        """Which tasks Spark makes of the window when :meth:`read` gets the same options; print it for a table. A range
+        of records that the driver reads itself is one of them.
 
         :param options: as for :meth:`read`; ``minPartitions="1"`` turns splitting off.
         :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
         """
-        return split_plan(
+        whole = split_plan(
             self.manifest.non_empty(),
             bytes_per_record=self.bytes_per_record,
             cores=cores(self.spark),
             options=dict(self._kafka) | options,
         )
+        if not self._apart:
+            return whole
+        # Spark splits each layer by itself, all by the same options.
+        split = (task for each in self._layers() for task in split_plan(each, options=whole.options).tasks)
+        return replace(whole, tasks=(*split, *self._apart))
+
+    def _layers(self) -> list[tuple[OffsetRange, ...]]:
+        return extreme.layers(self.manifest.non_empty(), self._apart)
 
     @property
     def may_have_gaps(self) -> bool:
@@ -185,10 +196,8 @@ class PinnedWindow:
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
         plan = self.plan(**options)
         self._options = reader_options(self.manifest, self._kafka, dict(plan.options) | dict(options))
-        layers = extreme.layers(self.manifest.non_empty(), self._apart)
-        split = (task for each in layers for task in split_plan(each, options=self._options).tasks)
-        self.tasks = [*split, *self._apart]
-        frames = [self._spark_reads(each) for each in layers]
+        self.tasks = plan.tasks
+        frames = [self._spark_reads(each) for each in self._layers()]
         if self._apart or not frames:
             frames += self._driver_reads()
         return reduce(DataFrame.unionAll, frames)
@@ -202,16 +211,29 @@ class PinnedWindow:
         """A frame of one task for each range that is read apart; one without rows where there is none."""
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
-        found = extreme.rows_of(self.clients(), self._apart, headers=headers) if self._apart else [[]]
         columns = _COLUMNS + (_HEADERS if headers else "")
+        if self._apart and read_publication(HadoopFiles(self.spark), self.folder) is not None:
+            return [self._unasked(columns)]
+        found = extreme.rows_of(self.clients(), self._apart, headers=headers) if self._apart else [[]]
         return [self.spark.createDataFrame(rows, columns).coalesce(1) for rows in found]
 
-    def explained(self, error: Exception) -> WindowError | None:
+    def _unasked(self, columns: str) -> DataFrame:
+        """In place of the records that the driver would read of a published window: retention may have passed them,
+        and :meth:`publish` needs no rows. Whatever else would run on them fails."""
+        why = (
+            f"Window {self.manifest.window} is published, so that the records of the conf {EXTREME_TIMESTAMPS} weren't "
+            "read again: take its rows from read_published()."
+        )
+        row = self.spark.createDataFrame([()], "")
+        kinds = self.spark.createDataFrame([], columns).schema
+        return row.select(*(F.raise_error(why).cast(each.dataType).alias(each.name) for each in kinds)).coalesce(1)
+
+    def record_error(self, error: Exception) -> WindowError | None:
         """What an error of Spark's says of the records, with what to do; None where it is about something else."""
         if not extreme.is_overflow(error):
             return None
-        left = [each for layer in extreme.layers(self.manifest.non_empty(), self._apart) for each in layer]
-        return extreme.explained(self._spark_reads, self.clients(), self.manifest.window, left)
+        left = [each for layer in self._layers() for each in layer]
+        return extreme.extreme_timestamp_error(self._spark_reads, self.clients(), self.manifest.window, left)
 
     @property
     def audit(self) -> Tally:

@@ -195,9 +195,9 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
     try:
         written = sink.write(rows, attempt)
     except JAVA_ERRORS as error:
-        explained = window.explained(error)
-        if explained is not None:
-            raise explained from error
+        about_records = window.record_error(error)
+        if about_records is not None:
+            raise about_records from error
         loss = _data_loss(error)
         if loss is None:
             raise

@@ -217,3 +217,13 @@ def transactional(make_flights: MakeFlights, broker: Broker) -> str:
             producer.flush()
             end()
     return name
+
+
+def delete_before(broker: Broker, folder: Path, topic: str, offset: int) -> None:
+    """Delete what partition 0 of a topic has before an offset.
+
+    :param folder: for the tool's request.
+    """
+    request = folder / "delete.json"
+    request.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": offset}], "version": 1}))
+    broker.run_tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(request))

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.spark.row_plan import RowPlan
 from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.unread import unread_records
 from dev.kafka import Broker
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, load, window_folder
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, flight_records, load, window_folder
 from tests.unit.spark.manifests import manifest_of
 
 pytestmark = pytest.mark.timeout(300)
@@ -40,12 +40,6 @@ class Sorting(FileSink):
 def result_of(ledger: Path, manifest: Manifest) -> RunResult:
     path = window_folder(ledger, manifest) / "results" / "try-1.json"
     return RunResult.from_json(json.loads(path.read_text()))
-
-
-def delete_before(broker: Broker, folder: Path, topic: str, offset: int) -> None:
-    request = folder / "delete.json"
-    request.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": offset}], "version": 1}))
-    broker.run_tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(request))
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +137,22 @@ class TestAReadThatIsStoppedEarly:
         window = open_window(manifest_of([(topic, 0, 0, 50)]), allow_gaps=True)
         with pytest.raises(DataLossError, match="nobody can tell whether records were there"):
             window.publish(window.read().limit(10), Slow(table))
+
+
+class TestAPlainWindow:
+    def test_is_written_and_read_back_and_no_other_job_runs(
+        self, open_window: OpenWindow, manifest: Manifest, spark: SparkSession, table: str
+    ) -> None:
+        """The read's own count is the proof: the sum over every offset is made where it is spoilt alone. Of the three
+        jobs one writes; the count of what was written is two, as it is grouped by partition."""
+        window = open_window(manifest)
+        context = spark.sparkContext
+        context.setJobGroup("plain", "a plain window")
+        try:
+            assert load(window, table).rows == 205
+        finally:
+            context._jsc.sc().clearJobGroup()
+        assert len(context.statusTracker().getJobIdsForGroup("plain")) == 3
 
 
 class TestAReadThatWasCountedTwice:

@@ -11,15 +11,18 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError, ExtremeTimestampError
+from airflow_kafka_offsets.errors import ConfigurationError, ExtremeTimestampError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.split_plan import ReadTask
+from airflow_kafka_offsets.spark import extreme_timestamps, stretches
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker
 from tests.benchmarks.records import produce_batches
-from tests.integration.spark.conftest import OpenWindow, load
+from tests.integration.spark.conftest import OpenWindow, delete_before, load
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 FITTING = (
@@ -122,6 +125,47 @@ class TestTimestampsThatSparkHasNot:
         records = f"{mixed}-0:2,{mixed}-0:4-5"
         conf = replace(pin(manifest_of([(mixed, 0, 0, 7)]), "try-3", allow_gaps=True), extreme_timestamps=records)
         assert load(PinnedWindow.open(spark, conf), table).rows == 7
+
+    def test_a_rerun_reads_nothing_from_kafka_that_may_be_gone_by_then(
+        self,
+        told: Callable[..., RunConf],
+        spark: SparkSession,
+        make_extreme: Callable[..., str],
+        broker: Broker,
+        tmp_path: Path,
+        table: str,
+    ) -> None:
+        topic = make_extreme(*EXTREME, FIVE_MS)
+        manifest = manifest_of([(topic, 0, 0, 5)])
+        assert load(PinnedWindow.open(spark, told(manifest, f"{topic}-0:0-3")), table).rows == 5
+        delete_before(broker, tmp_path, topic, 4)
+        window = PinnedWindow.open(spark, told(manifest, f"{topic}-0:0-3", "try-3"))
+        assert load(window, table).published_attempt == "try-2"
+        with pytest.raises(Exception, match="weren't read again: take its rows from read_published"):
+            window.read().select("offset").collect()
+
+    def test_the_plan_has_the_tasks_that_spark_makes(
+        self, told: Callable[..., RunConf], spark: SparkSession, manifest: Manifest, mixed: str
+    ) -> None:
+        """Also where Spark splits what lies between them."""
+        window = PinnedWindow.open(spark, replace(told(manifest, f"{mixed}-0:2,{mixed}-0:4-5"), bytes_per_record=10**8))
+        plan, rows = window.plan(), window.read()
+        assert plan.options
+        assert [*window.tasks] == [*plan.tasks]
+        found = rows.withColumn("task", F.spark_partition_id()).groupBy("task").agg(F.min("offset"), F.max("offset"))
+        made = sorted((each[1], each[2] + 1) for each in found.collect())
+        assert made == sorted((each.start_offset, each.end_offset) for each in plan.tasks)
+
+    def test_a_kafka_that_says_nothing_is_not_waited_for_without_end(
+        self, told: Callable[..., RunConf], spark: SparkSession, manifest: Manifest, mixed: str
+    ) -> None:
+        """Past the log's end it says nothing for ever."""
+        window = PinnedWindow.open(spark, told(manifest, ""))
+        window.read()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stretches, "_STALLED_S", 2.0)
+            with pytest.raises(UncheckedSourceError, match=f"{mixed}-0 has a record from offset 7 to before 9"):
+                extreme_timestamps.rows_of(window.clients(), [ReadTask(mixed, 0, 7, 9)], headers=False)
 
     def test_those_that_spark_can_read_are_not_to_be_named(
         self, spark: SparkSession, told: Callable[..., RunConf], manifest: Manifest, mixed: str, table: str
