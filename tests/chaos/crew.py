@@ -5,14 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import random
 import signal
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any, NoReturn, Self
 
 from tests.chaos.diary import Diary
-from tests.chaos.plan import Task
+from tests.chaos.plan import WINDOW, Task, Times
 from tests.chaos.worker import Said, Settings, work
 
 SILENCE_S = 300.0
@@ -26,6 +26,18 @@ class ChaosError(AssertionError):
     """Something that no fault excuses."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a task ended.
+
+    :param before: the pipeline's planned windows that were pinned before it was handed out.
+    """
+
+    task: Task
+    said: Said
+    before: frozenset[Times]
+
+
 @dataclass(slots=True)
 class _Seat:
     """One worker at a time, and the task that it has."""
@@ -35,6 +47,7 @@ class _Seat:
     connection: Any
     task: Task | None = None
     tries: int = 0
+    before: frozenset[Times] = frozenset()
 
 
 class Crew:
@@ -48,11 +61,13 @@ class Crew:
     def __init__(self, settings: Settings, diary: Diary, size: int) -> None:
         self._size = size
         self.seen: Counter[str] = Counter()
+        self.answers: list[Answer] = []
         self._settings = settings
         self._diary = diary
         self._rng = random.Random(settings.seed)
         self._waiting: deque[tuple[Task, int]] = deque()
-        self._pinned: set[tuple[str, int, int]] = set()
+        self._pinned: dict[tuple[str, int, int], int | None] = {}
+        self._standing: defaultdict[str, set[Times]] = defaultdict(set)
         self._lives = 0
         self._seats: list[_Seat] = []
 
@@ -98,7 +113,8 @@ class Crew:
         for each in self._seats:
             if each.task is None and self._waiting:
                 task, each.tries = self._waiting.popleft()
-                each.task = replace(task, resolved=task.window in self._pinned)
+                each.task = replace(task, resolved=self._pinned.get(task.window))
+                each.before = frozenset(self._standing[task.store])
                 with suppress(ConnectionError):  # it died meanwhile, as the next look at its connection tells
                     each.connection.send(each.task)
 
@@ -126,9 +142,18 @@ class Crew:
         self.seen[f"{seat.task.store} {said.verdict}: {_kind(said)}"] += 1
         if said.verdict == "again":
             self._again(seat)
-        elif not seat.task.load:
-            self._pinned.add(seat.task.window)
+        else:
+            self._note(seat.task, said, seat.before)
         seat.task = None
+
+    def _note(self, task: Task, said: Said, before: frozenset[Times]) -> None:
+        """Keep what a task has come to."""
+        if task.kind != WINDOW:
+            self.answers.append(Answer(task, said, before))
+            return
+        self._standing[task.store].add((task.start_ms, task.end_ms))
+        if not task.load:
+            self._pinned[task.window] = said.revision
 
     def _replace(self, seat: _Seat) -> None:
         """Somebody else sits down in a dead worker's place."""

@@ -98,6 +98,6 @@ def _kind_of_uri(uri: str) -> str:
 
 
 def kind_of(path: StoragePath) -> str:
-    """A file's name, or the folder of those that there are many of."""
+    """A file's name without what is its own alone, or the folder of those that there are many of."""
     parts = PurePosixPath(path.path).parts
-    return next((each for each in _NUMEROUS if each in parts), parts[-1])
+    return next((each for each in _NUMEROUS if each in parts), parts[-1].partition("-")[0])

@@ -1,12 +1,16 @@
 """The judge: is every record in exactly one published window, and every offset that is in none reported as lost?
 
+And were the windows that cut across others refused, are the holes those that are told, and is every increment its run's
+own?
+
 Plain arithmetic on what was published and on what an independent reader saw in the log. Nothing here is shared with
 what is judged: neither :mod:`airflow_kafka_offsets.ledger.tiling` nor the audit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -158,3 +162,154 @@ def _mistimed(piece: Piece, seen: Seen) -> Iterator[Problem]:
     after_ms = seen.timestamps.get(piece.end_offset)
     if piece.end_evidence == MATCHED and after_ms is not None and after_ms < piece.end_ms:
         yield _problem(piece, piece.end_offset, f"has timestamp {after_ms}, and was matched as the window's end")
+
+
+Key = tuple[str, int]
+Times = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A window that somebody asked for by hand and that cuts across planned ones.
+
+    :param window: its times.
+    :param offsets: what it has, or would have had, by topic and partition; empty when nobody knows.
+    :param before: the windows that were pinned before it was asked for.
+    :param refused_by: the window that was named when it was refused; None when it was pinned.
+    :param stands: whether it counts in the ledger at the end, as one that was pinned and not forgotten does.
+    """
+
+    window: Times
+    offsets: Mapping[Key, range]
+    before: Collection[Times]
+    refused_by: Times | None
+    stands: bool = False
+
+
+def judge_cuts(pieces: Iterable[Piece], cuts: Sequence[Cut]) -> list[str]:
+    """Where a cut was pinned though a window had some of its offsets, was refused for nothing, or came through.
+
+    :param pieces: of all published windows.
+    """
+    published = _by_window(pieces)
+    complaints = [f"cut {each.window} is published" for each in cuts if each.window in published]
+    for each in cuts:
+        taken = {window for window in each.before if _share(each.offsets, _offsets(published.get(window, ())))}
+        if each.refused_by is None and taken:
+            complaints.append(f"cut {each.window} was pinned, though {min(taken)} had some of its offsets before")
+        beside = [window for window, theirs in published.items() if _share(each.offsets, _offsets(theirs))]
+        if each.stands and beside:
+            complaints.append(f"cut {each.window} stands beside {min(beside)}, which is published with its offsets")
+        if each.refused_by in published and each.offsets:
+            theirs = _offsets(published[each.refused_by])
+            if not _share(each.offsets, theirs):
+                complaints.append(f"cut {each.window} was refused for {each.refused_by}, which has none of its offsets")
+    return complaints
+
+
+def judge_windows(published: Collection[Times], planned: Collection[Times]) -> list[str]:
+    """Where a planned window isn't published, or another one is."""
+    missing = [f"window {each} isn't published" for each in sorted(set(planned) - set(published))]
+    return [
+        *missing,
+        *(f"window {each} is published, and isn't planned" for each in sorted(set(published) - set(planned))),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Offsets that lie between two published windows which don't meet in time, and are in none.
+
+    :param start_ms: where the earlier window ends.
+    :param end_ms: where the later one starts.
+    :param offsets: by topic and partition.
+    """
+
+    start_ms: int
+    end_ms: int
+    offsets: Mapping[Key, range]
+
+    @property
+    def times(self) -> Times:
+        return self.start_ms, self.end_ms
+
+    def __str__(self) -> str:
+        return f"{self.start_ms}..{self.end_ms} with {dict(self.offsets)}"
+
+
+def holes(pieces: Iterable[Piece]) -> list[Hole]:
+    """What the published windows leave out, in order of time."""
+    published = sorted(_by_window(pieces).items())
+    found = [
+        Hole(one[1], other[0], _left_out(earlier, later))
+        for (one, earlier), (other, later) in pairwise(published)
+        if one[1] < other[0]
+    ]
+    return [each for each in found if each.offsets]
+
+
+def judge_holes(pieces: Iterable[Piece], listed: Iterable[Times], told: Iterable[Hole]) -> list[str]:
+    """Where the holes that the ledger tells aren't those that are there.
+
+    :param listed: times of the holes that the verification of the whole ledger lists.
+    :param told: what windows are told to have before them.
+    """
+    wanted, named = holes(pieces), set(listed)
+    by_times = {each.times: each for each in told}
+    complaints = [f"hole {each} isn't listed" for each in wanted if each.times not in named]
+    complaints += [
+        f"hole {each} isn't told as it is: {by_times.get(each.times)}"
+        for each in wanted
+        if by_times.get(each.times) != each
+    ]
+    known = {each.times for each in wanted}
+    complaints += [f"a hole {each} is listed, and isn't there" for each in sorted(named - known)]
+    return complaints + [f"a hole {each} is told, and isn't there" for each in by_times if each not in known]
+
+
+def judge_runs(published: Collection[Times], answers: Iterable[tuple[int, Times]]) -> list[str]:
+    """Where a run hasn't one increment for good, or two have the same, or one isn't published.
+
+    :param answers: what runs were told to have: the run's number and a window.
+    """
+    had = defaultdict(set)
+    for run, window in answers:
+        had[run].add(window)
+    complaints = [
+        f"run {run} has {len(windows)} increments: {sorted(windows)}"
+        for run, windows in had.items()
+        if len(windows) > 1
+    ]
+    owners = defaultdict(list)
+    for run, windows in had.items():
+        for each in windows:
+            owners[each].append(run)
+    complaints += [f"runs {runs} have one increment: {window}" for window, runs in owners.items() if len(runs) > 1]
+    return complaints + judge_windows(published, owners)
+
+
+def _by_window(pieces: Iterable[Piece]) -> dict[Times, list[Piece]]:
+    found: dict[Times, list[Piece]] = {}
+    for each in pieces:
+        found.setdefault(each.window, []).append(each)
+    return found
+
+
+def _offsets(pieces: Iterable[Piece]) -> dict[Key, range]:
+    """Everything that a window answers for, what it reports as lost included."""
+    return {(each.topic, each.partition): range(each.lost.start, each.end_offset) for each in pieces}
+
+
+def _share(one: Mapping[Key, range], other: Mapping[Key, range]) -> bool:
+    return any(
+        max(mine.start, theirs.start) < min(mine.stop, theirs.stop)
+        for key, mine in one.items()
+        if (theirs := other.get(key)) is not None
+    )
+
+
+def _left_out(earlier: Iterable[Piece], later: Iterable[Piece]) -> dict[Key, range]:
+    """The offsets between two windows. Of a partition that the earlier one doesn't have all before the later one is."""
+    ends = {key: each.stop for key, each in _offsets(earlier).items()}
+    found = {key: range(ends.get(key, 0), each.start) for key, each in _offsets(later).items()}
+    return {key: each for key, each in found.items() if each}

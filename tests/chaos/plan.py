@@ -4,6 +4,9 @@ A plan is plain values: steps in one order, which the run goes through while wor
 is simulated: record timestamps and the windows' instants lie in early 2025, and a step's place among the others says
 what o'clock it is. Records come around the clock, some hours late and some ahead of it; windows are asked for out of
 order around it, some much later, as a backfill does. So an instant may be resolved before its records are there.
+
+Some windows are left out until the end. Some are asked for that cut across the planned ones, before them, beside them
+and after them. And further pipelines have increments, several asked for at once.
 """
 
 from __future__ import annotations
@@ -45,7 +48,13 @@ FUTURE_MS = 180 * 86_400_000
 LOCAL, S3 = "local", "s3"
 SPARK = ("spark-1", "spark-2")
 """Stores on the local disk, whose windows Spark loads."""
-ALWAYS = (0.0, 1.0)
+INCREMENTS = {LOCAL: "increments", S3: "increments-s3"}
+"""Further pipelines of increments, by the store beside whose ledger theirs lies."""
+AT_ONCE = 3
+"""Increments that are asked for together."""
+WINDOW, CUT, INCREMENT = "window", "cut", "increment"
+Times = tuple[int, int]
+"""Start and end of a window, Unix milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +63,19 @@ class Pipeline:
 
     :param store: where its ledger lies, which names it too: ``local``, ``s3``, or one of those of Spark.
     :param isolation_level: which records count.
-    :param instants_ms: where its windows begin and end.
+    :param instants_ms: where its windows begin and end; empty for one of increments.
+    :param left_out: those of its windows that are left out until the end.
+    :param cuts: windows that somebody asks for by hand, and which cut across the planned ones.
     """
 
     store: str
     isolation_level: str
-    instants_ms: tuple[int, ...]
+    instants_ms: tuple[int, ...] = ()
+    left_out: tuple[Times, ...] = ()
+    cuts: tuple[Times, ...] = ()
 
     @property
-    def windows(self) -> list[tuple[int, int]]:
+    def windows(self) -> list[Times]:
         """Start and end of each window, in order of time; together they leave nothing out."""
         return list(pairwise(self.instants_ms))
 
@@ -72,15 +85,19 @@ class Task:
     """What a worker is to do with a window.
 
     :param store: names the pipeline.
+    :param start_ms: where it starts; of an increment the number of its run, as ``end_ms`` is.
     :param load: publish it; otherwise it is only pinned, and loaded by a later task.
-    :param resolved: another task has pinned it, as a load's upstream task does: a load doesn't resolve it again.
+    :param kind: a planned window, one that cuts across them, or an increment.
+    :param resolved: the revision that another task has pinned, as a load's upstream task does: a load doesn't resolve
+        it again; None where nobody has.
     """
 
     store: str
     start_ms: int
     end_ms: int
     load: bool
-    resolved: bool = False
+    kind: str = WINDOW
+    resolved: int | None = None
 
     @property
     def window(self) -> tuple[str, int, int]:
@@ -100,12 +117,14 @@ class Plan:
     """Everything that a seed stands for.
 
     :param topics: partitions and replicas at the start, by topic.
+    :param late: the loads of the windows that are left out until the end.
     """
 
     seed: int
     topics: Mapping[str, History]
     pipelines: tuple[Pipeline, ...]
     steps: tuple[Event | Task, ...]
+    late: tuple[Task, ...]
 
 
 def draw(seed: int, windows: int, stores: Sequence[str] = (LOCAL, S3)) -> Plan:
@@ -123,6 +142,8 @@ class _Draw:
         self.seed = seed
         self.stores = stores
         self.rng = random.Random(seed)
+        # What is left out, cut and incremental, of its own: seeds mean the same without it.
+        self.further = random.Random(f"{seed} further")
         self.windows = windows
         self.span_ms = windows * WINDOW_MS
         self.placed: list[tuple[float, Event | Task]] = []
@@ -133,20 +154,41 @@ class _Draw:
         self.active = {topic: [self._activity(birth) for birth in births] for topic, births in self.births.items()}
 
     def plan(self) -> Plan:
-        pipelines = tuple(
-            Pipeline(store, level, self._instants())
-            for store, level in zip(self.stores, self.rng.sample(LEVELS, 2), strict=True)
+        planned = tuple(
+            self._pipeline(store, level) for store, level in zip(self.stores, self.rng.sample(LEVELS, 2), strict=True)
         )
         self._records()
         self._troubles()
-        for each in pipelines:
+        for each in planned:
             self._tasks(each)
+        stores = [INCREMENTS[each] for each in self.stores if each in INCREMENTS]
+        incremental = tuple(Pipeline(each, self.further.choice(LEVELS)) for each in stores)
+        for each in incremental:
+            self._increments(each.store)
         topics = {
             topic: History(CODECS.index(CODEC[topic]), count, REPLICAS[topic], append_time=False, steps=())
             for topic, count in PARTITIONS.items()
         }
         self.placed.sort(key=lambda each: each[0])
-        return Plan(self.seed, topics, pipelines, tuple(step for _, step in self.placed))
+        late = [Task(each.store, *window, load=True) for each in planned for window in each.left_out]
+        self.further.shuffle(late)
+        steps = tuple(step for _, step in self.placed)
+        return Plan(self.seed, topics, (*planned, *incremental), steps, tuple(late))
+
+    def _pipeline(self, store: str, level: str) -> Pipeline:
+        instants = self._instants()
+        if store in SPARK:
+            return Pipeline(store, level, instants)
+        windows = list(pairwise(instants))
+        left_out = sorted(self.further.sample(windows[1:-1], max(1, len(windows) // 5)))
+        cuts = tuple(self._cut(windows) for _ in range(max(4, len(windows) // 6)))
+        return Pipeline(store, level, instants, tuple(left_out), cuts)
+
+    def _cut(self, windows: Sequence[Times]) -> Times:
+        """A window that ends within one of two neighbours, or starts within the other, or both."""
+        one, other = self.further.choice(list(pairwise(windows)))
+        inner = self.further.randint(one[0] + 1, one[1] - 1), self.further.randint(other[0] + 1, other[1] - 1)
+        return self.further.choice((inner, inner, (one[0], inner[1]), (inner[0], other[1])))
 
     def _activity(self, birth: float) -> tuple[float, float]:
         """When records come to a partition; some are idle at an end or at both, and some get none at all."""
@@ -163,7 +205,7 @@ class _Draw:
 
     def _records(self) -> None:
         for topic in PARTITIONS:
-            started = [each for each, (start, _) in enumerate(self.active[topic]) if start == 0]
+            started = [each for each, (start, _) in enumerate(self.active[topic]) if start == 0] or [0]
             self._place(0, Event(topic, self._send(topic, started, 0, PLAIN)))
             self._place(0, Event(topic, Delete(self.rng.choice(started), 0.5)))
         for _ in range(3 * self.windows):
@@ -226,10 +268,14 @@ class _Draw:
         loaded twice at the same time, some once more when they are published, and some robbed once they are pinned.
         """
         rng, width = self.rng, 1 / self.windows
+        places: dict[Times, float] = {}
         for start_ms, end_ms in pipeline.windows:
+            if (start_ms, end_ms) in pipeline.left_out:
+                continue
             ends = (end_ms - INSTANT_MS) / self.span_ms
             around, early = ends + rng.gauss(0, 2 * width), ends - rng.uniform(0, 6 * width)
             place = rng.choices((around, early, rng.uniform(ends, 1)), (70, 10, 20))[0]
+            places[start_ms, end_ms] = place
             load = Task(pipeline.store, start_ms, end_ms, load=True)
             robbed = rng.random() < 0.06
             if robbed or rng.random() < 0.3:
@@ -242,3 +288,20 @@ class _Draw:
                 self._place(place, load)
             if rng.random() < 0.06:
                 self._place(place + rng.uniform(0, 20 * width), load)
+        for each in pipeline.cuts:
+            self._place_cut(pipeline.store, each, places)
+
+    def _place_cut(self, store: str, cut: Times, places: Mapping[Times, float]) -> None:
+        """At the same time as one of the windows that it cuts, just before it or just after it; or after both."""
+        crossed = [place for (start_ms, end_ms), place in places.items() if start_ms < cut[1] and cut[0] < end_ms]
+        beside = self.further.choice(crossed or [0.5]) + self.further.choice((-1e-9, 1e-9))
+        after = max(crossed or [0.5]) + self.further.uniform(2 / self.windows, 0.3)
+        self._place(self.further.choice((beside, after)), Task(store, *cut, load=False, kind=CUT))
+
+    def _increments(self, store: str) -> None:
+        """Several at once, one of them twice at times; and one at the end."""
+        places = [self.further.uniform(0, 1) for _ in range(max(2, self.windows // 10))]
+        runs = [(place, number) for number, place in enumerate(sorted(places * AT_ONCE))]
+        again = [each for each in runs if self.further.random() < 0.2]
+        for place, run in sorted([*runs, *again, (1.0, len(runs))]):
+            self._place(place, Task(store, run, run, load=True, kind=INCREMENT))

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import boto3
 
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.window_names import window_id
 from dev.spark_cluster import SparkCluster
-from tests.chaos import range_load, spark_load
-from tests.chaos.crew import Crew
+from tests.chaos import range_load, spark_load, told
+from tests.chaos.crew import Answer, Crew
 from tests.chaos.diary import Diary
 from tests.chaos.executors import ExecutorKiller
-from tests.chaos.judge import Piece, Problem, Seen, judge
-from tests.chaos.plan import S3, SPARK, Event, Pipeline, Plan
+from tests.chaos.judge import (
+    Cut,
+    Piece,
+    Problem,
+    Seen,
+    holes,
+    judge,
+    judge_cuts,
+    judge_holes,
+    judge_runs,
+    judge_windows,
+)
+from tests.chaos.plan import CUT, INCREMENTS, S3, SPARK, Event, Pipeline, Plan
 from tests.chaos.ranges import Offsets
 from tests.chaos.s3 import CREDENTIALS, FaultyS3
 from tests.chaos.spark_load import Cluster, connector_jars
@@ -33,11 +48,13 @@ class Outcome:
 
     :param pieces: of all its published windows.
     :param seen: what the independent reader saw.
+    :param complaints: what is wrong with windows as such, and with what the ledger tells of itself.
     """
 
     pipeline: Pipeline
     pieces: tuple[Piece, ...]
     seen: dict[Key, Seen]
+    complaints: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +72,8 @@ class Report:
     def failures(self) -> list[str]:
         """What is wrong in words, each with the story of its offset; the first few."""
         problems = [(each, problem) for each in self.outcomes for problem in judge(each.pieces, each.seen)]
-        return [self._tell(outcome.pipeline, problem) for outcome, problem in problems[:5]]
+        complaints = [f"{each.pipeline.store}: {words}" for each in self.outcomes for words in each.complaints]
+        return [*complaints[:5], *(self._tell(outcome.pipeline, problem) for outcome, problem in problems[:5])]
 
     def _tell(self, pipeline: Pipeline, problem: Problem) -> str:
         where = problem.topic, problem.partition, problem.offset
@@ -83,6 +101,7 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
             bootstrap_servers,
             tuple(plan.topics),
             places,
+            {each.store: each.cuts for each in plan.pipelines},
             folder / "output",
             str(plan.seed),
             patient=True,
@@ -94,12 +113,21 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
             for step in plan.steps:
                 topics.do(step) if isinstance(step, Event) else crew.give(step)
             crew.finish()
+            if s3:
+                s3.stormy.clear()
+            meanwhile = {each.store: _Standing.of(each, places[each.store]) for each in plan.pipelines}
+            if s3:
+                s3.stormy.set()
+            for load in plan.late:
+                crew.give(load)
+            crew.finish()
         if s3:
             s3.stormy.clear()
         topics.finish()
-        outcomes = tuple(_outcome(each, places[each.store], topics) for each in plan.pipelines)
+        outcomes = tuple(_outcome(each, places, topics, crew.answers, meanwhile[each.store]) for each in plan.pipelines)
         faults = Counter(s3.counts if s3 else {}) + Counter({"executor killed": killer.killed} if killer else {})
-        return Report(outcomes, diary, crew.seen + topics.seen + faults)
+        told_of = Counter({f"{store} holes told": len(holes(each.pieces)) for store, each in meanwhile.items()})
+        return Report(outcomes, diary, crew.seen + topics.seen + faults + told_of)
 
 
 def _create_bucket(s3: FaultyS3) -> None:
@@ -109,30 +137,73 @@ def _create_bucket(s3: FaultyS3) -> None:
 
 
 def _place(pipeline: Pipeline, folder: Path, s3: FaultyS3 | None) -> Place:
-    if pipeline.store != S3:
+    if pipeline.store not in (S3, INCREMENTS[S3]):
         return Place((folder / "ledgers" / pipeline.store).as_uri(), {}, pipeline.isolation_level)
     assert s3 is not None, "it was started for this pipeline"
-    return Place(f"s3://{BUCKET}/ledgers", s3.options(), pipeline.isolation_level)
+    return Place(f"s3://{BUCKET}/{pipeline.store}", s3.options(), pipeline.isolation_level)
 
 
-def _outcome(pipeline: Pipeline, place: Place, topics: Topics) -> Outcome:
-    return Outcome(pipeline, tuple(_pieces(pipeline, place)), topics.judged(pipeline.isolation_level))
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What is published of a pipeline at one moment.
+
+    :param complaints: where what the ledger tells of holes and tiling isn't so.
+    """
+
+    pieces: tuple[Piece, ...]
+    complaints: tuple[str, ...]
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, place: Place) -> Self:
+        ledger, pieces = place.ledger(), tuple(_pieces(pipeline, place))
+        claims = verify(ledger)
+        told_of = told.told(ledger, sorted({each.window for each in pieces}))
+        wrong = judge_holes(pieces, told.listed(claims), told_of)
+        return cls(pieces, (*told.complaints(claims), *wrong))
+
+
+def _outcome(
+    pipeline: Pipeline, places: Mapping[str, Place], topics: Topics, answers: Sequence[Answer], meanwhile: _Standing
+) -> Outcome:
+    last = _Standing.of(pipeline, places[pipeline.store])
+    ours = [each for each in answers if each.task.store == pipeline.store]
+    complaints = [f"with windows left out: {each}" for each in meanwhile.complaints] + [*last.complaints]
+    complaints += [f"a hole is left: {each}" for each in holes(last.pieces)]
+    published = {each.window for each in last.pieces}
+    if pipeline.windows:
+        early = {each.window for each in meanwhile.pieces}
+        complaints += judge_windows(early, set(pipeline.windows) - set(pipeline.left_out))
+        complaints += judge_windows(published, pipeline.windows)
+        ledger = places[pipeline.store].ledger()
+        cuts = [_cut(each, ledger) for each in ours if each.task.kind == CUT]
+        complaints += judge_cuts(last.pieces, cuts)
+    else:
+        runs = [(each.task.start_ms, each.said.window) for each in ours if each.said.window]
+        complaints += judge_runs(published, runs)
+    return Outcome(pipeline, last.pieces, topics.judged(pipeline.isolation_level), tuple(complaints))
+
+
+def _cut(answer: Answer, ledger: Ledger) -> Cut:
+    task, said = answer.task, answer.said
+    offsets = {(topic, partition): range(start, end) for topic, partition, start, end in said.ranges}
+    stands = any(each.is_settled for each in ledger.window_folders.live(window_id(task.start_ms, task.end_ms)))
+    return Cut((task.start_ms, task.end_ms), offsets, answer.before, said.window, stands)
 
 
 def _pieces(pipeline: Pipeline, place: Place) -> Iterator[Piece]:
-    """What the pipeline's windows say, each as it is published.
+    """What the pipeline's published windows say.
 
-    :raises AssertionError: a window isn't published, or isn't one of the plan's.
+    :raises AssertionError: one is published from another manifest, or with rows of other partitions.
     """
-    ledger, found = place.ledger(), []
+    ledger = place.ledger()
     for window in dict.fromkeys(each.id for each in ledger.windows()):
         folder = ledger.window_folders.published(window)
-        assert folder is not None, f"{window} isn't published"
+        if folder is None:
+            continue
         pinned, publication = folder.pinned(), folder.publication()
         assert pinned is not None and publication is not None  # noqa: PT018
         assert publication.manifest_sha256 == pinned.sha256, f"{folder.id} is published from another manifest"
         manifest, output = pinned.manifest, dict(_published_offsets(pipeline.store, publication))
-        found.append((manifest.start_ms, manifest.end_ms))
         for each in manifest.ranges:
             yield Piece(
                 topic=each.topic,
@@ -146,7 +217,6 @@ def _pieces(pipeline: Pipeline, place: Place) -> Iterator[Piece]:
                 published=tuple(output.pop((each.topic, each.partition), ())),
             )
         assert not output, f"{folder.id} has rows of {output.keys()}, which its manifest doesn't know"
-    assert found == pipeline.windows, "the ledger's windows aren't the plan's"
 
 
 def _published_offsets(store: str, publication: Publication) -> Offsets:

@@ -1,8 +1,9 @@
 """Chaos: windows resolved and loaded by processes that die, on stores that fail, of topics that change meanwhile.
 
 At the end every record that was in the log is in exactly one published window, and every offset that is in none is
-reported as lost. Two runs: windows on two stores, loaded by librdkafka; and windows loaded by Spark on a cluster, whose
-drivers and executors are killed too.
+reported as lost. Windows that cut across others were refused; what was left out until the end was told as a hole, and
+nothing else; increments that were asked for at the same time tile. Two runs: windows on two stores, loaded by
+librdkafka; and windows loaded by Spark on a cluster, whose drivers and executors are killed too.
 
 ``CHAOS_WINDOWS=1000`` asks for so many windows in each; a failure names its seed, and ``CHAOS_SEED=17`` draws the same
 plan again.
@@ -21,7 +22,7 @@ from dev.spark_cluster import SparkCluster
 from tests.chaos import plan as plans
 from tests.chaos.death import KINDS
 from tests.chaos.judge import judge
-from tests.chaos.plan import LOCAL, S3, SPARK
+from tests.chaos.plan import INCREMENTS, LOCAL, S3, SPARK
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.integration.client.cases.workload import coordinator_id, wait_until
@@ -33,6 +34,8 @@ SEED = int(os.environ.get("CHAOS_SEED", "1"))
 _DEATHS = [f"died {fate} {file}" for fate in KINDS for file in ("attempts", "manifest.json", "snapshots")]
 _EVENTS = ["AddPartition", "Delete", "MoveLeader"]
 _LOADS = ("pinned", "published", "published, clamped")
+_CUTS = ("cut refused", "cut pinned first")
+_CLEARED = "again: WindowOverlapError of a cut"
 WANTED = {
     "librdkafka": [
         *_DEATHS,
@@ -42,8 +45,10 @@ WANTED = {
         *(
             f"{store} done: {words}"
             for store in (LOCAL, S3)
-            for words in (*_LOADS, "second", "stands, and reads the same again")
+            for words in (*_LOADS, *_CUTS, "second", "stands, and reads the same again")
         ),
+        *(f"{store} done: {words}" for store in INCREMENTS.values() for words in ("published", "second")),
+        *(f"{store} {words}" for store in (LOCAL, S3) for words in (_CLEARED, "holes told")),
     ],
     "spark": [
         *_DEATHS,

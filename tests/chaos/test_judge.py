@@ -7,7 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.judge import LOG_END, MATCHED, Piece, Seen, judge
+from tests.chaos.judge import (
+    LOG_END,
+    MATCHED,
+    Cut,
+    Hole,
+    Piece,
+    Seen,
+    holes,
+    judge,
+    judge_cuts,
+    judge_holes,
+    judge_runs,
+    judge_windows,
+)
 
 KEY = ("orders", 0)
 
@@ -87,3 +100,101 @@ class TestJudge:
         assert problems(late) == ["orders-0 offset 10: has timestamp 10, at or after the window's end"]
         early = [piece(0, 0, 9), piece(1, 9, 20), *WHOLE[2:]]
         assert problems(early) == ["orders-0 offset 9: has timestamp 9, and was matched as the window's end"]
+
+
+def times(window: int, other: int | None = None) -> tuple[int, int]:
+    """Where a window of ten milliseconds starts, and where it or another one ends."""
+    return 10 * window, 10 * (window if other is None else other) + 10
+
+
+CUT = Cut((15, 25), {KEY: range(15, 25)}, {times(0), times(1)}, refused_by=times(1))
+"""A cut that shares five offsets with the second window, and five lost ones with the third."""
+
+
+class TestCuts:
+    @pytest.mark.parametrize(
+        "cut",
+        [
+            CUT,
+            replace(CUT, refused_by=times(2)),
+            replace(CUT, refused_by=None, before={times(0)}),
+            replace(CUT, refused_by=None, offsets={KEY: range(15, 15)}, stands=True),
+            replace(CUT, refused_by=(12, 22), offsets={}),
+            replace(CUT, refused_by=None, offsets={("orders", 1): range(40)}),
+        ],
+    )
+    def test_a_refused_one_and_one_that_came_first_and_one_without_offsets_are_in_order(self, cut: Cut) -> None:
+        assert judge_cuts(WHOLE, [cut]) == []
+
+    def test_notices_one_that_was_pinned_beside_a_window_with_some_of_its_offsets(self) -> None:
+        words = "cut (15, 25) was pinned, though (10, 20) had some of its offsets before"
+        assert judge_cuts(WHOLE, [replace(CUT, refused_by=None)]) == [words]
+        lost = replace(CUT, refused_by=None, offsets={KEY: range(21, 23)}, before={times(2)})
+        assert judge_cuts(WHOLE, [lost]) == ["cut (15, 25) was pinned, though (20, 30) had some of its offsets before"]
+
+    def test_notices_one_that_was_pinned_at_the_same_time_and_still_stands(self) -> None:
+        cut = replace(CUT, refused_by=None, before=(), stands=True)
+        words = "cut (15, 25) stands beside (10, 20), which is published with its offsets"
+        assert judge_cuts(WHOLE, [cut]) == [words]
+
+    def test_notices_one_that_was_refused_for_nothing(self) -> None:
+        words = "cut (15, 25) was refused for (30, 40), which has none of its offsets"
+        assert judge_cuts(WHOLE, [replace(CUT, refused_by=times(3))]) == [words]
+
+    def test_notices_one_that_is_published(self) -> None:
+        published = replace(WHOLE[1], start_ms=15, end_ms=25)
+        assert judge_cuts([*WHOLE, published], [CUT]) == ["cut (15, 25) is published"]
+        words = ["window (10, 20) isn't published", "window (15, 25) is published, and isn't planned"]
+        assert judge_windows([(0, 10), (15, 25)], [(0, 10), (10, 20)]) == words
+
+
+class TestHoles:
+    SOME = (WHOLE[0], WHOLE[3])
+    HOLE = Hole(10, 30, {KEY: range(10, 30)})
+
+    def test_finds_what_no_window_has_and_nothing_where_they_meet(self) -> None:
+        assert holes(self.SOME) == [self.HOLE]
+        assert holes(WHOLE) == []
+        assert holes([WHOLE[0], piece(3, 10, 30)]) == [], "time without offsets"
+
+    def test_a_partition_that_came_within_a_hole_belongs_to_it_but_for_what_its_first_window_has(self) -> None:
+        later = replace(WHOLE[3], partition=1)
+        assert holes([*self.SOME, later])[0].offsets == {KEY: range(10, 30), ("orders", 1): range(30)}
+        assert holes([*self.SOME, replace(later, lost_offsets=30)]) == [self.HOLE]
+
+    def test_holes_that_are_listed_and_told_as_they_are_are_in_order(self) -> None:
+        assert judge_holes(self.SOME, [self.HOLE.times], [self.HOLE]) == []
+        assert judge_holes(WHOLE, [], []) == []
+
+    def test_notices_one_that_is_not_told(self) -> None:
+        (missing,) = judge_holes(self.SOME, [], [self.HOLE])
+        assert "isn't listed" in missing
+        (missing,) = judge_holes(self.SOME, [self.HOLE.times], [])
+        assert "isn't told as it is: None" in missing
+
+    def test_notices_one_that_is_told_with_other_offsets(self) -> None:
+        (wrong,) = judge_holes(self.SOME, [self.HOLE.times], [replace(self.HOLE, offsets={KEY: range(10, 29)})])
+        assert "isn't told as it is" in wrong
+
+    def test_notices_one_that_is_told_and_not_there(self) -> None:
+        assert judge_holes(WHOLE, [(10, 30)], []) == ["a hole (10, 30) is listed, and isn't there"]
+        assert judge_holes(WHOLE, [], [self.HOLE]) == ["a hole (10, 30) is told, and isn't there"]
+
+
+class TestRuns:
+    def test_each_run_has_an_increment_of_its_own_however_often_it_asks(self) -> None:
+        assert judge_runs([(0, 5), (5, 9)], [(0, (0, 5)), (1, (5, 9)), (0, (0, 5))]) == []
+
+    @pytest.mark.parametrize(
+        ("answers", "complaint"),
+        [
+            ([(0, (0, 5)), (0, (5, 9))], "run 0 has 2 increments: [(0, 5), (5, 9)]"),
+            ([(0, (0, 5)), (1, (0, 5)), (2, (5, 9))], "runs [0, 1] have one increment: (0, 5)"),
+            ([(0, (0, 5)), (1, (5, 9)), (2, (9, 11))], "window (9, 11) isn't published"),
+            ([(0, (0, 5))], "window (5, 9) is published, and isn't planned"),
+        ],
+    )
+    def test_notices_a_run_without_one_of_its_own(
+        self, answers: Sequence[tuple[int, tuple[int, int]]], complaint: str
+    ) -> None:
+        assert judge_runs([(0, 5), (5, 9)], answers) == [complaint]

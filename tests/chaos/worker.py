@@ -5,11 +5,15 @@ attempt, and have a loader read exactly the manifest's ranges, write them, and c
 Everything that a worker knows is in the ledger: one that takes over after
 a death, or does the same window at the same time, begins at the beginning; at the load, where another task has pinned
 the window, as Airflow retries a load without the task before it.
+
+A window that cuts across planned ones is pinned, or refused; it is never loaded. Where it was pinned first, the planned
+ones are refused, and the worker does what the message says: it has the ledger forget the other one.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import traceback
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -24,16 +28,17 @@ from upath import UPath
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, WindowOverlapError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import window_id
+from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
 from airflow_kafka_offsets.preflight import readable
 from airflow_kafka_offsets.resolver import Policies, Resolver
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
-from tests.chaos.plan import Task
+from tests.chaos.plan import CUT, INCREMENT, WINDOW, Task, Times
 from tests.chaos.range_load import RangeLoader
 
 if TYPE_CHECKING:
@@ -43,6 +48,10 @@ TIMEOUT_S = 20.0
 _LOST = ("ExecutorLostFailure", "SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty")
 """How Spark says that it lost an executor too often, or its own JVM."""
 POLICIES = Policies(on_truncation="clamp", on_future_record="warn")
+_TAKEN = re.compile(r"of its offsets are in window (\S+) too")
+"""Whom a refused window meets."""
+Ranges = tuple[tuple[str, int, int, int], ...]
+"""Topic, partition, first offset and end of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class Settings:
     """What a worker is told when it starts.
 
     :param places: by store.
+    :param cuts: the windows that cut across the planned ones, by store.
     :param output: folder of what is published.
     :param seed: of its death.
     :param patient: whether the store's client retries by itself; otherwise every fault reaches this package.
@@ -84,6 +94,7 @@ class Settings:
     bootstrap_servers: str
     topics: tuple[str, ...]
     places: Mapping[str, Place]
+    cuts: Mapping[str, tuple[Times, ...]]
     output: Path
     seed: str
     patient: bool
@@ -95,10 +106,16 @@ class Said:
     """What a worker says.
 
     :param verdict: ``done``; ``again`` for a fault that may pass; ``wrong`` for one that must not be; ``dies``.
+    :param window: the window that an increment is, or that refused a cut.
+    :param revision: which one of a window is pinned.
+    :param ranges: what a cut has, or would have.
     """
 
     verdict: str
     words: str
+    window: Times | None = None
+    revision: int | None = None
+    ranges: Ranges = ()
 
 
 def work(connection: Any, settings: Settings) -> None:
@@ -171,22 +188,69 @@ class Worker:
     def do(self, task: Task) -> Said:
         """Do a task, and say how it ended."""
         try:
-            return Said("done", self._load(task) if task.load else self._pin(task))
+            return self._do(task)
         except Exception as error:
+            if task.kind == WINDOW and isinstance(error, WindowOverlapError) and not error.retriable:
+                return self._clear_the_way(task, error)
             if may_pass(error):
                 return Said("again", f"{type(error).__name__}: {error}")
             return Said("wrong", traceback.format_exc())
 
+    def _do(self, task: Task) -> Said:
+        if task.kind == CUT:
+            return self._cut(task)
+        pinned = self._pinned(task)
+        words = self._load(task, pinned) if task.load else "pinned"
+        return Said("done", words, window_extent(pinned.manifest.window), pinned.manifest.revision)
+
     def _pinned(self, task: Task) -> PinnedManifest:
-        return self._resolvers[task.store].window(task.start_ms, task.end_ms).pinned
+        resolver = self._resolvers[task.store]
+        if task.kind == INCREMENT:
+            return resolver.increment(f"run{task.start_ms}", AsOf(AsOfKind.EARLIEST)).pinned
+        if task.resolved is not None:
+            return self._ledgers[task.store].pinned(window_id(task.start_ms, task.end_ms), task.resolved)
+        return resolver.window(task.start_ms, task.end_ms).pinned
 
-    def _pin(self, task: Task) -> str:
-        self._pinned(task)
-        return "pinned"
+    def _cut(self, task: Task) -> Said:
+        """Ask for a window that others cut, as somebody does by hand."""
+        try:
+            pinned = self._pinned(task)
+        except WindowOverlapError as error:
+            if error.retriable:
+                raise
+            found = _TAKEN.search(str(error))
+            if found is None:
+                return Said("wrong", f"nobody is named: {error}")
+            return Said("done", "cut refused", window_extent(found[1]), ranges=self._would_have(task))
+        manifest = pinned.manifest
+        ranges = tuple((each.topic, each.partition, each.window_start, each.end_offset) for each in manifest.ranges)
+        return Said("done", "cut pinned first", ranges=ranges)
 
-    def _load(self, task: Task) -> str:
+    def _would_have(self, task: Task) -> Ranges:
+        """What a refused cut would have had; nothing when its instants were forgotten meanwhile."""
+        stored = self._ledgers[task.store].snapshots.at_instants([task.start_ms, task.end_ms])
+        if len(stored) < 2:
+            return ()
+        starts, ends = stored[task.start_ms].boundaries, stored[task.end_ms].boundaries
+        return tuple(
+            (key.topic, key.partition, starts[key].offset if key in starts else 0, each.offset)
+            for key, each in ends.items()
+        )
+
+    def _clear_the_way(self, task: Task, error: WindowOverlapError) -> Said:
+        """Do what the message of a planned window's refusal says, if it is a cut that was pinned first."""
+        found = _TAKEN.search(str(error))
+        if found is None or window_extent(found[1]) not in self._settings.cuts[task.store]:
+            return Said("wrong", traceback.format_exc())
+        try:
+            self._ledgers[task.store].forget([found[1]], "cuts across the schedule's windows")
+        except Exception as another:
+            if not may_pass(another):
+                return Said("wrong", traceback.format_exc())
+        return Said("again", f"{type(error).__name__} of a cut: {error}")
+
+    def _load(self, task: Task, pinned: PinnedManifest) -> str:
         ledger = self._ledgers[task.store]
-        pinned = ledger.pinned(window_id(task.start_ms, task.end_ms), 1) if task.resolved else self._pinned(task)
         standing = ledger.window_folders.published(pinned.manifest.window)
         if standing is not None:
             return self._prove(task.store, standing)

@@ -1,0 +1,53 @@
+"""What a ledger tells of itself: the holes that its verification finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice, pairwise
+
+from airflow_kafka_offsets.ledger.holes import Surroundings
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import Claim
+from airflow_kafka_offsets.offsets.instants import parse_instant
+from airflow_kafka_offsets.offsets.window_names import window_id
+from tests.chaos.judge import Hole, Times
+
+_SOME = 10
+"""So many windows without a hole before them are asked whether they have one."""
+_BETWEEN = re.compile(r"no window from (\S+) to (\S+?):? ")
+
+
+def listed(claims: list[Claim]) -> list[Times]:
+    """The holes that the verification of a whole ledger lists.
+
+    :raises AssertionError: the words aren't what they are known to be.
+    """
+    found = [(each, _BETWEEN.match(each.found)) for each in claims if each.claim == "hole"]
+    assert all(match for _, match in found), found
+    return [(parse_instant(match[1]), parse_instant(match[2])) for _, match in found if match]
+
+
+def complaints(claims: list[Claim]) -> list[str]:
+    """What the verification finds wrong with the windows taken together, but for holes."""
+    return [f"{each.claim}: {each.found}" for each in claims if not each.holds and each.claim in ("tiling", "orphans")]
+
+
+def told(ledger: Ledger, windows: list[Times]) -> Iterator[Hole]:
+    """The holes that lie before windows, as the verification of each finds them: of all windows that don't meet the one
+    before, and of some others.
+
+    :param windows: times of the published ones, in order.
+    """
+    apart = [other for one, other in pairwise(windows) if one[1] != other[0]]
+    meeting = (other for one, other in pairwise(windows) if one[1] == other[0])
+    for each in (*apart, *islice(meeting, _SOME)):
+        folder = ledger.window_folders.published(window_id(*each))
+        assert folder is not None
+        pinned = folder.pinned()
+        assert pinned is not None
+        hole = Surroundings(ledger, pinned.manifest).before()
+        if hole is not None:
+            whole = hole.whole
+            offsets = {(gap.topic, gap.partition): range(gap.end_offset, gap.start_offset) for gap in whole.gaps}
+            yield Hole(whole.start_ms, whole.end_ms, offsets)
