@@ -104,10 +104,10 @@ class TestReading:
     ) -> None:
         window = open_connected(manifest)
         rows = window.read()
-        with pytest.raises(UnprovenError, match="no metrics"):
+        with pytest.raises(UnprovenError, match="no count"):
             _ = window.audit
         assert rows.where("false").count() == 0
-        with pytest.raises(UnprovenError, match="no metrics"):
+        with pytest.raises(UnprovenError, match="no count"):
             _ = window.audit
 
 

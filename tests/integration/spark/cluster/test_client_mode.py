@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -41,7 +43,8 @@ class TestLoad:
         assert load.rows() == EVERYTHING
         assert (load.result()["rows"], load.attempts()) == (len(EVERYTHING), [load.result()["attempt"]])
         verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"])
-        assert verify.execute({})["verdict"] == "read = written = log"  # type: ignore[arg-type]
+        context: Any = {"ti": SimpleNamespace(dag_id="d")}
+        assert verify.execute(context)["verdict"] == "read = written = log"
 
         for secret in secrets_of("locked"):
             assert secret not in commands + ui + load.log()
