@@ -166,7 +166,7 @@ class Ledger:
 
     def pinning(self, on_overlap: OverlapPolicy = "fail") -> Pinning:
         """What pins windows: many of them with two looks at the ledger."""
-        return Pinning(self.pipeline, self.id, self.window_folders, self.snapshots, on_overlap)
+        return Pinning(self.pipeline, lambda: self.id, self.window_folders, self.snapshots, on_overlap)
 
     def pin_window(
         self,

@@ -10,6 +10,7 @@ exclusively, and who comes second finds out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
@@ -33,7 +34,8 @@ class Pinning:
     """Pins windows of one pipeline, one or a whole schedule of them: the ledger is listed once before and once after.
 
     :param pipeline: the pipeline's name.
-    :param ledger_id: the ledger's identity, which manifests carry.
+    :param ledger_id: tells the ledger's identity, which manifests carry; a new ledger has none before its first
+        snapshot.
     :param folders: its windows.
     :param snapshots: its snapshots.
     :param on_overlap: what to do about a window that shares offsets with another one.
@@ -42,7 +44,7 @@ class Pinning:
     def __init__(
         self,
         pipeline: str,
-        ledger_id: str,
+        ledger_id: Callable[[], str],
         folders: WindowFolders,
         snapshots: SnapshotLog,
         on_overlap: OverlapPolicy = "fail",
@@ -70,11 +72,11 @@ class Pinning:
         folder = self._folders.to_pin(window_id(start.timestamp_ms, end.timestamp_ms))
         stored = folder.pinned()
         if stored is not None:
-            stored.of_ledger(self._ledger_id)
+            stored.of_ledger(self._ledger_id())
         if stored is None or not _made_from(stored, start, end):
             self._require_counting(start, end)
             window = window_between(start, end, on_truncation=on_truncation, added=added)
-            manifest = Manifest.of(self._pipeline, self._ledger_id, window)
+            manifest = Manifest.of(self._pipeline, self._ledger_id(), window)
             if stored is None or stored.manifest.ranges != manifest.ranges:
                 self._refuse_overlap(manifest, _extent(start, end))
                 pinned = folder.pin(manifest) if stored is None else stored

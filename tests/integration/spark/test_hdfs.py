@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
@@ -71,6 +72,8 @@ class TestLoad:
         """The ledger's files are put there as Airflow would."""
         pipeline = f"{hdfs.uri}/ledger/flights"
         folder = f"{pipeline}/windows/{manifest.window[:6]}/{manifest.window}"
+        identity = LedgerIdentity(manifest.ledger_id, manifest.pipeline)
+        files.write(f"{pipeline}/pipeline.json", identity.to_bytes())
         files.write(f"{folder}/manifest.json", manifest.to_bytes())
         told = RunConf(
             f"{folder}/manifest.json", manifest.sha256, "try-1", {"kafka.bootstrap.servers": broker.bootstrap_servers}

@@ -42,7 +42,7 @@ class TestLoad:
 
         assert load.rows() == EVERYTHING
         assert (load.result()["rows"], load.attempts()) == (len(EVERYTHING), [load.result()["attempt"]])
-        verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"])
+        verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"], kafka_conn_id="locked")
         context: Any = {"ti": SimpleNamespace(dag_id="d")}
         assert verify.execute(context)["verdict"] == "read = written = log"
 
