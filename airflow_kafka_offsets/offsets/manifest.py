@@ -22,7 +22,7 @@ from airflow_kafka_offsets.offsets.windows import OffsetRange, Window
 FORMAT = 2
 
 _COLUMNS = tuple(name for name in OffsetRange.__slots__ if name != "topic")
-_USUAL = {"lost_offsets": 0, "end_leader_epoch": None}
+_USUAL = {"lost_offsets": 0, "start_leader_epoch": None, "end_leader_epoch": None}
 """Columns that aren't written where every row has this value."""
 
 

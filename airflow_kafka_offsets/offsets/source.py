@@ -12,7 +12,24 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a range starts or ends, in the log that it was resolved in.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param offset: no record from here on counts.
+    :param leader_epoch: where this epoch ends below the offset, the log was cut, and may have grown again (KIP-320).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +38,8 @@ class Source:
 
     :param cluster_id: the cluster's id.
     :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
-    :param uncut: partitions whose logs, by their leader epochs, weren't cut below the window's end (KIP-320); None
-        where it isn't known whether the brokers were asked.
+    :param uncut: partitions whose logs, by their leader epochs, weren't cut below the window's start or end (KIP-320);
+        None where it isn't known whether the brokers were asked.
     :param asked_ms: when it was asked, Unix milliseconds.
     """
 
@@ -42,9 +59,41 @@ def topics_read(manifest: Manifest) -> list[str]:
     return sorted({each.topic for each in manifest.non_empty()})
 
 
-def with_epoch(manifest: Manifest) -> list[OffsetRange]:
-    """The ranges that are read and whose end has a known leader epoch."""
-    return [each for each in manifest.non_empty() if each.end_leader_epoch is not None]
+def known_ends(manifest: Manifest) -> list[Bound]:
+    """Ends of the ranges that are read, where the leader epoch is known."""
+    return [
+        Bound(each.topic, each.partition, each.end_offset, each.end_leader_epoch)
+        for each in manifest.non_empty()
+        if each.end_leader_epoch is not None
+    ]
+
+
+def known_starts(manifest: Manifest) -> list[Bound]:
+    """Starts of the ranges that are read, where the leader epoch is known and the end doesn't speak for them: a log
+    that is as it was up to its end is so up to the start; but where the end is of a later epoch, the log may have been
+    cut between the two."""
+    return [
+        Bound(each.topic, each.partition, each.window_start, each.start_leader_epoch)
+        for each in manifest.non_empty()
+        if each.start_leader_epoch is not None and _ends_later(each, each.start_leader_epoch)
+    ]
+
+
+def _ends_later(pinned: OffsetRange, start_leader_epoch: int) -> bool:
+    return pinned.end_leader_epoch is None or start_leader_epoch < pinned.end_leader_epoch
+
+
+def with_epoch(manifest: Manifest) -> set[TopicPartition]:
+    """The partitions that are read and of which Kafka can tell whether their log was cut."""
+    return {TopicPartition(each.topic, each.partition) for each in (*known_ends(manifest), *known_starts(manifest))}
+
+
+def _without_epoch(manifest: Manifest) -> int:
+    """Partitions that are read and of which Kafka can't tell everything. Below offset 0 there is nothing to be cut."""
+    return sum(
+        each.end_leader_epoch is None or (each.window_start > 0 and each.start_leader_epoch is None)
+        for each in manifest.non_empty()
+    )
 
 
 def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
@@ -85,7 +134,7 @@ def identity_problems(manifest: Manifest, cluster_id: str, topic_ids: Mapping[st
 def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
     """What nobody can tell of a window's source, in words; empty where the brokers are of Kafka 2.8 or later."""
     found = [f"the id of {each}" for each in topics_read(manifest) if manifest.topics[each].topic_id is None]
-    without = len(manifest.non_empty()) - len(with_epoch(manifest))
+    without = _without_epoch(manifest)
     found += [f"the leader epochs of {without} partitions"] if without else []
     asked = len(with_epoch(manifest))
     unsaid = asked and source is not None and source.uncut is None

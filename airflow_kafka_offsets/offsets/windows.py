@@ -27,8 +27,9 @@ class OffsetRange:
     :param start_evidence: why the start is believed.
     :param end_evidence: why the end is believed.
     :param lost_offsets: offsets of the window directly before ``start_offset`` that were gone when it was pinned.
-    :param end_leader_epoch: leader epoch of the log at the end, or of the record there (KIP-320): by it Kafka tells
-        whether the log was cut below the end since; None when unknown.
+    :param start_leader_epoch: leader epoch of the log at :attr:`window_start`, or of the record there (KIP-320): by it
+        Kafka tells whether the log was cut below it since; None when unknown, as where a new partition begins.
+    :param end_leader_epoch: the same of the end.
     """
 
     topic: str
@@ -38,6 +39,7 @@ class OffsetRange:
     start_evidence: Evidence
     end_evidence: Evidence
     lost_offsets: int = 0
+    start_leader_epoch: int | None = None
     end_leader_epoch: int | None = None
 
     @property
@@ -140,6 +142,8 @@ def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence
             "not from one chain."
         )
     pinned = OffsetRange(
-        *(end.topic, end.partition, offset, end.offset, evidence, end.evidence), end_leader_epoch=end.leader_epoch
+        *(end.topic, end.partition, offset, end.offset, evidence, end.evidence),
+        start_leader_epoch=None if start is None else start.leader_epoch,
+        end_leader_epoch=end.leader_epoch,
     )
     return pinned.from_log_start(end.log_start_offset)

@@ -36,11 +36,30 @@ class SparkProgram:
         log.info("%s has no spark-defaults.conf in %s", self.binary, ", ".join(map(str, folders)))
         return None
 
-    def explain_missing_java(self, error: Exception) -> None:
-        """It is a Java program on this worker, whatever the master; without Java only its own log says so.
+    def explain(self, error: Exception) -> None:
+        """Why it can't have started: it isn't on this worker, or Java isn't, which it needs whatever the master.
 
-        :raises ConfigurationError: when there is no Java here.
+        :param error: what running it ended with: the operating system's own, or the provider's with its last lines.
+        :raises ConfigurationError: when one of them isn't here.
         """
+        if isinstance(error, OSError) and not self._found():
+            raise ConfigurationError(self._missing()) from error
+        self._explain_missing_java(error)
+
+    def _found(self) -> str | None:
+        return shutil.which(self.binary, path=self._variable("PATH"))
+
+    def _missing(self) -> str:
+        where = "there" if "/" in self.binary else f"on this worker's PATH ({self._variable('PATH')})"
+        packaged = [each / "bin" / "spark-submit" for each in self._packaged()]
+        found = [str(each) for each in packaged if each.is_file()]
+        way = f"PySpark's is {found[0]}" if found else "Install Spark, or pip install pyspark, which brings it"
+        return (
+            f"The load is run by {self.binary}, and there is no such program {where}. {way}: put its folder on PATH, "
+            "or give its path as spark_binary= to the operator."
+        )
+
+    def _explain_missing_java(self, error: Exception) -> None:
         home = self._variable("JAVA_HOME")
         if (Path(home) / "bin" / "java").is_file() if home else shutil.which("java", path=self._variable("PATH")):
             return
@@ -54,8 +73,12 @@ class SparkProgram:
         if home := self._variable("SPARK_HOME"):
             yield Path(home)
             return
-        if program := shutil.which(self.binary, path=self._variable("PATH")):
+        if program := self._found():
             yield Path(program).resolve().parent.parent
+        yield from self._packaged()
+
+    def _packaged(self) -> Iterator[Path]:
+        """The Spark that PySpark's package brings; that of ``pyspark-client`` alone has no programs."""
         pyspark = importlib.util.find_spec("pyspark")
         if pyspark is not None and pyspark.origin is not None:
             yield Path(pyspark.origin).parent

@@ -123,7 +123,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
             try:
                 super().execute(load.context)
             except Exception as error:
-                submission.program(self).explain_missing_java(error)
+                submission.program(self).explain(error)
                 raise
         return self._report(load, pinned, attempt)
 

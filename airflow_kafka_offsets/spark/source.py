@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -19,7 +19,16 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, UncheckedSourceError, shorten
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.source import Source, identity_problems, tells_epochs, topics_read, with_epoch
+from airflow_kafka_offsets.offsets.source import (
+    Bound,
+    Source,
+    identity_problems,
+    known_ends,
+    known_starts,
+    tells_epochs,
+    topics_read,
+    with_epoch,
+)
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients, is_kafka_error, java_classes
 
 _TIMEOUT_S = 60
@@ -28,6 +37,16 @@ _SETTLES_S = 5.0
 """How long a topic has to be unknown before it counts as gone: a broker's metadata may lag behind."""
 _PAUSE_S = 0.5
 _READ = "What was read may be other records; it isn't published."
+_ELECTION = "A replica that was behind leads now (unclean leader election), and gave the offsets to other records."
+_CUT_SINCE = (
+    f"Logs of window {{window}} were cut below its end after it was resolved: {{logs}}. {_ELECTION} {_READ} Forget the "
+    "windows between instants that end past there, or start another pipeline."
+)
+_CUT_BETWEEN = (
+    f"Logs of window {{window}} were cut below its start before its end was resolved: {{logs}}. {_ELECTION} Those up "
+    "to the start are in no window. Nothing is published. Forget this window and those between instants that end past "
+    "there, or start another pipeline."
+)
 _TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
 
 
@@ -58,7 +77,8 @@ class SourceCheck:
         """What was read, as Kafka tells it after the read; for an audit and the result's file.
 
         :raises TopicChangedError: it was another cluster or topic, or may have been.
-        :raises LogTruncatedError: a log was cut below the window's end, though it may have grown again since.
+        :raises LogTruncatedError: a log was cut below the window's end, or below its start before the end was resolved,
+            though it may have grown again since.
         :raises UncheckedSourceError: when Kafka can't be asked.
         :raises AuthenticationError: when the brokers refuse the credentials.
         """
@@ -111,42 +131,40 @@ class SourceCheck:
             time.sleep(_PAUSE_S)
 
     def _refuse_cut(self) -> int:
-        """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends.
+        """Ask whether logs were cut below the window's end, or below its start before the end was resolved.
 
         :returns: how many logs it takes for uncut: found so, where the brokers can tell.
         """
-        known = with_epoch(self.manifest)
-        if not known:
-            return 0
-        with KafkaClients(self.spark, self.options).consumer() as consumer:
-            java: Any = self.spark._jvm
-            make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
-            position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata
-            partitions = [make(each.topic, each.partition) for each in known]
-            consumer.assign(partitions)
-            # Brings all leaders and their epochs, without which a consumer takes a position for valid at once.
-            consumer.endOffsets(partitions)
-            epochs = {each.end_leader_epoch: offset_at(each.end_leader_epoch) for each in known}
-            for partition, each in zip(partitions, known, strict=True):
-                consumer.seek(partition, position(each.end_offset, epochs[each.end_leader_epoch], ""))
-            timeout = java.java.time.Duration.ofSeconds(_TIMEOUT_S)
-            try:
-                for partition in partitions:
-                    consumer.position(partition, timeout)
-            except Py4JJavaError as error:
-                if _TRUNCATED not in java_classes(error):
-                    raise
-                raise LogTruncatedError(self._cut(error)) from error
-        return len(known)
+        for bounds, cut in ((known_ends(self.manifest), _CUT_SINCE), (known_starts(self.manifest), _CUT_BETWEEN)):
+            if bounds:
+                with KafkaClients(self.spark, self.options).consumer() as consumer:
+                    self._validate(consumer, bounds, cut)
+        return len(with_epoch(self.manifest))
 
-    def _cut(self, error: Py4JJavaError) -> str:
-        cut = sorted(str(each) for each in error.java_exception.partitions())
-        return (
-            f"Logs of window {self.manifest.window} were cut below its end after it was resolved: {shorten(cut)}. A "
-            "replica that was behind leads now (unclean leader election), and gave the offsets to other records. "
-            f"{_READ} Forget the windows between instants that end past there, or start another "
-            "pipeline."
-        )
+    def _validate(self, consumer: Any, bounds: Sequence[Bound], cut: str) -> None:
+        """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends.
+
+        :param cut: what to say of logs that were cut below.
+        """
+        java: Any = self.spark._jvm
+        make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
+        position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata
+        partitions = [make(each.topic, each.partition) for each in bounds]
+        consumer.assign(partitions)
+        # Brings all leaders and their epochs, without which a consumer takes a position for valid at once.
+        consumer.endOffsets(partitions)
+        epochs = {each.leader_epoch: offset_at(each.leader_epoch) for each in bounds}
+        for partition, each in zip(partitions, bounds, strict=True):
+            consumer.seek(partition, position(each.offset, epochs[each.leader_epoch], ""))
+        timeout = java.java.time.Duration.ofSeconds(_TIMEOUT_S)
+        try:
+            for partition in partitions:
+                consumer.position(partition, timeout)
+        except Py4JJavaError as error:
+            if _TRUNCATED not in java_classes(error):
+                raise
+            logs = sorted(str(each) for each in error.java_exception.partitions())
+            raise LogTruncatedError(cut.format(window=self.manifest.window, logs=shorten(logs))) from error
 
 
 def _uuid(topic_id: Any) -> str | None:

@@ -17,7 +17,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
 
 ROWS = 2 * RECORDS_A_DAY
-LINE = re.compile(rf"([\d,]+) of {ROWS} records \((\d+) %\), ([\d,.]+) a second, (\d+) s left")
+LINE = re.compile(rf"([\d,]+) of {ROWS} records \((\d+) %\), ([\d,.]+) a second, ([\d.]+) s left")
 
 # In a process of its own, as on a worker: its output is the task's log. Everything is asked ten times as often as of an
 # hour's load, and executors report as often.
@@ -65,6 +65,8 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
     assert all(rate < ROWS for _, _, rate, _ in told)
     assert f"{ROWS} records are read" in log
     assert "No progress" not in log
+    traced = [line for line in log.splitlines() if "custom metric" in line or "ClassNotFoundException" in line]
+    assert not traced, f"{len(traced)} lines such as {traced[0]}: the UI's threads don't see what --jars brings"
 
     assert WindowLink().xcom_key not in links, "Airflow shows no link to a file"
     assert f"is in {window['manifest'].rpartition('/')[0]}" in log

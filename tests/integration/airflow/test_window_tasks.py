@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import (
     ClusterUnreachableError,
+    ConfigurationError,
     DataLossError,
     LedgerCorruptError,
     TopicChangedError,
@@ -29,6 +32,7 @@ from tests.integration.airflow.conftest import (
     LOCAL_SPARK,
     T0_MS,
     Context,
+    InSparksPlace,
     Publish,
     Resolve,
     at,
@@ -42,8 +46,10 @@ from tests.integration.conftest import Produce
 class TestPreflight:
     """Refused on the worker, before a Spark cluster starts. ``spark_binary`` is one that would be noticed."""
 
-    def load(self, window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
-        return KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary="spark-submit", **arguments)
+    def load(
+        self, window: dict[str, Any], spark_binary: str = "spark-submit", **arguments: Any
+    ) -> KafkaSparkSubmitOperator:
+        return KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary=spark_binary, **arguments)
 
     def test_loss_names_partitions_and_exact_counts(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context, ledger: Ledger
@@ -86,13 +92,43 @@ class TestPreflight:
             self.load(window).execute(context)
         assert fails_with(LedgerCorruptError, failed)
 
-    def test_missing_java_is_one_clear_line(
-        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("named", [{}, {"spark_binary": "spark3-submit"}, {"spark_binary": "/none/spark-submit"}])
+    def test_a_missing_spark_submit_is_one_clear_line(
+        self,
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        named: dict[str, str],
     ) -> None:
+        """Airflow started by its path has not its own environment's programs on PATH."""
         window = resolve(ten, at(2), at(7))
-        monkeypatch.delenv("JAVA_HOME", raising=False)
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
+        with pytest.raises(AirflowFailException) as failed:
+            self.load(window, **named).execute(context)
+        assert fails_with(ConfigurationError, failed)
+        said, program = str(failed.value), named.get("spark_binary", "spark-submit")
+        where = "there" if "/" in program else f"on this worker's PATH ({tmp_path})"
+        assert said.startswith(f"The load is run by {program}, and there is no such program {where}. PySpark's is /")
+        advised = re.search(r"PySpark's is (\S+): put its folder on PATH, or give its path as spark_binary=", said)
+        assert advised is not None
+        assert os.access(advised[1], os.X_OK)
+
+    def test_missing_java_is_one_clear_line(
+        self,
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        in_sparks_place: InSparksPlace,
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        in_sparks_place("raise SystemExit(1)")
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
         with pytest.raises(AirflowFailException, match="needs Java 17"):
             self.load(window).execute(context)
         with pytest.raises(AirflowFailException, match="has no bin/java"):

@@ -238,6 +238,37 @@ class TestCutLogs:
         produce(cluster, topic, timestamps=[11, 12, 13, 14, 15, 16])
         return topic, manifest
 
+    @pytest.mark.parametrize("lost", [0, 2], ids=["all is there", "clamped"])
+    def test_are_found_where_the_start_is_of_the_log_before_the_cut_and_the_end_of_the_one_after(
+        self,
+        cut: tuple[str, Manifest],
+        cluster: KafkaCluster,
+        spark: SparkSession,
+        pin: Callable[..., RunConf],
+        table: str,
+        lost: int,
+    ) -> None:
+        """S15: the offsets 3 and 4 hold records that are in no window. A notebook asks nobody before it reads."""
+        topic, before = cut
+        after = resolve(cluster.bootstrap_servers, topic, 9)
+        epochs = [each.ranges[0].end_leader_epoch for each in (before, after)]
+        pinned = replace(after.ranges[0], start_offset=5, start_leader_epoch=epochs[0]).from_log_start(5 + lost)
+        told = pin(replace(after, ranges=(pinned,)))
+        kafka = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+        refused(
+            PinnedWindow.open(spark, replace(told, kafka=kafka)),
+            table,
+            LogTruncatedError,
+            rf"were cut below its start before its end was resolved: {topic}-0",
+        )
+        window = pinned_window(spark, told.manifest_uri, told.sha256)
+        assert window.read(**kafka).count() == 4 - lost
+        with pytest.raises(LogTruncatedError, match="Forget this window"):
+            _ = window.audit
+        whole = replace(pinned, start_offset=3, lost_offsets=0)
+        told = replace(pin(replace(after, ranges=(whole,)), "try-2"), kafka=kafka)
+        assert load(PinnedWindow.open(spark, told), table).rows == 6
+
     def test_are_found_by_their_leader_epochs(
         self,
         cut: tuple[str, Manifest],

@@ -38,6 +38,11 @@ def end(offsets: dict[int, int], number: int = 2, log_start: int = 0) -> OffsetS
     return snapshot(offsets, at_ms=T0 + HOUR_MS, number=number, log_start=log_start)
 
 
+def in_epoch(made: OffsetSnapshot, leader_epoch: int | None) -> OffsetSnapshot:
+    boundaries = {key: replace(each, leader_epoch=leader_epoch) for key, each in made.boundaries.items()}
+    return replace(made, boundaries=boundaries)
+
+
 def manifest(first: dict[int, int], last: dict[int, int]) -> Manifest:
     return Manifest.of("loads", LEDGER_ID, window_between(start(first), end(last)))
 
@@ -55,6 +60,14 @@ class TestWindow:
         """S17, E23: not at zero, not at the latest offset."""
         added = window_between(start({0: 10}), end({0: 30, 1: 8}, log_start=3)).ranges[1]
         assert (added.start_offset, added.end_offset, added.start_evidence) == (3, 8, Evidence.NEW_PARTITION)
+
+    def test_a_range_knows_the_leader_epochs_of_its_start_and_end(self) -> None:
+        """S15: by one a log is told that was cut before the end was resolved; by the other, one that is cut later."""
+        first, last = in_epoch(start({0: 10}), 4), in_epoch(end({0: 30, 1: 8}), 6)
+        known = [(each.start_leader_epoch, each.end_leader_epoch) for each in window_between(first, last).ranges]
+        assert known == [(4, 6), (None, 6)]
+        pinned = Manifest.of("loads", LEDGER_ID, window_between(first, last))
+        assert Manifest.from_bytes(pinned.to_bytes()) == pinned
 
     def test_records_that_were_gone_when_the_end_was_resolved_are_counted(self) -> None:
         """E9: named with exact counts before anything is pinned."""
