@@ -55,7 +55,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
 
 
 def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
-    """The same for the files that a Spark driver creates in the ledger, and for its writing of rows.
+    """The same for the files that a Spark driver creates, for its writing of rows, and for moving them.
 
     Half of the times Spark's JVM is killed too, before it can clean up.
     """
@@ -90,11 +90,12 @@ def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) 
     for name in ("write", "create_exclusive"):
         wrapped = mortal(getattr(HadoopFiles, name), lambda _, uri, *__: f"Spark's {_kind_of_uri(uri)}")
         setattr(HadoopFiles, name, wrapped)
+    HadoopFiles.rename = mortal(HadoopFiles.rename, lambda *_: "Spark's move")  # type: ignore[method-assign]
 
 
 def _kind_of_uri(uri: str) -> str:
     folder, name = uri.split("/")[-2:]
-    return folder if folder in ("applications", "results") else name
+    return folder if folder in ("applications", "results", "failures") else name.lstrip("_")
 
 
 def kind_of(path: StoragePath) -> str:

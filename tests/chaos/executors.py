@@ -1,4 +1,4 @@
-"""Executors that are killed now and then, as drawn from a seed, while a run goes on."""
+"""Executors that are killed while a run goes on: the first one soon, others now and then, as drawn from a seed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ExecutorKiller:
         self._thread.join()
 
     def _kill_on(self) -> None:
-        while not self._done.wait(self._rng.uniform(*BETWEEN_S)):
+        while not self._done.wait(self._rng.uniform(*BETWEEN_S) if self.killed else 1):
             before = time.time() - GROWN_UP_S
             with contextlib.suppress(psutil.NoSuchProcess):
                 if grown_up := [each for each in self._cluster.executors() if each.create_time() < before]:

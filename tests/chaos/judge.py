@@ -1,7 +1,7 @@
 """The judge: is every record in exactly one published window, and every offset that is in none reported as lost?
 
-And were the windows that cut across others refused, are the holes those that are told, and is every increment its run's
-own?
+And were the windows that cut across others refused, are the holes those that are told, is every increment its run's
+own, and was nothing published that must not be?
 
 Plain arithmetic on what was published and on what an independent reader saw in the log. Nothing here is shared with
 what is judged: neither :mod:`airflow_kafka_offsets.ledger.tiling` nor the audit.
@@ -286,6 +286,29 @@ def judge_runs(published: Collection[Times], answers: Iterable[tuple[int, Times]
             owners[each].append(run)
     complaints += [f"runs {runs} have one increment: {window}" for window, runs in owners.items() if len(runs) > 1]
     return complaints + judge_windows(published, owners)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A load that must be refused, since its topic was re-created after it had been pinned, or its output is another
+    ledger's.
+
+    :param refused: whether it was.
+    """
+
+    window: Times
+    refused: bool
+
+
+def judge_trials(published: Collection[Times], trials: Sequence[Trial], why: str) -> list[str]:
+    """Where one of a pipeline that must not publish has done so, or none was tried.
+
+    :param published: the pipeline's published windows.
+    :param why: it must not.
+    """
+    complaints = [f"window {each.window} was loaded, {why}" for each in trials if not each.refused]
+    complaints += [f"window {each} is published, {why}" for each in sorted(published)]
+    return complaints or ([] if trials else [f"no load was tried, {why}"])
 
 
 def _by_window(pieces: Iterable[Piece]) -> dict[Times, list[Piece]]:

@@ -7,13 +7,16 @@ order around it, some much later, as a backfill does. So an instant may be resol
 
 Some windows are left out until the end. Some are asked for that cut across the planned ones, before them, beside them
 and after them. And further pipelines have increments, several asked for at once.
+
+What must not be published is tried as well: by a second ledger with the pipeline's name, into the same output; and from
+topics of their own that are re-created when their window is pinned.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tests.integration.fuzz.history import (
@@ -52,7 +55,12 @@ INCREMENTS = {LOCAL: "increments", S3: "increments-s3"}
 """Further pipelines of increments, by the store beside whose ledger theirs lies."""
 AT_ONCE = 3
 """Increments that are asked for together."""
-WINDOW, CUT, INCREMENT = "window", "cut", "increment"
+TWINS = {each: f"{each}-twin" for each in SPARK}
+"""Second ledgers, with the same pipeline name and the same output, by the store of the first."""
+WINDOW, CUT, INCREMENT, TWIN, REMADE = "window", "cut", "increment", "twin", "remade"
+PINNED, CHECKED, READING = "pinned", "checked", "reading"
+MOMENTS = (READING, PINNED, CHECKED)
+"""When a topic is re-created: once its window is pinned, after the pre-flight check, or while the loader reads."""
 Times = tuple[int, int]
 """Start and end of a window, Unix milliseconds."""
 
@@ -63,6 +71,7 @@ class Pipeline:
 
     :param store: where its ledger lies, which names it too: ``local``, ``s3``, or one of those of Spark.
     :param isolation_level: which records count.
+    :param topics: what it loads.
     :param instants_ms: where its windows begin and end; empty for one of increments.
     :param left_out: those of its windows that are left out until the end.
     :param cuts: windows that somebody asks for by hand, and which cut across the planned ones.
@@ -70,6 +79,7 @@ class Pipeline:
 
     store: str
     isolation_level: str
+    topics: tuple[str, ...] = tuple(PARTITIONS)
     instants_ms: tuple[int, ...] = ()
     left_out: tuple[Times, ...] = ()
     cuts: tuple[Times, ...] = ()
@@ -87,7 +97,9 @@ class Task:
     :param store: names the pipeline.
     :param start_ms: where it starts; of an increment the number of its run, as ``end_ms`` is.
     :param load: publish it; otherwise it is only pinned, and loaded by a later task.
-    :param kind: a planned window, one that cuts across them, or an increment.
+    :param kind: a planned window, one that cuts across them, an increment, one of a second ledger, or one whose topic
+        is re-created.
+    :param moment: when its topic is; None where it isn't.
     :param resolved: the revision that another task has pinned, as a load's upstream task does: a load doesn't resolve
         it again; None where nobody has.
     """
@@ -97,6 +109,7 @@ class Task:
     end_ms: int
     load: bool
     kind: str = WINDOW
+    moment: str | None = None
     resolved: int | None = None
 
     @property
@@ -117,12 +130,17 @@ class Plan:
     """Everything that a seed stands for.
 
     :param topics: partitions and replicas at the start, by topic.
+    :param pipelines: those that publish.
+    :param twins: second ledgers.
+    :param remade: those of topics that are re-created, each of one with its own name.
     :param late: the loads of the windows that are left out until the end.
     """
 
     seed: int
     topics: Mapping[str, History]
     pipelines: tuple[Pipeline, ...]
+    twins: tuple[Pipeline, ...]
+    remade: tuple[Pipeline, ...]
     steps: tuple[Event | Task, ...]
     late: tuple[Task, ...]
 
@@ -165,24 +183,30 @@ class _Draw:
         incremental = tuple(Pipeline(each, self.further.choice(LEVELS)) for each in stores)
         for each in incremental:
             self._increments(each.store)
+        twins = tuple(Pipeline(TWINS[each.store], each.isolation_level) for each in planned if each.store in TWINS)
+        for each in planned:
+            if each.store in TWINS:
+                self._twin(each)
+        remade = tuple(self._remade(number) for number in range(self._rounds()))
         topics = {
             topic: History(CODECS.index(CODEC[topic]), count, REPLICAS[topic], append_time=False, steps=())
             for topic, count in PARTITIONS.items()
         }
+        self._rob_late()
         self.placed.sort(key=lambda each: each[0])
         late = [Task(each.store, *window, load=True) for each in planned for window in each.left_out]
         self.further.shuffle(late)
+        # At the end the first ledger has published for sure.
+        late += [Task(TWINS[each.store], *each.windows[0], True, TWIN) for each in planned if each.store in TWINS]
         steps = tuple(step for _, step in self.placed)
-        return Plan(self.seed, topics, (*planned, *incremental), steps, tuple(late))
+        return Plan(self.seed, topics, (*planned, *incremental), twins, remade, steps, tuple(late))
 
     def _pipeline(self, store: str, level: str) -> Pipeline:
         instants = self._instants()
-        if store in SPARK:
-            return Pipeline(store, level, instants)
         windows = list(pairwise(instants))
         left_out = sorted(self.further.sample(windows[1:-1], max(1, len(windows) // 5)))
-        cuts = tuple(self._cut(windows) for _ in range(max(4, len(windows) // 6)))
-        return Pipeline(store, level, instants, tuple(left_out), cuts)
+        cuts = tuple(self._cut(windows) for _ in range(max(2 if store in SPARK else 4, len(windows) // 6)))
+        return Pipeline(store, level, instants_ms=instants, left_out=tuple(left_out), cuts=cuts)
 
     def _cut(self, windows: Sequence[Times]) -> Times:
         """A window that ends within one of two neighbours, or starts within the other, or both."""
@@ -259,6 +283,12 @@ class _Draw:
         for topic, partition in sorted({self._partition_at(place) for _ in range(4)}):
             self._place(place, Event(topic, Delete(partition, 1.0)))
 
+    def _rob_late(self) -> None:
+        """At the end everything goes from some partitions, so that windows that were left out have lost records."""
+        there = [(topic, partition) for topic, count in PARTITIONS.items() for partition in range(count)]
+        for topic, partition in sorted(self.further.sample(there, 8)):
+            self._place(1.0, Event(topic, Delete(partition, 1.0)))
+
     def _partition_at(self, place: float) -> tuple[str, int]:
         topic = self.rng.choice(list(PARTITIONS))
         return topic, self.rng.randrange(sum(birth <= max(0.0, place) for birth in self.births[topic]))
@@ -305,3 +335,23 @@ class _Draw:
         again = [each for each in runs if self.further.random() < 0.2]
         for place, run in sorted([*runs, *again, (1.0, len(runs))]):
             self._place(place, Task(store, run, run, load=True, kind=INCREMENT))
+
+    def _twin(self, pipeline: Pipeline) -> None:
+        """A second ledger asks for some of the windows too, each around its end or later."""
+        for window in self.further.sample(pipeline.windows, max(1, self.windows // 10)):
+            place = self.further.uniform((window[1] - INSTANT_MS) / self.span_ms, 1)
+            self._place(place, Task(TWINS[pipeline.store], *window, load=True, kind=TWIN))
+
+    def _rounds(self) -> int:
+        return max(1 if self.stores[0] in SPARK else len(MOMENTS), self.windows // 12)
+
+    def _remade(self, number: int) -> Pipeline:
+        """A topic whose only window is pinned, long before it is loaded at times, and loaded twice at times."""
+        pipeline = Pipeline(f"{REMADE}-{number}", self.further.choice(LEVELS), (f"{REMADE}-{number}",))
+        load = Task(pipeline.store, INSTANT_MS, INSTANT_MS + WINDOW_MS, True, REMADE, MOMENTS[number % len(MOMENTS)])
+        place = self.further.uniform(0, 0.9)
+        if self.further.random() < 0.5:
+            self._place(place, replace(load, load=False, moment=None))
+        for _ in range(self.further.choice((1, 1, 2))):
+            self._place(place + 0.1, load)
+        return pipeline

@@ -19,20 +19,30 @@ class RangeLoader:
     """Loads windows with one consumer.
 
     :param path: of a file in a store's ledger.
+    :param check: refuses what was read, where it was another topic's: asked after the read, as a Spark driver does.
     :param output: folder of what is published.
     """
 
-    def __init__(self, bootstrap_servers: str, path: Callable[[str, str], UPath], output: Path) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        path: Callable[[str, str], UPath],
+        check: Callable[[str, PinnedManifest], None],
+        output: Path,
+    ) -> None:
         self._reader = RangeReader(bootstrap_servers)
         self._path = path
+        self._check = check
         self._output = output
 
     def close(self) -> None:
         self._reader.close()
 
-    def load(self, store: str, pinned: PinnedManifest, attempt: str) -> bool:
+    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> bool:
         """Publish a window; whether this attempt was the first."""
+        meanwhile()
         offsets = self._reader.read(pinned.manifest)
+        self._check(store, pinned)
         output = self._output / store / pinned.manifest.window / f"{attempt}.json"
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(_to_json(offsets)))

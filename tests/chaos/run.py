@@ -14,9 +14,9 @@ import boto3
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.window_names import window_id
+from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
 from dev.spark_cluster import SparkCluster
-from tests.chaos import range_load, spark_load, told
+from tests.chaos import range_load, remade, spark_load, told
 from tests.chaos.crew import Answer, Crew
 from tests.chaos.diary import Diary
 from tests.chaos.executors import ExecutorKiller
@@ -25,11 +25,13 @@ from tests.chaos.judge import (
     Piece,
     Problem,
     Seen,
+    Trial,
     holes,
     judge,
     judge_cuts,
     judge_holes,
     judge_runs,
+    judge_trials,
     judge_windows,
 )
 from tests.chaos.plan import CUT, INCREMENTS, S3, SPARK, Event, Pipeline, Plan
@@ -62,10 +64,12 @@ class Report:
     """How a run ended.
 
     :param outcomes: by pipeline.
+    :param complaints: about what must not be published.
     :param tally: what has been there to be seen.
     """
 
     outcomes: tuple[Outcome, ...]
+    complaints: tuple[str, ...]
     diary: Diary
     tally: Counter[str]
 
@@ -73,7 +77,8 @@ class Report:
         """What is wrong in words, each with the story of its offset; the first few."""
         problems = [(each, problem) for each in self.outcomes for problem in judge(each.pieces, each.seen)]
         complaints = [f"{each.pipeline.store}: {words}" for each in self.outcomes for words in each.complaints]
-        return [*complaints[:5], *(self._tell(outcome.pipeline, problem) for outcome, problem in problems[:5])]
+        stories = [self._tell(outcome.pipeline, problem) for outcome, problem in problems[:5]]
+        return [*self.complaints[:5], *complaints[:5], *stories]
 
     def _tell(self, pipeline: Pipeline, problem: Problem) -> str:
         where = problem.topic, problem.partition, problem.offset
@@ -95,11 +100,11 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
         killer = stack.enter_context(ExecutorKiller(spark, plan.seed)) if spark else None
         if s3:
             _create_bucket(s3)
-        places = {each.store: _place(each, folder, s3) for each in plan.pipelines}
+        remade.make(bootstrap_servers, [topic for each in plan.remade for topic in each.topics])
+        places = {each.store: _place(each, folder, s3) for each in (*plan.pipelines, *plan.twins, *plan.remade)}
         cluster = Cluster(spark.master_url, connector_jars()) if spark else None
         settings = Settings(
             bootstrap_servers,
-            tuple(plan.topics),
             places,
             {each.store: each.cuts for each in plan.pipelines},
             folder / "output",
@@ -127,7 +132,8 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
         outcomes = tuple(_outcome(each, places, topics, crew.answers, meanwhile[each.store]) for each in plan.pipelines)
         faults = Counter(s3.counts if s3 else {}) + Counter({"executor killed": killer.killed} if killer else {})
         told_of = Counter({f"{store} holes told": len(holes(each.pieces)) for store, each in meanwhile.items()})
-        return Report(outcomes, diary, crew.seen + topics.seen + faults + told_of)
+        complaints = (*_trials(plan, places, crew.answers), *_strangers(outcomes, settings.output))
+        return Report(outcomes, complaints, diary, crew.seen + topics.seen + faults + told_of)
 
 
 def _create_bucket(s3: FaultyS3) -> None:
@@ -138,9 +144,10 @@ def _create_bucket(s3: FaultyS3) -> None:
 
 def _place(pipeline: Pipeline, folder: Path, s3: FaultyS3 | None) -> Place:
     if pipeline.store not in (S3, INCREMENTS[S3]):
-        return Place((folder / "ledgers" / pipeline.store).as_uri(), {}, pipeline.isolation_level)
+        root = (folder / "ledgers" / pipeline.store).as_uri()
+        return Place(root, {}, pipeline.isolation_level, pipeline.topics)
     assert s3 is not None, "it was started for this pipeline"
-    return Place(f"s3://{BUCKET}/{pipeline.store}", s3.options(), pipeline.isolation_level)
+    return Place(f"s3://{BUCKET}/{pipeline.store}", s3.options(), pipeline.isolation_level, pipeline.topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +188,31 @@ def _outcome(
         runs = [(each.task.start_ms, each.said.window) for each in ours if each.said.window]
         complaints += judge_runs(published, runs)
     return Outcome(pipeline, last.pieces, topics.judged(pipeline.isolation_level), tuple(complaints))
+
+
+def _strangers(outcomes: Sequence[Outcome], output: Path) -> Iterator[str]:
+    """Where Spark's plain paths have other windows than those that are published."""
+    for each in outcomes:
+        if each.pipeline.store in SPARK:
+            published = {piece.window for piece in each.pieces}
+            found = [window_extent(name) for name in spark_load.plain_windows(output, each.pipeline.store)]
+            yield from (f"{each.pipeline.store}-plain: {words}" for words in judge_windows(found, published))
+
+
+def _trials(plan: Plan, places: Mapping[str, Place], answers: Sequence[Answer]) -> Iterator[str]:
+    """What is wrong with those pipelines that must not publish."""
+    for each, why in (
+        *((twin, "of a second ledger in the output of the first") for twin in plan.twins),
+        *((one, "though its topic was re-created") for one in plan.remade),
+    ):
+        windows = places[each.store].ledger().windows()
+        published = {window_extent(window.id) for window in windows if window.publication() is not None}
+        trials = [
+            Trial((answer.task.start_ms, answer.task.end_ms), "refused" in answer.said.words)
+            for answer in answers
+            if answer.task.store == each.store and answer.task.load and answer.said.words != "twin waits"
+        ]
+        yield from (f"{each.store}: {words}" for words in judge_trials(published, trials, why))
 
 
 def _cut(answer: Answer, ledger: Ledger) -> Cut:

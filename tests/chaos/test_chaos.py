@@ -2,8 +2,10 @@
 
 At the end every record that was in the log is in exactly one published window, and every offset that is in none is
 reported as lost. Windows that cut across others were refused; what was left out until the end was told as a hole, and
-nothing else; increments that were asked for at the same time tile. Two runs: windows on two stores, loaded by
-librdkafka; and windows loaded by Spark on a cluster, whose drivers and executors are killed too.
+nothing else; increments that were asked for at the same time tile; a second ledger of the same name never got into the
+first one's output, and nothing was published of a topic that was re-created after the window had been pinned. Two
+runs: windows on two stores, loaded by librdkafka; and windows loaded by Spark on a cluster, whose drivers and executors
+are killed too.
 
 ``CHAOS_WINDOWS=1000`` asks for so many windows in each; a failure names its seed, and ``CHAOS_SEED=17`` draws the same
 plan again.
@@ -22,7 +24,7 @@ from dev.spark_cluster import SparkCluster
 from tests.chaos import plan as plans
 from tests.chaos.death import KINDS
 from tests.chaos.judge import judge
-from tests.chaos.plan import INCREMENTS, LOCAL, S3, SPARK
+from tests.chaos.plan import INCREMENTS, LOCAL, S3, SPARK, TWINS
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.integration.client.cases.workload import coordinator_id, wait_until
@@ -36,6 +38,7 @@ _EVENTS = ["AddPartition", "Delete", "MoveLeader"]
 _LOADS = ("pinned", "published", "published, clamped")
 _CUTS = ("cut refused", "cut pinned first")
 _CLEARED = "again: WindowOverlapError of a cut"
+_REMADE = "remade refused by TopicChangedError"
 WANTED = {
     "librdkafka": [
         *_DEATHS,
@@ -49,6 +52,7 @@ WANTED = {
         ),
         *(f"{store} done: {words}" for store in INCREMENTS.values() for words in ("published", "second")),
         *(f"{store} {words}" for store in (LOCAL, S3) for words in (_CLEARED, "holes told")),
+        *(f"remade-{each} done: {_REMADE}" for each in range(3)),
     ],
     "spark": [
         *_DEATHS,
@@ -56,14 +60,17 @@ WANTED = {
         *(
             f"died {fate} Spark's {file}"
             for fate in KINDS
-            for file in ("rows", "applications", "results", "committed.json")
+            for file in ("rows", "applications", "results", "committed.json", "move")
         ),
         "executor killed",
         *(
             f"{store} done: {words}"
             for store in SPARK
-            for words in (*_LOADS, "second", "stands, and counts the same again")
+            for words in (*_LOADS, *_CUTS, "second", "stands, and counts the same again")
         ),
+        *(f"{store} {words}" for store in SPARK for words in (_CLEARED, "holes told")),
+        *(f"{store} done: twin refused by LedgerConflictError" for store in TWINS.values()),
+        *(f"remade-{each} done: {_REMADE}" for each in range(3)),
     ],
 }
 """What a long run has to have seen to mean anything."""

@@ -14,11 +14,13 @@ from tests.chaos.judge import (
     Hole,
     Piece,
     Seen,
+    Trial,
     holes,
     judge,
     judge_cuts,
     judge_holes,
     judge_runs,
+    judge_trials,
     judge_windows,
 )
 
@@ -198,3 +200,23 @@ class TestRuns:
         self, answers: Sequence[tuple[int, tuple[int, int]]], complaint: str
     ) -> None:
         assert judge_runs([(0, 5), (5, 9)], answers) == [complaint]
+
+
+class TestTrials:
+    """Loads of a second ledger in the output of the first, and of topics that were re-created."""
+
+    WHY = "though its topic was re-created"
+
+    def test_loads_that_were_refused_and_left_nothing_are_in_order(self) -> None:
+        assert judge_trials([], [Trial(times(0), refused=True)], self.WHY) == []
+
+    def test_notices_one_that_went_through(self) -> None:
+        trials = [Trial(times(0), refused=False), Trial(times(0), refused=True)]
+        assert judge_trials([], trials, self.WHY) == ["window (0, 10) was loaded, though its topic was re-created"]
+
+    def test_notices_one_that_was_refused_and_published_all_the_same(self) -> None:
+        complaints = judge_trials([times(0)], [Trial(times(0), refused=True)], self.WHY)
+        assert complaints == ["window (0, 10) is published, though its topic was re-created"]
+
+    def test_notices_that_nobody_tried(self) -> None:
+        assert judge_trials([], [], self.WHY) == ["no load was tried, though its topic was re-created"]

@@ -6,6 +6,9 @@ Everything that a worker knows is in the ledger: one that takes over after
 a death, or does the same window at the same time, begins at the beginning; at the load, where another task has pinned
 the window, as Airflow retries a load without the task before it.
 
+What must not be published is tried in the same way: by a second ledger that has the pipeline's name and its output, and
+from a topic that the worker itself re-creates after it was pinned.
+
 A window that cuts across planned ones is pinned, or refused; it is never loaded. Where it was pinned first, the planned
 ones are refused, and the worker does what the message says: it has the ledger forget the other one.
 """
@@ -15,9 +18,10 @@ from __future__ import annotations
 import random
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -28,18 +32,27 @@ from upath import UPath
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, WindowOverlapError
+from airflow_kafka_offsets.errors import (
+    DataLossError,
+    KafkaOffsetsError,
+    LedgerConflictError,
+    LogTruncatedError,
+    OffsetsError,
+    TopicChangedError,
+    WindowOverlapError,
+)
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
-from airflow_kafka_offsets.preflight import readable
+from airflow_kafka_offsets.preflight import changed_since, readable
 from airflow_kafka_offsets.resolver import Policies, Resolver
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
-from tests.chaos.plan import CUT, INCREMENT, WINDOW, Task, Times
+from tests.chaos.plan import CHECKED, CUT, INCREMENT, PINNED, READING, REMADE, TWIN, TWINS, WINDOW, Task, Times
 from tests.chaos.range_load import RangeLoader
+from tests.chaos.remade import remake
 
 if TYPE_CHECKING:
     from tests.chaos.spark_load import Cluster
@@ -60,11 +73,13 @@ class Place:
 
     :param root: folder of ledgers.
     :param options: fsspec's, for the root.
+    :param topics: the pipeline's.
     """
 
     root: str
     options: Mapping[str, Any]
     isolation_level: str
+    topics: tuple[str, ...]
 
     def path(self, uri: str, *, patient: bool = True) -> UPath:
         """A file or folder of the store, whose own retries are on or off."""
@@ -92,7 +107,6 @@ class Settings:
     """
 
     bootstrap_servers: str
-    topics: tuple[str, ...]
     places: Mapping[str, Place]
     cuts: Mapping[str, tuple[Times, ...]]
     output: Path
@@ -140,11 +154,19 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, (OSError, KafkaException, BotoCoreError, ClientError))
 
 
+def _is_between(error: Exception) -> bool:
+    """Whether an error may be of a topic that is deleted, and not there again."""
+    return isinstance(error, OffsetsError) or type(error).__name__ == "Py4JJavaError"
+
+
 class Loader(Protocol):
     """Reads windows and publishes them."""
 
-    def load(self, store: str, pinned: PinnedManifest, attempt: str) -> bool:
-        """Publish a window; whether this attempt was the first."""
+    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> bool:
+        """Publish a window; whether this attempt was the first.
+
+        :param meanwhile: called when the window's records are about to be read.
+        """
 
     def again(self, store: str, pinned: PinnedManifest, publication: Publication) -> str:
         """Load a window that is published once more, and say how it ended."""
@@ -152,7 +174,7 @@ class Loader(Protocol):
     def close(self) -> None: ...
 
 
-def _loader(settings: Settings) -> Loader:
+def _loader(settings: Settings, check: Callable[[str, PinnedManifest], None]) -> Loader:
     """By Spark where there is a cluster. What it is made of is imported there alone: it takes a second."""
     if settings.spark is not None:
         from tests.chaos.spark_load import SparkLoader
@@ -162,7 +184,7 @@ def _loader(settings: Settings) -> Loader:
     def path(store: str, uri: str) -> UPath:
         return settings.places[store].path(uri, patient=settings.patient)
 
-    return RangeLoader(settings.bootstrap_servers, path, settings.output)
+    return RangeLoader(settings.bootstrap_servers, path, check, settings.output)
 
 
 class Worker:
@@ -175,11 +197,11 @@ class Worker:
         self._ledgers = {store: each.ledger(patient=settings.patient) for store, each in settings.places.items()}
         self._resolvers = {
             store: Resolver(
-                self._client, self._ledgers[store], settings.topics, IsolationLevel(each.isolation_level), POLICIES
+                self._client, self._ledgers[store], each.topics, IsolationLevel(each.isolation_level), POLICIES
             )
             for store, each in settings.places.items()
         }
-        self._loader = _loader(settings)
+        self._loader = _loader(settings, self._still_there)
 
     def close(self) -> None:
         self._loader.close()
@@ -192,15 +214,19 @@ class Worker:
         except Exception as error:
             if task.kind == WINDOW and isinstance(error, WindowOverlapError) and not error.retriable:
                 return self._clear_the_way(task, error)
-            if may_pass(error):
+            if self._refuses(task, error):
+                return Said("done", f"{task.kind} refused by {type(error).__name__} ({error})")
+            if may_pass(error) or (task.kind == REMADE and _is_between(error)):
                 return Said("again", f"{type(error).__name__}: {error}")
             return Said("wrong", traceback.format_exc())
 
     def _do(self, task: Task) -> Said:
         if task.kind == CUT:
             return self._cut(task)
+        if task.kind == TWIN and not self._has_published(self._first(task)):
+            return Said("done", "twin waits")
         pinned = self._pinned(task)
-        words = self._load(task, pinned) if task.load else "pinned"
+        words = self._load(task, pinned) if task.load else PINNED
         return Said("done", words, window_extent(pinned.manifest.window), pinned.manifest.revision)
 
     def _pinned(self, task: Task) -> PinnedManifest:
@@ -210,6 +236,30 @@ class Worker:
         if task.resolved is not None:
             return self._ledgers[task.store].pinned(window_id(task.start_ms, task.end_ms), task.resolved)
         return resolver.window(task.start_ms, task.end_ms).pinned
+
+    def _first(self, task: Task) -> Ledger:
+        """The ledger whose twin a task's is."""
+        return self._ledgers[next(each for each, twin in TWINS.items() if twin == task.store)]
+
+    @staticmethod
+    def _has_published(ledger: Ledger) -> bool:
+        return any(ledger.window_folders.published(each.id) for each in ledger.windows())
+
+    def _refuses(self, task: Task, error: Exception) -> bool:
+        """Whether a load was refused that must be, for the right reason."""
+        if task.kind == TWIN and isinstance(error, LedgerConflictError):
+            return all(each.id in str(error) for each in (self._first(task), self._ledgers[task.store]))
+        return task.kind == REMADE and isinstance(error, (TopicChangedError, LogTruncatedError))
+
+    def _still_there(self, store: str, pinned: PinnedManifest) -> None:
+        changed = changed_since(self._client, self._ledgers[store], pinned)
+        if changed is not None:
+            raise TopicChangedError(changed)
+
+    def _remake(self, task: Task, moment: str) -> None:
+        """Re-create the task's topic, if this is the moment."""
+        if task.moment == moment:
+            remake(self._settings.bootstrap_servers, task.store)
 
     def _cut(self, task: Task) -> Said:
         """Ask for a window that others cut, as somebody does by hand."""
@@ -254,11 +304,13 @@ class Worker:
         standing = ledger.window_folders.published(pinned.manifest.window)
         if standing is not None:
             return self._prove(task.store, standing)
+        self._remake(task, PINNED)
         pinned = readable(self._client, ledger, pinned, POLICIES.on_truncation)
         attempt = uuid4().hex[:8]
         ledger.folder_of(pinned).record_attempt(attempt, {})
+        self._remake(task, CHECKED)
         try:
-            first = self._loader.load(task.store, pinned, attempt)
+            first = self._loader.load(task.store, pinned, attempt, partial(self._remake, task, READING))
         except DataLossError:
             readable(self._client, ledger, pinned)  # the ledger notes what is lost, as after a Spark run that failed
             raise

@@ -1,0 +1,74 @@
+"""Topics that are re-created: deleted, and made again under their name with other records, by confluent_kafka.
+
+At first every offset has a record. The new topic has transactions, with markers between them: who takes its records for
+the old ones' has other offsets, fewer than the window holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from uuid import uuid4
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.plan import WINDOW_MS
+from tests.integration.fuzz.history import INSTANT_MS
+
+PARTITIONS = 2
+RECORDS = 6
+"""Of each partition."""
+_PATIENCE_S = 40.0
+_GONE, _THERE = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_ALREADY_EXISTS
+
+
+def make(bootstrap_servers: str, topics: Collection[str]) -> None:
+    """The topics as they are before."""
+    _create(AdminClient(_config(bootstrap_servers)), topics)
+    producer = Producer(_config(bootstrap_servers))
+    for topic in topics:
+        for number in range(RECORDS):
+            _send(producer, topic, number)
+    assert producer.flush(_PATIENCE_S) == 0
+
+
+def remake(bootstrap_servers: str, topic: str) -> None:
+    """Delete a topic and make it again. Somebody else may do so at the same time, and then one of the two does it."""
+    admin = AdminClient(_config(bootstrap_servers))
+    with _passing(_GONE):
+        admin.delete_topics([topic])[topic].result(_PATIENCE_S)
+    with _passing(_THERE):
+        _create(admin, [topic])
+    producer = Producer(_config(bootstrap_servers) | {"transactional.id": uuid4().hex})
+    producer.init_transactions(_PATIENCE_S)
+    for number in range(RECORDS):
+        if number % 2 == 0:
+            producer.begin_transaction()
+        _send(producer, topic, number)
+        if number % 2 == 1:
+            producer.commit_transaction(_PATIENCE_S)
+
+
+def _config(bootstrap_servers: str) -> dict[str, str | int]:
+    return {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+
+
+def _create(admin: AdminClient, topics: Collection[str]) -> None:
+    for future in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in topics]).values():
+        future.result(_PATIENCE_S)
+
+
+def _send(producer: Producer, topic: str, number: int) -> None:
+    stamp = INSTANT_MS + number * WINDOW_MS // RECORDS
+    for partition in range(PARTITIONS):
+        producer.produce(topic, b"value", partition=partition, timestamp=stamp)
+
+
+@contextlib.contextmanager
+def _passing(code: int) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        if error.args[0].code() != code:
+            raise
