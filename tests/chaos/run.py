@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -34,7 +34,7 @@ from tests.chaos.judge import (
     judge_trials,
     judge_windows,
 )
-from tests.chaos.plan import CUT, INCREMENTS, S3, SPARK, Event, Pipeline, Plan
+from tests.chaos.plan import CUT, INCREMENTS, S3, SPARK, Event, Pipeline, Plan, Task
 from tests.chaos.ranges import Offsets
 from tests.chaos.s3 import CREDENTIALS, FaultyS3
 from tests.chaos.spark_load import Cluster, connector_jars
@@ -113,27 +113,33 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
             spark=cluster,
         )
         with Crew(settings, diary, size=2 if spark else 3) as crew:
-            if s3:
-                s3.stormy.set()
-            for step in plan.steps:
-                topics.do(step) if isinstance(step, Event) else crew.give(step)
-            crew.finish()
-            if s3:
-                s3.stormy.clear()
+            with _storm(s3):
+                _do(plan.steps, topics, crew)
             meanwhile = {each.store: _Standing.of(each, places[each.store]) for each in plan.pipelines}
-            if s3:
-                s3.stormy.set()
-            for load in plan.late:
-                crew.give(load)
-            crew.finish()
-        if s3:
-            s3.stormy.clear()
+            with _storm(s3):
+                _do(plan.late, topics, crew)
         topics.finish()
         outcomes = tuple(_outcome(each, places, topics, crew.answers, meanwhile[each.store]) for each in plan.pipelines)
         faults = Counter(s3.counts if s3 else {}) + Counter({"executor killed": killer.killed} if killer else {})
         told_of = Counter({f"{store} holes told": len(holes(each.pieces)) for store, each in meanwhile.items()})
         complaints = (*_trials(plan, places, crew.answers), *_strangers(outcomes, settings.output))
         return Report(outcomes, complaints, diary, crew.seen + topics.seen + faults + told_of)
+
+
+@contextmanager
+def _storm(s3: FaultyS3 | None) -> Iterator[None]:
+    """As long as it lasts, the store fails now and then."""
+    if s3:
+        s3.stormy.set()
+    yield
+    if s3:
+        s3.stormy.clear()
+
+
+def _do(steps: Iterable[Event | Task], topics: Topics, crew: Crew) -> None:
+    for step in steps:
+        topics.do(step) if isinstance(step, Event) else crew.give(step)
+    crew.finish()
 
 
 def _create_bucket(s3: FaultyS3) -> None:
@@ -203,10 +209,10 @@ def _trials(plan: Plan, places: Mapping[str, Place], answers: Sequence[Answer]) 
     """What is wrong with those pipelines that must not publish."""
     for each, why in (
         *((twin, "of a second ledger in the output of the first") for twin in plan.twins),
-        *((one, "though its topic was re-created") for one in plan.remade),
+        *((other, "though its topic was re-created") for other in plan.remade),
     ):
-        windows = places[each.store].ledger().windows()
-        published = {window_extent(window.id) for window in windows if window.publication() is not None}
+        ledger = places[each.store].ledger()
+        published = {window_extent(one.id) for one in ledger.windows() if ledger.window_folders.published(one.id)}
         trials = [
             Trial((answer.task.start_ms, answer.task.end_ms), "refused" in answer.said.words)
             for answer in answers

@@ -58,6 +58,9 @@ class Cluster:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "1",
+            # Compiling the plans of a few rows takes longer than running them.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             # However often executors are killed, the application isn't the one to give up.
             "spark.deploy.maxExecutorRetries": "-1",
         }
