@@ -19,6 +19,7 @@ with DAG(
     end_date=datetime(2013, 12, 31, tzinfo=UTC),
     # Every day is meant: by default Airflow leaves out those that an outage skips, and they would be in no window.
     catchup=True,
+    default_args={"retries": 2},
     tags=["kafka-offsets"],
 ):
     flights = kafka_window_load(
@@ -29,6 +30,5 @@ with DAG(
         idle_after=timedelta(hours=1),
         packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
         application_args=["--output", "{{ var.value.flights_output }}_window_load", "--sink", "orc"],
-        default_args={"retries": 2},
     )
     flights >> KafkaCommitOffsetsOperator(task_id="commit", window=flights.window, group="flights-daily")

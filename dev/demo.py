@@ -197,7 +197,8 @@ def _report(console: Console, days: list[Day]) -> None:
     )
     console.print(
         f"{again.date} again: {'the same' if same else 'ANOTHER'} manifest {again.resolved['sha256'][:12]}, "
-        f"{'the same rows' if same else 'OTHER ROWS'}, published by attempt {again.verified['attempt']}"
+        f"{'the same rows' if same else 'OTHER ROWS'}, published by attempt {again.verified['attempt']}",
+        soft_wrap=True,
     )
     if not same:
         sys.exit("The second load of a day differs from the first.")

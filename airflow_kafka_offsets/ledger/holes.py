@@ -123,8 +123,8 @@ class Surroundings:
         return found
 
     def _before_the_first(self, first: Manifest, commits: Mapping[TopicPartition, int]) -> Iterator[Hole]:
-        """What a reader that has begun would miss before the first published window. Where it hasn't begun, the window
-        is where it begins."""
+        """What a reader would miss before the first published window. Where it hasn't begun, it begins with the first
+        window that is pinned."""
         log_start = self._ledger.snapshots.log_starts(first.start_snapshot)
         gaps = []
         for each in first.ranges:
@@ -132,11 +132,19 @@ class Surroundings:
             if committed < each.window_start and (start := max(committed, log_start(each))) < each.window_start:
                 gaps.append(Seam(each.topic, each.partition, start, each.window_start))
         pinned, published = self._reaching_into(Stretch(None, first.start_ms, tuple(gaps)))
+        gaps += [each for each in self._pinned_gaps(pinned, first.start_ms) if _key(each) not in commits]
         missing = uncovered(gaps, (self._published(each).ranges for each in published))
         if missing:
             left = uncovered(missing, (self._manifest_of(each).ranges for each in pinned))
             unpinned = (Stretch(None, first.start_ms, tuple(left)),) if left else ()
             yield Hole(Stretch(None, first.start_ms, tuple(missing)), tuple(pinned), unpinned)
+
+    def _pinned_gaps(self, pinned: Iterable[str], before_ms: int) -> Iterator[Seam]:
+        """What windows have that aren't published and are over before a time."""
+        for window in pinned:
+            if self._extents[window][1] <= before_ms:
+                for each in self._manifest_of(window).non_empty():
+                    yield Seam(each.topic, each.partition, each.start_offset, each.end_offset)
 
     def _first_in_row(self, manifest: Manifest) -> str:
         """The first of the published windows that meet each other in time up to one. What they hold was compared when

@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.holes import Surroundings
@@ -41,7 +42,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     group must have no active members. Give the task a pool of one slot where windows run side by side: reading and
     writing the group's commits are two requests.
 
-    Where the group would be moved past offsets that no published window has, it isn't: they would never be read.
+    Where the group would be moved past offsets that no published window has, it isn't: they would never be read. A
+    group without commits begins with the first window that is pinned, and not while an earlier run of the Dag goes on.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param group: group id. (templated)
@@ -110,6 +112,17 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             raise refusal(manifest.window, holes, loader)
         for each in holes:
             self.log.warning("Group %s is moved past offsets that no published window has: %s", self.group, each)
+        if not commits and (run := loader.earlier_run()) is not None:
+            self._begin_beside(run)
+
+    def _begin_beside(self, run: str) -> None:
+        said = f"Group {self.group} has no commits, and run {run} of this Dag, of an earlier window, isn't over"
+        if self.on_hole == "fail":
+            raise HoleError(
+                f"{said}: the group would begin past what that run loads. Once it is over, this task passes when it is "
+                "tried again (retries=) or cleared. on_hole='warn' goes on without it."
+            )
+        self.log.warning("%s", said)
 
 
 def _ahead(manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition, int]) -> list[CommittedOffset]:

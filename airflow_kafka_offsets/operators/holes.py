@@ -52,6 +52,15 @@ class Loader:
         parts = (dates[first : first + _AT_A_TIME] for first in range(0, len(dates), _AT_A_TIME))
         return all(count(self.schedule.dag_id, logical_dates=part, states=_ACTIVE) == len(part) for part in parts)
 
+    def earlier_run(self) -> str | None:
+        """An earlier run of this Dag that isn't over, whose window may not be pinned yet; None when there is none, or
+        another Dag loads the windows."""
+        previous = getattr(self.ti, "get_previous_dagrun", None)
+        if previous is None or self.schedule.dag_id != self.ti.dag_id:
+            return None
+        found = filter(None, (previous(state=each) for each in _ACTIVE))
+        return next((str(each.run_id) for each in found), None)
+
     def command(self, stretch: Stretch) -> str:
         """What loads it."""
         schedule = self.schedule

@@ -115,6 +115,18 @@ def test_what_is_pinned_there_is_told_as_such(log: Minutes) -> None:
     assert (found.pinned, found.unpinned) == ((pinned.manifest.window,), ())
 
 
+def test_a_reader_that_has_not_begun_begins_with_the_first_window_that_is_pinned(log: Minutes) -> None:
+    """The newest of several runs that go on side by side is the first to be loaded."""
+    earlier = [log.pin(start, start + 10) for start in (20, 30)]
+    window = log.around(log.pin(50, 80, published=True))
+    (found,) = window.since({})
+    assert (list(found.pinned), found.unpinned) == ([each.manifest.window for each in earlier], ())
+    assert window.since({TopicPartition("t", 0): 1050}) == []
+    for each in earlier:
+        publish(log.ledger, each)
+    assert log.around(log.pin(80, 90, published=True)).since({TopicPartition("t", 0): 1050}) == []
+
+
 @pytest.mark.parametrize(("log_start", "missing"), [(0, 10), (4, 6), (10, 0)])
 def test_a_topic_that_joined_in_time_without_a_window_has_a_hole_from_its_log_start(
     log: Minutes, log_start: int, missing: int

@@ -1,4 +1,5 @@
-"""Holes as a Dag sees them that Airflow runs: skipped runs fail its verify, and runs that are queued don't."""
+"""Holes as a Dag sees them that Airflow runs: skipped runs fail its verify, and runs that are queued don't. A group
+begins with the first of the runs that go on."""
 
 from __future__ import annotations
 
@@ -49,11 +50,45 @@ def test_an_hour_without_a_run_is_a_hole_and_one_whose_run_is_queued_is_not(
     assert f"airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T07:00:00Z" in "".join(capfd.readouterr())
     if not queued:
         return
-    queue(first, T0 + timedelta(hours=1))
+    queue(first.dag_id, T0 + timedelta(hours=1))
     again = dag.test(logical_date=T0 + timedelta(hours=3))
     assert state_of(again) == "success"
     (verify,) = again.get_task_instances()
     assert verify.xcom_pull(task_ids="verify")["tiling"].startswith("still being loaded before it: no window from")
+
+
+COMMIT_FILE = """
+from datetime import datetime, timezone
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+
+hourly = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
+with DAG("{dag_id}", schedule=hourly, start_date=datetime(2026, 11, 1, tzinfo=timezone.utc), catchup=True):
+    KafkaCommitOffsetsOperator(task_id="commit", window={window!r}, group="{dag_id}")
+"""
+
+
+def test_a_new_group_does_not_begin_past_an_earlier_run_that_goes_on(
+    topic: MakeTopic,
+    produce: Produce,
+    resolve: Resolve,
+    publish: Publish,
+    dag_from: DagFrom,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing of the earlier run is pinned yet. Once it is over the group begins."""
+    name = topic(config={"retention.ms": "-1"})
+    produce(name, 0, stamped(*(each * HOUR_S for each in range(4))))
+    window = resolve(name, *hour(2))
+    publish(window)
+    dag = dag_from("commit_late", COMMIT_FILE.format(dag_id="commit_late", window=window))
+    queue("commit_late", T0 + timedelta(hours=1))
+    assert state_of(dag.test(logical_date=T0 + timedelta(hours=2))) in ("failed", "up_for_retry")
+    assert "would begin past what that run loads" in "".join(capfd.readouterr())
+    end_queued("commit_late")
+    assert state_of(dag.test(logical_date=T0 + timedelta(hours=2))) == "success"
 
 
 def hour(number: int) -> tuple[str, str]:
@@ -62,11 +97,11 @@ def hour(number: int) -> tuple[str, str]:
 
 
 def state_of(run: Any) -> str:
-    (verify,) = run.get_task_instances()
-    return str(verify.state)
+    (task,) = run.get_task_instances()
+    return str(task.state)
 
 
-def queue(run: Any, logical_date: datetime) -> None:
+def queue(dag_id: str, logical_date: datetime) -> None:
     """Have Airflow know of a queued run, as a backfill makes them."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
@@ -76,7 +111,7 @@ def queue(run: Any, logical_date: datetime) -> None:
     with create_session() as session:
         session.add(
             DagRun(
-                dag_id=run.dag_id,
+                dag_id=dag_id,
                 run_id=f"backfill__{logical_date.isoformat()}",
                 logical_date=logical_date,
                 data_interval=(logical_date, logical_date + timedelta(hours=1)),
@@ -86,3 +121,14 @@ def queue(run: Any, logical_date: datetime) -> None:
                 state=DagRunState.QUEUED,
             )
         )
+
+
+def end_queued(dag_id: str) -> None:
+    """Have those runs be over."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+
+    with create_session() as session:
+        for run in session.query(DagRun).filter_by(dag_id=dag_id, state=DagRunState.QUEUED):
+            run.state = DagRunState.SUCCESS
