@@ -40,7 +40,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None) 
     elif written.count < read.count:
         yield (
             f"{counts}: the {read.count - written.count} others were dropped between read() and publish(), by a "
-            "filter, a join, dropDuplicates or a sink that drops rows. "
+            "filter, a limit, a join, dropDuplicates or a sink that drops rows. "
             f"{KEEP_EVERY_RECORD}{_or_read_anew(read, task_starts)}"
         )
     elif written.count > read.count:
