@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, OffsetsError, ResponseError, shorten
+from airflow_kafka_offsets.errors import (
+    CommitRefusedError,
+    ConfigurationError,
+    OffsetsError,
+    ResponseError,
+    TopicChangedError,
+    shorten,
+)
 from airflow_kafka_offsets.offsets.groups import GroupDescription
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -19,6 +26,7 @@ from airflow_kafka_offsets.offsets.resets import (
     ToNothing,
     ToOffsets,
     ToSnapshot,
+    doubts_of,
     plan_reset,
 )
 from airflow_kafka_offsets.offsets.resolving import refuse_future
@@ -82,6 +90,8 @@ class Resetter:
         self._topics = topics
         self._numbers = numbers
         self._isolation_level = isolation_level
+        self._topic_ids: dict[str, str] = {}
+        """Of the topics that were planned for, as they were then."""
 
     def plan(self, destination: Destination) -> ResetPlan:
         """What would be done; nothing is.
@@ -94,12 +104,24 @@ class Resetter:
         if destination.spec is not None and destination.spec.timestamp_ms is not None:
             refuse_future(destination.spec.timestamp_ms, now_ms(), "Name one that has passed, or go to latest.")
         partitions = self._partitions(destination)
-        commits = self._client.committed_offsets({self._group: partitions}).lookup(self._group)
+        self._topic_ids = self._ids_of({each.topic for each in partitions})
+        found = self._client.committed_offsets({self._group: partitions})
+        commits = found.lookup(self._group)
         assert commits is not None, "every group has an element"
         if commits.error is not None:
             raise OffsetsError("Fetching committed offsets", [(f"group {self._group}", commits.error)])
         extents = self._client.log_extents(partitions)
-        return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions))
+        doubts: dict[TopicPartition, str] = {}
+        if destination.shift_by is not None:
+            marked = self._client.mark_cut(found, extents).lookup(self._group)
+            assert marked is not None
+            doubts = doubts_of(commits.offsets, marked.offsets)
+        return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions, doubts))
+
+    def _ids_of(self, topics: Collection[str]) -> dict[str, str]:
+        """The topics' ids; without those that are gone, or whose brokers know none."""
+        found = self._client.topics(sorted(topics))
+        return {each.topic: each.topic_id for each in found if each.error is None and each.topic_id is not None}
 
     def _partitions(self, destination: Destination) -> list[TopicPartition]:
         if self._topics is not None or destination.snapshot is not None:
@@ -127,12 +149,14 @@ class Resetter:
             raise ConfigurationError(f"Group {self._group} has no commits: name the topics to reset it on.")
         return found.offsets.partitions()
 
-    def _aim(self, destination: Destination, partitions: list[TopicPartition]) -> Aim:
+    def _aim(
+        self, destination: Destination, partitions: list[TopicPartition], doubts: Mapping[TopicPartition, str]
+    ) -> Aim:
         if destination.spec is not None:
             listed = self._client.list_offsets(partitions, destination.spec, isolation_level=self._isolation_level)
             return ToListed(listed, self._isolation_level)
         if destination.shift_by is not None:
-            return ByShift(destination.shift_by)
+            return ByShift(destination.shift_by, doubts)
         if destination.offset is not None:
             return ToOffsets(dict.fromkeys(partitions, destination.offset))
         if destination.snapshot is not None:
@@ -149,15 +173,29 @@ class Resetter:
 
         :param new_group: create the group when there is none of that name.
         :raises OffsetsError: when the plan has an error (nothing is written then), or Kafka refuses a partition.
+        :raises TopicChangedError: when a topic was re-created since this resetter planned.
         :raises CommitRefusedError: when the group has active members, with their names.
         """
         plan.raise_for_errors()
         self._refuse(new_group)
         commits, forgotten = plan.commits(), plan.forgotten()
         if len(commits):
-            self._client.commit_offsets(self._group, commits).raise_for_errors()
+            self._refuse_other_topics()
+            # Brokers that know topic ids make sure once more.
+            self._client.commit_offsets(self._group, commits, topic_ids=self._topic_ids).raise_for_errors()
         if forgotten:
             self._client.delete_offsets(self._group, forgotten).raise_for_errors()
+
+    def _refuse_other_topics(self) -> None:
+        now = self._ids_of(self._topic_ids)
+        changed = [topic for topic, each in self._topic_ids.items() if now.get(topic) != each]
+        if changed:
+            raise TopicChangedError(
+                f"Topic {changed[0]} was deleted or re-created since the reset was planned: its id was "
+                f"{self._topic_ids[changed[0]]}, now it is {now.get(changed[0], 'none')}. Nothing was written. Plan "
+                "the reset anew.",
+                topic=changed[0],
+            )
 
     def describe(self) -> GroupDescription:
         """The group as it is now.

@@ -230,7 +230,7 @@ _LEDGER_GROUP = GroupCommand(
             name="re-resolve",
             help="Resolve windows anew, as their next revisions; asks Kafka",
             func=lazy_load_command("airflow_kafka_offsets.cli.windows.re_resolve_windows"),
-            args=(_PIPELINE, _WINDOWS, *_POLICIES, _LEDGER, _CONN_ID, *_SHOWN),
+            args=(_PIPELINE, _WINDOWS, *_POLICIES, _ON_OVERLAP, _LEDGER, _CONN_ID, *_SHOWN),
         ),
         ActionCommand(
             name="forget",
@@ -239,7 +239,27 @@ _LEDGER_GROUP = GroupCommand(
             args=(
                 _PIPELINE,
                 _WINDOWS,
-                Arg(("--force",), help="Published ones too", action="store_true"),
+                Arg(
+                    ("--force",),
+                    help="Published ones too, and those that a Spark run may be loading",
+                    action="store_true",
+                ),
+                _LEDGER,
+                *_SHOWN,
+            ),
+        ),
+        ActionCommand(
+            name="forget-snapshots",
+            help="Take back what a machine stored whose clock was ahead; refused where windows were made from it",
+            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.forget_snapshots"),
+            args=(
+                _PIPELINE,
+                Arg(
+                    ("--after",),
+                    help="Snapshots that stand after this time, ISO-8601 with a zone",
+                    required=True,
+                    metavar="INSTANT",
+                ),
                 _LEDGER,
                 *_SHOWN,
             ),

@@ -11,11 +11,13 @@ from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row, every_column
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.whereabouts import find
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest
 
 _LOST = Column("lost", unless=(0, None))
@@ -33,6 +35,8 @@ _RANGES = (
 )
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds"), Column("found", folds=True))
 _FORGOTTEN = (Column("forgotten"), Column("instants", folds=True))
+
+_SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 
 
 @command
@@ -88,15 +92,35 @@ def forget_windows(args: Any) -> int:
     """A row a window that doesn't count any more."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
-    published = [each for each in args.windows if ledger.window_folders.published(each) is not None]
-    if published and not args.force:
-        raise ConfigurationError(
-            f"Window {published[0]} is published: forgotten, its rows count no more, and the next run loads it again. "
-            "Pass --force if that is meant."
-        )
+    if not args.force:
+        for each in args.windows:
+            _refuse_in_use(ledger, each)
     instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
     forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
     print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args, _FORGOTTEN)
+    return 0
+
+
+def _refuse_in_use(ledger: Ledger, window: str) -> None:
+    if ledger.window_folders.published(window) is not None:
+        raise ConfigurationError(
+            f"Window {window} is published: forgotten, its rows count no more, and the next run loads it again. Pass "
+            "--force if that is meant."
+        )
+    for folder in ledger.window_folders.live(window):
+        if (loading := folder.loading()) is not None:
+            raise ConfigurationError(
+                f"Window {window} may be being loaded: {loading}. Forgotten, what that publishes would count nowhere, "
+                "though its rows may stand in a table. Clear or end that run, and see that its Spark application is "
+                "gone; --force forgets the window then."
+            )
+
+
+@command
+def forget_snapshots(args: Any) -> int:
+    """A row a snapshot that doesn't count any more."""
+    forgotten = forget_after(stored_ledger(args), parse_instant(args.after))
+    print_rows([_entry_row(each) for each in forgotten], args, _SNAPSHOTS)
     return 0
 
 
@@ -123,6 +147,10 @@ def _row(each: WindowSummary) -> Row:
         "attempts": each.attempts,
         "output": each.output,
     }
+
+
+def _entry_row(each: Entry) -> Row:
+    return {"forgotten": each.number, "at": iso_instant(each.timestamp_ms), "as_of": each.kind}
 
 
 def _ranges(manifest: Manifest) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from airflow.utils.cli import suppress_logs_and_warning
 
 from airflow_kafka_offsets.cli.connections import as_server
-from airflow_kafka_offsets.cli.tables import Column, Row, every_column, table, telling, upright
+from airflow_kafka_offsets.cli.tables import Column, Row, every_column, printable, table, telling, upright
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 Command = Callable[[Any], int]
@@ -37,7 +37,7 @@ def command(function: Command) -> Callable[[Any], None]:
             with as_server():
                 exit_with(args)
         except KafkaOffsetsError as error:
-            print(f"airflow kafka-offsets: {error}", file=sys.stderr)
+            print(f"airflow kafka-offsets: {printable(str(error))}", file=sys.stderr)
             sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
     return run

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
-from airflow_kafka_offsets.cli.tables import Column, Row
+from airflow_kafka_offsets.cli.tables import Column, Row, printable
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.resets import ResetPlan, ResetStep
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
@@ -76,7 +76,7 @@ def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def _row(step: ResetStep) -> Row:

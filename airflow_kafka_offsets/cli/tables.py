@@ -105,11 +105,17 @@ def _is_number(column: Column, rows: Sequence[Row]) -> bool:
     return bool(found) and all(isinstance(each, int) and not isinstance(each, bool) for each in found)
 
 
+def printable(text: str) -> str:
+    """A text that others wrote, as a terminal may show it: whoever names a group, or writes to a ledger, decides on its
+    letters, and not on colours, links, the cursor, or where a line ends."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value)) or "-"
-    return str(value)
+        return printable(", ".join(map(str, value))) or "-"
+    return printable(str(value))

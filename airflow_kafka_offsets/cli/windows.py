@@ -12,9 +12,11 @@ from airflow_kafka_offsets.cli.printing import command, print_rows, with_progres
 from airflow_kafka_offsets.cli.tables import Column, Row
 from airflow_kafka_offsets.errors import ClusterError, KafkaOffsetsError
 from airflow_kafka_offsets.interval import RunInterval
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.pinning import Pinning
-from airflow_kafka_offsets.offsets.instants import parse_instant
+from airflow_kafka_offsets.offsets.instants import now_ms, parse_instant
+from airflow_kafka_offsets.offsets.resolving import refuse_future
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
@@ -36,6 +38,7 @@ _ANOTHER_PIPELINE = "name another PIPELINE in this command, and as the Dag's pip
 def resolve_windows(args: Any) -> int:
     """A row a window, from a start to an end, as a schedule cuts it."""
     interval = RunInterval(parse_instant(args.start), parse_instant(args.end))
+    refuse_future(interval.end_ms, now_ms(), "Give --end a tick that has passed.")
     instants = ticks(args.cron, args.timezone, interval.start_ms, interval.end_ms)
     topics = as_topics(args.topics, args.topic_pattern)
     level, policies = (
@@ -48,7 +51,7 @@ def resolve_windows(args: Any) -> int:
         snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
         pinning = resolver.pinning()
         try:
-            pinned = [_pin(resolver, pinning, *each) for each in pairwise(snapshots)]
+            pinned = [_pin(resolver, ledger, pinning, *each) for each in pairwise(snapshots)]
         finally:
             refused = pinning.settle()
     rows = [_refused(name, refused[name]) if (name := row["window"]) in refused else row for row in pinned]
@@ -63,7 +66,7 @@ def re_resolve_windows(args: Any) -> int:
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
     manifests = [ledger.pinned(each).manifest for each in args.windows]
     topics = sorted({topic for each in manifests for topic in each.topics})
-    policies = Policies(args.on_truncation, args.on_future_record)
+    policies = Policies(args.on_truncation, args.on_future_record, args.on_overlap)
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
         resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
         resolved = resolver.re_resolve(*map(window_extent, args.windows))
@@ -72,10 +75,11 @@ def re_resolve_windows(args: Any) -> int:
     return 0
 
 
-def _pin(resolver: Resolver, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
+def _pin(resolver: Resolver, ledger: Ledger, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
     """A window that can't be pinned doesn't sink the others; a cluster that can't be asked concerns all of them."""
     try:
-        return _row(resolver.pinned_by(pinning, start, end))
+        with telling_leftovers(ledger, _ANOTHER_PIPELINE):
+            return _row(resolver.pinned_by(pinning, start, end))
     except ClusterError:
         raise
     except KafkaOffsetsError as error:

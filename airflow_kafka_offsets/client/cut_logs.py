@@ -3,7 +3,8 @@
 A log that has grown again ends past such a commit, as if nothing had happened; the leader epoch that was committed ends
 where the log was cut (OffsetForLeaderEpoch, :mod:`.leader_epochs`). While the newest epoch of a log is still the one
 that was committed, nobody can have cut it, so that nothing is asked: it takes a round more, of a request for each
-leader, only while commits are of an earlier epoch than their log.
+leader, only while commits are of an earlier epoch than their log. Epochs never run backwards, so that a commit of a
+later epoch than its log is of another log of that name, or a leader answered that has been replaced.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.leader_epochs import fetch_epoch_ends
+from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnd
@@ -31,10 +33,11 @@ class _Epoch(NamedTuple):
 
 async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
     """The commits, with ``cut_at`` where a log was cut below one. Where a leader can't say for a reason that may pass,
-    that is the commit's error: whether it still means anything is open.
+    that is the commit's error, and so is an epoch that the log hasn't come to: whether it means anything is open.
 
     :param extents: the logs as they are now, asked after the commits.
     """
+    commits = GroupsOffsets(_without_later_epochs(each, extents) for each in commits)
     doubtful = {each.group: list(_doubtful(each, extents)) for each in commits}
     epochs = {_epoch_of(each) for several in doubtful.values() for each in several}
     if not epochs:
@@ -44,6 +47,37 @@ async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> G
         _marked(each, {_key(commit): ends[_epoch_of(commit)] for commit in doubtful[each.group]}) for each in commits
     )
     return GroupsOffsets(marked)
+
+
+def _without_later_epochs(commits: GroupOffsets, extents: LogExtents) -> GroupOffsets:
+    """The commits, with an error for each one of a later epoch than its log."""
+    later = {
+        _key(each): extent.leader_epoch
+        for each in commits.offsets.unordered()
+        if each.leader_epoch is not None
+        and (extent := extents.lookup(each.topic, each.partition)) is not None
+        and extent.leader_epoch is not None
+        and extent.leader_epoch < each.leader_epoch
+    }
+    if not later:
+        return commits
+
+    def told(commit: CommittedOffset) -> CommittedOffset:
+        epoch = later.get(_key(commit))
+        return commit if epoch is None else commit._replace(offset=None, error=_of_another_log(commit, epoch))
+
+    return replace(commits, offsets=CommittedOffsets(map(told, commits.offsets)))
+
+
+def _of_another_log(commit: CommittedOffset, leader_epoch: int) -> ResponseError:
+    return ResponseError(
+        "UNKNOWN_LEADER_EPOCH",
+        75,
+        True,
+        f"offset {commit.offset} was committed of leader epoch {commit.leader_epoch}, and the log is at "
+        f"{leader_epoch}: the topic was made again, and kafka-offsets reset puts the group where it is to go on; or "
+        "the leader that answered has been replaced, which passes",
+    )
 
 
 def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[CommittedOffset]:

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows import TruncationPolicy, window_betwe
 OverlapPolicy = Literal["fail", "allow"]
 """What to do about a window that shares offsets with another one of its pipeline: refuse it, or pin it all the same."""
 
-_STATES = {WindowState.COMMITTED: "published", WindowState.VERIFIED: "published"}
+_PUBLISHED = (WindowState.COMMITTED, WindowState.VERIFIED)
 
 
 class Pinning:
@@ -129,16 +129,33 @@ class Pinning:
 
     def _error(self, window: str, overlap: Overlap) -> WindowOverlapError:
         offsets = sum(each.size for each in overlap.shared)
-        state = _STATES.get(overlap.state, "pinned, not loaded") if overlap.settled else "being pinned"
         return WindowOverlapError(
             f"Window {window} is not pinned: {offsets} of its offsets are in window {overlap.window} too, which is "
-            f"{state} ({shorten(map(str, overlap.shared))}). Loaded by both, these records would be there twice. "
-            "Load the windows that the schedule cuts (airflow backfill create, or clear their runs); or, where "
-            f"{overlap.window} isn't wanted, airflow kafka-offsets ledger forget {self._pipeline} {overlap.window}"
-            f"{' --force' if state == 'published' else ''}; or give this one a pipeline of its own. "
-            "on_overlap='allow' (--on-overlap allow) pins it all the same.",
+            f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). Loaded by both, these records would be there "
+            "twice. Load the windows that the schedule cuts (airflow backfill create, or clear their runs); or, "
+            f"{self._way(overlap)}; or give this one a pipeline of its own. on_overlap='allow' (--on-overlap allow) "
+            "pins it all the same.",
             passes=not overlap.settled,
         )
+
+    def _way(self, overlap: Overlap) -> str:
+        if overlap.loading is not None:
+            return (
+                f"where {overlap.window} isn't wanted, end its load first: as long as it may run, it can't be forgotten"
+            )
+        force = " --force" if overlap.state in _PUBLISHED else ""
+        return (
+            f"where {overlap.window} isn't wanted, airflow kafka-offsets ledger forget {self._pipeline} "
+            f"{overlap.window}{force}"
+        )
+
+
+def _state(overlap: Overlap) -> str:
+    if overlap.loading is not None:
+        return f"pinned, and may be being loaded: {overlap.loading}"
+    if overlap.state in _PUBLISHED:
+        return "published"
+    return "pinned, not loaded" if overlap.settled else "being pinned"
 
 
 def _extent(start: OffsetSnapshot, end: OffsetSnapshot) -> Extent:

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from airflow_kafka_offsets.offsets.instants import compact_instant, parse_instant
+from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.offsets.instants import compact_instant, duration_text, iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 
 FORGET = "forget"
+_MOST_AHEAD_MS = 3_600_000
+"""So far ahead of this machine's clock another one's may be."""
 _MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?")
 
 
@@ -20,20 +23,20 @@ class Entry:
 
     :param timestamp_ms: its place in time, Unix milliseconds.
     :param number: its place in the log.
-    :param kind: what it is as of, an :class:`AsOfKind`; or ``forget``, when it forgets that instant's earlier ones.
-    :param run: whose increment it ends; empty for another kind.
+    :param kind: what it is as of, an :class:`AsOfKind`; or ``forget``, when it forgets an earlier one of that time.
+    :param about: whose increment it ends, or which number it forgets; empty for another kind.
     """
 
     timestamp_ms: int
     number: int
     kind: str
-    run: str = ""
+    about: str = ""
 
     @property
     def marker(self) -> str:
         """Its name in the index."""
-        run = f"-{self.run}" if self.run else ""
-        return f"{compact_instant(self.timestamp_ms)}_{self.number:08d}_{self.kind}{run}"
+        about = f"-{self.about}" if self.about else ""
+        return f"{compact_instant(self.timestamp_ms)}_{self.number:08d}_{self.kind}{about}"
 
     @property
     def month(self) -> str:
@@ -41,14 +44,9 @@ class Entry:
         return compact_instant(self.timestamp_ms)[:6]
 
     @property
-    def instant(self) -> int | None:
-        """The instant that it is about, Unix milliseconds; None when it isn't about one."""
-        return self.timestamp_ms if self.kind in (AsOfKind.INSTANT, FORGET) else None
-
-    @property
     def once(self) -> int | str | None:
         """Of what there is one snapshot only: its instant, or its run; None when there may be several."""
-        return self.run or self.instant
+        return self.timestamp_ms if self.kind == AsOfKind.INSTANT else self.about or None
 
     @classmethod
     def of(cls, snapshot: OffsetSnapshot) -> Self:
@@ -68,27 +66,48 @@ class Entry:
         if fields is None:
             return None
         if "forgets_ms" in fields:
-            return cls(fields["forgets_ms"], fields["number"], FORGET)
+            return cls(fields["forgets_ms"], fields["number"], FORGET, str(fields["forgets"]))
         as_of = AsOf.from_json(fields["as_of"])
         timestamp_ms = fields["resolved_at_ms"] if as_of.timestamp_ms is None else as_of.timestamp_ms
         return cls(timestamp_ms, fields["number"], as_of.kind, as_of.run or "")
 
 
+def refuse_ahead(entry: Entry, now_ms: int, pipeline: str) -> None:
+    """Refuse to go on beside a snapshot from a clock that was ahead, or with a clock that is behind: the snapshot
+    would end every window up to its time where it stands.
+
+    :param now_ms: what time it is by this machine's clock, Unix milliseconds.
+    :raises LedgerError: with the command that takes the snapshot back.
+    """
+    if entry.timestamp_ms - now_ms <= _MOST_AHEAD_MS:
+        return
+    ahead, now = duration_text((entry.timestamp_ms - now_ms) / 1000), iso_instant(now_ms)
+    after = iso_instant(now_ms + _MOST_AHEAD_MS)
+    raise LedgerError(
+        f"Snapshot {entry.number} of the ledger was stored for {iso_instant(entry.timestamp_ms)}, {ahead} ahead of "
+        f"this machine's clock ({now}). Windows up to then would end where it stands, without their records. Nothing "
+        "was stored. If this machine's clock is behind, set it right, and clear the task. If it is right, the other "
+        f"one's was ahead: airflow kafka-offsets ledger forget-snapshots {pipeline} --after {after} takes back what "
+        "that stored, and names the windows that were made from it."
+    )
+
+
 def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:
-    """Numbers of the snapshots that were forgotten last, by their instants."""
+    """Numbers of the snapshots at instants that were forgotten last, by their instants."""
     ordered = sorted(entries)
-    counting = set(live(ordered))
+    forgotten = forgotten_numbers(ordered)
     return {
-        each.timestamp_ms: each.number for each in ordered if each.kind == AsOfKind.INSTANT and each not in counting
+        each.timestamp_ms: each.number for each in ordered if each.kind == AsOfKind.INSTANT and each.number in forgotten
     }
+
+
+def forgotten_numbers(entries: Iterable[Entry]) -> set[int]:
+    """Numbers of the snapshots that some entries forget."""
+    return {int(each.about) for each in entries if each.kind == FORGET}
 
 
 def live(entries: Iterable[Entry]) -> list[Entry]:
     """The snapshots that count, in order of time: neither forgotten nor what forgets."""
     ordered = sorted(entries)
-    forgotten = {each.timestamp_ms: each.number for each in ordered if each.kind == FORGET}
-    return [
-        each
-        for each in ordered
-        if each.kind != FORGET and not (each.instant is not None and each.number < forgotten.get(each.instant, 0))
-    ]
+    forgotten = forgotten_numbers(ordered)
+    return [each for each in ordered if each.kind != FORGET and each.number not in forgotten]

@@ -8,7 +8,10 @@ the chain is monotone under any race.
 every entry has its marker after any crash. A marker without its entry means nothing; an entry tells which marker is its
 own.
 
-To forget an instant is an entry too: who asks for the instant next resolves it anew.
+To forget a snapshot is an entry too: who asks for its instant next resolves that anew.
+
+Workers' clocks needn't agree, but a snapshot from one that is far ahead would end every window up to its time where it
+stands. The first one that finds it refuses to go on.
 """
 
 from __future__ import annotations
@@ -25,7 +28,14 @@ from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, last_forgotten, live
+from airflow_kafka_offsets.ledger.snapshot_index import (
+    FORGET,
+    Entry,
+    forgotten_numbers,
+    last_forgotten,
+    live,
+    refuse_ahead,
+)
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
@@ -61,6 +71,7 @@ class SnapshotLog:
     """
 
     def __init__(self, folder: StoragePath) -> None:
+        self._pipeline = folder.name
         self._entries = folder / "snapshots"
         self._markers = folder / "instants"
 
@@ -106,9 +117,9 @@ class SnapshotLog:
 
     def at_instants(self, instants: Collection[int]) -> dict[int, OffsetSnapshot]:
         """The snapshots at several instants, without those that have none."""
-        marked = [each for each in self._marked_at(instants) if each.instant is not None]
-        forgets = self._came_to_be(each for each in marked if each.kind == FORGET)
-        found = in_parallel(self._stored, live([*(each for each in marked if each.kind != FORGET), *forgets]))
+        marked = self._marked_at(instants)
+        at_instants = [each for each in marked if each.kind == AsOfKind.INSTANT]
+        found = in_parallel(self._stored, live([*at_instants, *self._forgets(marked)]))
         return {each.timestamp_ms: each for each in found if each is not None}
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
@@ -148,25 +159,29 @@ class SnapshotLog:
 
     def forget(self, timestamp_ms: int) -> None:
         """Forget an instant. What was pinned with it stays as it is."""
+        found = self.at_instant(timestamp_ms)
+        if found is not None:
+            self.forget_entry(Entry.of(found))
+
+    def forget_entry(self, forgotten: Entry) -> None:
+        """Forget a snapshot of any kind. What was pinned with it stays as it is."""
         for _ in range(_MOST_TRIES):
             number = 1 + self.last_number()
-            if self.at_instant(timestamp_ms) is None:
+            if forgotten.number in forgotten_numbers(self._forgets(self._marked_at([forgotten.timestamp_ms]))):
                 return
-            entry = Entry(timestamp_ms, number, FORGET)
-            if self._create(entry, {"format": 1, "number": number, "forgets_ms": timestamp_ms}):
+            entry = Entry(forgotten.timestamp_ms, number, FORGET, str(forgotten.number))
+            fields = {"format": 1, "number": number, "forgets_ms": entry.timestamp_ms, "forgets": forgotten.number}
+            if self._create(entry, fields):
                 return
 
-    def forgotten(self, snapshots: Iterable[OffsetSnapshot]) -> list[OffsetSnapshot]:
+    def forgotten(self, snapshots: Sequence[OffsetSnapshot]) -> list[OffsetSnapshot]:
         """Those of some stored snapshots that were forgotten since."""
-        entries = {Entry.of(each): each for each in snapshots}
-        marked = self._marked_at({each.instant for each in entries if each.instant is not None})
-        forgets = self._came_to_be(each for each in marked if each.kind == FORGET)
-        last = {each.instant: each for each in sorted(forgets)}
-        return [snapshot for entry, snapshot in entries.items() if entry < last.get(entry.instant, entry)]
+        numbers = forgotten_numbers(self._forgets(self._marked_at({each.timestamp_ms for each in snapshots})))
+        return [each for each in snapshots if each.number in numbers]
 
     def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:
         """Start and end of a run's increment; None when it has none yet."""
-        entry = next((each for each in reversed(self.entries()) if each.run == run), None)
+        entry = next((each for each in reversed(self.entries()) if each.about == run), None)
         if entry is None:
             return None
         end = self.read(entry.number)
@@ -187,6 +202,7 @@ class SnapshotLog:
         return numbered
 
     def _fit(self, snapshot: OffsetSnapshot, index: _Index, known: int | None, in_use: InUse) -> OffsetSnapshot:
+        index.refuse_ahead(snapshot, self._pipeline)
         snapshot = index.placed(index.following(snapshot))
         forgotten = None if snapshot.as_of.timestamp_ms is None else index.forgotten.get(snapshot.as_of.timestamp_ms)
         if forgotten is not None:
@@ -252,9 +268,10 @@ class SnapshotLog:
         fields = self._read(marked.number)
         return None if fields is None or Entry.of_fields(fields) != marked else OffsetSnapshot.from_json(fields)
 
-    def _came_to_be(self, marked: Iterable[Entry]) -> list[Entry]:
-        """The markers whose number was not taken by another one."""
-        return [each for each in in_parallel(self._if_came_to_be, marked) if each is not None]
+    def _forgets(self, marked: Iterable[Entry]) -> list[Entry]:
+        """The markers of what forgets, whose number was not taken by another one."""
+        forgets = (each for each in marked if each.kind == FORGET)
+        return [each for each in in_parallel(self._if_came_to_be, forgets) if each is not None]
 
     def _if_came_to_be(self, marked: Entry) -> Entry | None:
         return marked if marked == Entry.of_fields(self._read(marked.number)) else None
@@ -285,6 +302,18 @@ class _Index:
         if snapshot.as_of.kind is not AsOfKind.INCREMENT or not before:
             return snapshot
         return replace(snapshot, as_of=replace(snapshot.as_of, follows=before[-1]))
+
+    def refuse_ahead(self, fresh: OffsetSnapshot, pipeline: str) -> None:
+        """Refuse to store a snapshot that stands, by its place in time, before one from the future.
+
+        :raises LedgerError: with the command that takes that one back.
+        """
+        if not fresh.as_of.chained or not self._chain:
+            return
+        at_instant = fresh.as_of.kind is AsOfKind.INSTANT
+        neighbour = self.neighbours(fresh.timestamp_ms)[1] if at_instant else self._chain[-1]
+        if neighbour is not None:
+            refuse_ahead(neighbour, fresh.resolved_at_ms, pipeline)
 
     def placed(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """The snapshot at a time of its own, whatever another machine's clock said when it stored its own: as of

@@ -54,12 +54,14 @@ class Overlap:
 
     :param window: its name.
     :param state: how far it has come.
+    :param loading: which attempt may be loading it, in words; None when none may.
     :param settled: False while a task is pinning it, or when one died doing so.
     :param shared: the offsets that both have.
     """
 
     window: str
     state: WindowState
+    loading: str | None
     settled: bool
     shared: tuple[SharedRange, ...]
 
@@ -134,4 +136,4 @@ def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -
     both = shared(manifest.ranges, pinned.manifest.ranges)
     if not both:
         return None
-    return Overlap(folder.id, folder.listing().state, folder.is_settled, tuple(both))
+    return Overlap(folder.id, folder.listing().state, folder.loading(), folder.is_settled, tuple(both))

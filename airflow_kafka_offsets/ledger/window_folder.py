@@ -71,6 +71,13 @@ class WindowListing:
         return sorted({*self._named("attempts"), *self._named("applications")})
 
     @property
+    def unended(self) -> list[str]:
+        """Names of the attempts that noted no failure: they may be running, unless they were killed. None in a window
+        that is published."""
+        failed = self._named(FAILURES)
+        return [] if COMMITTED in self.files else [each for each in self.attempts if each not in failed]
+
+    @property
     def results(self) -> list[str]:
         """Names of the attempts that got as far as counting."""
         return self._named("results")
@@ -269,6 +276,17 @@ class WindowFolder:
     def attempt(self, attempt: str) -> dict[str, Any]:
         """What was noted of an attempt: ``started_at``, and which Airflow task it was; empty when nothing was."""
         return read_json(self._folder / "attempts" / f"{attempt}.json") or {}
+
+    def loading(self) -> str | None:
+        """The newest attempt that may be running, in words; None when there is none."""
+        unended = self.listing().unended
+        if not unended:
+            return None
+        noted = self.attempt(unended[-1])
+        run = noted.get("airflow") or {}
+        since = f", submitted at {noted['started_at']}" if "started_at" in noted else ""
+        by = f" by run {run['run_id']} of Dag {run['dag_id']}" if {"run_id", "dag_id"} <= run.keys() else ""
+        return f"attempt {unended[-1]}{since}{by}"
 
     def publication(self) -> Publication | None:
         """Which attempt is published; None when none is.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.containers import ByGroup
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 
@@ -76,6 +76,25 @@ class GroupsOffsets(ByGroup[GroupOffsets]):
         for each in self:
             each.offsets.raise_for_errors()
         return self
+
+
+def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
+    """Refuse to go by commits of a log that was cut below them, though it has grown past them again (S15).
+
+    :param way: what else may be done, added to the advice.
+    :raises LogTruncatedError: naming partitions, and where they were cut.
+    """
+    cut = [
+        f"{each.topic}-{each.partition} was cut at {each.cut_at}, below {each.offset}"
+        for each in commits
+        if each.cut_at is not None
+    ]
+    if cut:
+        raise LogTruncatedError(
+            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
+            "replica that was behind leads now (unclean leader election). Nothing was stored. Decide from where the "
+            f"group is to go on, and give it that by kafka-offsets reset{way}."
+        )
 
 
 def lies_ahead(commits: Mapping[TopicPartition, int], partition: TopicPartition, offset: int) -> bool:

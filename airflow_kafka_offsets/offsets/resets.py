@@ -7,7 +7,7 @@ offset outside the log is never replaced by the other end of it: a shift that un
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from airflow_kafka_offsets.errors import ResponseError
@@ -99,13 +99,18 @@ class ByShift:
     """Forwards or backwards from where the group stands, and never out of the log.
 
     :param by: number of offsets; negative goes back.
+    :param doubts: why a commit may be of another log than there is now, by partition: from there nothing is shifted.
     """
 
     by: int
+    doubts: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
         if step.committed_offset is None:
             return step._replace(error=_refusal("NO_COMMIT", -1, "there is no commit to shift"))
+        doubt = self.doubts.get(TopicPartition(step.topic, step.partition))
+        if doubt is not None:
+            return step._replace(error=_refusal("LOG_TRUNCATED", 75, f"{doubt}; name a place in the log as it is now"))
         return _kept_in_log(step, step.committed_offset + self.by, extent)
 
 
@@ -163,6 +168,23 @@ def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
 
 def _refusal(name: str, code: int, why: str) -> ResponseError:
     return ResponseError(name, code, False, why)
+
+
+def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[TopicPartition, str]:
+    """Where a group's commits may be of another log than there is now, and why.
+
+    :param commits: what Kafka has.
+    :param marked: the same, once leaders were asked whether logs were cut below them.
+    """
+    found = {}
+    for each in marked:
+        key = TopicPartition(each.topic, each.partition)
+        before = commits.lookup(*key)
+        if each.cut_at is not None:
+            found[key] = f"the log was cut at {each.cut_at} since the group committed {each.offset}"
+        elif each.error is not None and (before is None or before.error is None):
+            found[key] = str(each.error)
+    return found
 
 
 def plan_reset(

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
     shorten,
 )
-from airflow_kafka_offsets.offsets.committed import CommittedOffsets
+from airflow_kafka_offsets.offsets.committed import CommittedOffsets, refuse_cut_commits
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
@@ -104,7 +104,7 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     """
     commits.raise_for_errors()
     extents.raise_for_errors()
-    _refuse_cut_commits(commits, group)
+    refuse_cut_commits(commits, group, "; or make the snapshot as of something else")
     refused = [(f"{each.topic}-{each.partition}", error) for each in extents if (error := _refuse(each, commits))]
     if refused:
         raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
@@ -116,20 +116,6 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
         return found if commit.leader_epoch is None else replace(found, leader_epoch=commit.leader_epoch)
 
     return _by_partition(extents, resolve)
-
-
-def _refuse_cut_commits(commits: CommittedOffsets, group: str) -> None:
-    cut = [
-        f"{each.topic}-{each.partition} was cut at {each.cut_at}, below {each.offset}"
-        for each in commits
-        if each.cut_at is not None
-    ]
-    if cut:
-        raise LogTruncatedError(
-            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
-            "replica that was behind leads now (unclean leader election). Nothing was stored. Decide from where the "
-            "group is to go on, and give it that by kafka-offsets reset; or make the snapshot as of something else."
-        )
 
 
 def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | None:

@@ -13,7 +13,12 @@ from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.holes import Surroundings
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, lies_ahead
+from airflow_kafka_offsets.offsets.committed import (
+    CommittedOffset,
+    CommittedOffsets,
+    lies_ahead,
+    refuse_cut_commits,
+)
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_topics
@@ -98,8 +103,12 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
         """How far the group has committed, without the partitions where it hasn't."""
         partitions = [TopicPartition(each.topic, each.partition) for each in manifest.ranges]
-        found = client.committed_offsets({self.group: partitions}).raise_for_errors().lookup(self.group)
+        commits = client.committed_offsets({self.group: partitions}).raise_for_errors()
+        # One of another log doesn't say how far the group has come in this one.
+        marked = client.mark_cut(commits, client.log_extents(partitions)).raise_for_errors()
+        found = marked.lookup(self.group)
         assert found is not None
+        refuse_cut_commits(found.offsets, self.group)
         return {
             TopicPartition(each.topic, each.partition): each.offset for each in found.offsets if each.offset is not None
         }

@@ -10,8 +10,10 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import TopicChangedError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.resetter import Destination, Resetter
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, recreate
 from tests.integration.client.cases.workload import group_member
@@ -203,3 +205,34 @@ class TestExecute:
         code, _, err = run("reset", "any", "--to-snapshot", "loads:2")
         assert code == 1
         assert f"Topic {ten} was re-created since the snapshot at 2026-11-20T06:00:05" in err
+
+
+class TestAnotherLog:
+    def test_a_commit_of_a_later_epoch_than_the_log_is_no_place_to_shift_from(
+        self, run: Run, client: OffsetsClient, flights: str, group: str
+    ) -> None:
+        """E24: it was committed on a topic of that name that isn't there any more."""
+        client.commit_offsets(group, CommittedOffsets([CommittedOffset(flights, 0, 5, 7)])).raise_for_errors()
+        code, out, _ = run("lag", group, "-o", "json")
+        row = rows(out)[0]
+        assert (code, row["lag"], row["status"]) == (1, None, "error")
+        assert "committed of leader epoch 7, and the log is at 0" in row["error"]
+        code, out, _ = run("reset", group, "--shift-by", "1", "--execute", "-o", "json")
+        assert code == 1
+        assert "leader epoch 7" in rows(out)[0]["error"]
+        assert stands_at(client, group) == {0: 5}
+        assert run("reset", group, "--to", "earliest", "--partitions", "0", "--execute")[0] == 0
+        assert stands_at(client, group) == {0: 2}
+        assert run("lag", group, "--topics", flights)[0] == 0
+
+    def test_a_topic_that_is_re_created_after_the_plan_gets_no_commit_of_it(
+        self, client: OffsetsClient, admin: KafkaAdminClient, flights: str, group: str
+    ) -> None:
+        """E24"""
+        resetter = Resetter(client, group, topics=[flights], numbers=[0])
+        plan = resetter.plan(Destination(offset=7))
+        recreate(admin, flights)
+        with pytest.raises(TopicChangedError, match="re-created since the reset was planned"):
+            resetter.execute(plan, new_group=True)
+        (found,) = client.committed_offsets({group: None}).raise_for_errors()
+        assert not found.has_commits

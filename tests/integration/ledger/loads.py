@@ -14,11 +14,16 @@ OFFSETS = 10
 """In each hour, on one partition."""
 AT_T0 = 10_000
 """The offset at T0."""
+LATER_MS = T0 + 365 * 24 * HOUR_MS
+"""When all of it is resolved, in whatever order."""
 
 
 def resolve(ledger: Ledger, hour: int) -> PinnedManifest:
     """Pin the window of an hour."""
-    boundaries = [snapshot({0: AT_T0 + each * OFFSETS}, at_ms=T0 + each * HOUR_MS) for each in (hour, hour + 1)]
+    boundaries = [
+        snapshot({0: AT_T0 + each * OFFSETS}, at_ms=T0 + each * HOUR_MS, resolved_at_ms=LATER_MS)
+        for each in (hour, hour + 1)
+    ]
     return ledger.pin_window(*ledger.snapshots.append_all(boundaries))
 
 

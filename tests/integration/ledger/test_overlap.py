@@ -13,8 +13,9 @@ from upath import UPath
 from airflow_kafka_offsets.errors import WindowOverlapError
 from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import StoragePath
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.failure import FailureNote
 from airflow_kafka_offsets.offsets.seams import shared
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -41,7 +42,10 @@ def opened(ledger: Ledger) -> Ledger:
 
 def at(ledger: Ledger, *minutes: float) -> list[OffsetSnapshot]:
     """Stored snapshots so many minutes after T0, with a record a minute before each of them."""
-    wanted = [snapshot({0: 1000 + int(each)}, at_ms=T0 + int(each * MINUTE_MS)) for each in minutes]
+    wanted = [
+        snapshot({0: 1000 + int(each)}, at_ms=T0 + int(each * MINUTE_MS), resolved_at_ms=T0 + 12 * HOUR_MS)
+        for each in minutes
+    ]
     return ledger.snapshots.append_all(wanted)
 
 
@@ -83,6 +87,26 @@ class TestRefused:
         publish(local, standing)
         forget = f"airflow kafka-offsets ledger forget loads {standing.manifest.window} --force"
         with pytest.raises(WindowOverlapError, match=f"published .t-0: 43 offsets from 1017 on.*{forget}"):
+            local.pin_window(*at(local, 17, 77))
+
+    def test_one_that_may_be_being_loaded_is_named_with_its_run_and_not_to_be_forgotten(self, local: Ledger) -> None:
+        folder = local.folder_of(local.pin_window(*at(local, 0, 60)))
+        run = {"dag_id": "hourly", "run_id": "manual__1", "task_id": "load", "try_number": 1}
+        folder.record_attempt("try-1", {"started_at": "2026-11-21T08:00:00.000Z", "airflow": run})
+        with pytest.raises(WindowOverlapError) as refused:
+            local.pin_window(*at(local, 17, 77))
+        said = (
+            "may be being loaded: attempt try-1, submitted at 2026-11-21T08:00:00.000Z by run manual__1 of Dag hourly"
+        )
+        assert said in str(refused.value)
+        assert "end its load first" in str(refused.value)
+        assert "ledger forget" not in str(refused.value)
+
+    def test_one_whose_attempts_have_failed_may_be_forgotten(self, local: Ledger) -> None:
+        folder = local.folder_of(local.pin_window(*at(local, 0, 60)))
+        folder.record_attempt("try-1", {})
+        create_exclusive(folder._folder / "failures" / "try-1.json", FailureNote("UnprovenError", "no").to_bytes())
+        with pytest.raises(WindowOverlapError, match=r"pinned, not loaded .*ledger forget loads"):
             local.pin_window(*at(local, 17, 77))
 
     def test_one_that_is_asked_for_by_name_is_pinned(self, local: Ledger) -> None:

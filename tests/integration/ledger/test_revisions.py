@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.errors import DataLossError, InstantForgottenError
+from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, InstantForgottenError, LedgerError
+from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
@@ -208,3 +209,55 @@ class TestIncrements:
         """Or two windows would have one name."""
         stored = ledger.snapshots.append_all([snapshot({0: 0}, kind=AsOfKind.EARLIEST) for _ in range(3)])
         assert [each.timestamp_ms - T0 for each in stored] == [0, 1, 2]
+
+
+class TestClocks:
+    """A worker whose clock was a year ahead has stored a snapshot as of latest."""
+
+    @pytest.fixture
+    def ahead(self, ledger: Ledger) -> OffsetSnapshot:
+        ledger.snapshots.append(snapshot({0: 10}))
+        return ledger.snapshots.append(snapshot({0: 20}, at_ms=T0 + 8760 * HOUR_MS, kind=AsOfKind.LATEST))
+
+    @pytest.mark.parametrize("kind", [AsOfKind.INSTANT, AsOfKind.LATEST])
+    def test_nothing_is_stored_beside_it_and_the_way_on_is_named(
+        self, ledger: Ledger, ahead: OffsetSnapshot, kind: AsOfKind
+    ) -> None:
+        """Each window up to then would end at offset 20."""
+        with pytest.raises(LedgerError, match=r"365 days ahead of this machine.*forget-snapshots loads --after 2026"):
+            ledger.snapshots.append(snapshot({0: 50}, at_ms=T0 + HOUR_MS, kind=kind))
+        assert len(ledger.snapshots.entries()) == 2
+
+    def test_what_stands_between_others_is_stored(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
+        between = ledger.snapshots.append(snapshot({0: 5}, at_ms=T0 - HOUR_MS))
+        assert list(between.offsets().values()) == [5]
+
+    def test_taken_back_it_holds_nothing_down(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
+        (taken,) = forget_after(ledger, T0 + HOUR_MS)
+        assert taken.number == ahead.number
+        assert ledger.snapshots.forgotten([ahead]) == [ahead]
+        assert forget_after(ledger, T0 + HOUR_MS) == []
+        later = ledger.snapshots.append(snapshot({0: 50}, at_ms=T0 + 2 * HOUR_MS))
+        assert list(later.offsets().values()) == [50]
+        assert [each.number for each in ledger.snapshots.entries()] == [1, later.number]
+
+    def test_one_that_a_window_was_made_from_stays(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
+        pinned = ledger.pin_window(ledger.snapshots.read(1), ahead)
+        with pytest.raises(ConfigurationError, match=f"ledger forget loads {pinned.manifest.window}$"):
+            forget_after(ledger, T0 + HOUR_MS)
+        publish(ledger, pinned)
+        with pytest.raises(ConfigurationError, match=r"--force. What is published of them is loaded again"):
+            forget_after(ledger, T0 + HOUR_MS)
+        ledger.forget([pinned.manifest.window], "test")
+        assert len(forget_after(ledger, T0 + HOUR_MS)) == 1
+
+    def test_a_window_is_not_pinned_with_one_that_was_taken_back(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
+        forget_after(ledger, T0 + HOUR_MS)
+        with pytest.raises(InstantForgottenError):
+            ledger.pin_window(ledger.snapshots.read(1), ahead)
+
+    def test_one_of_the_same_time_as_an_instant_is_not_taken_for_it(self, ledger: Ledger) -> None:
+        ledger.snapshots.append(snapshot({0: 10}, kind=AsOfKind.LATEST))
+        ledger.snapshots.append(snapshot({0: 10}))
+        ledger.snapshots.forget(T0)
+        assert [each.kind for each in ledger.snapshots.entries()] == [AsOfKind.LATEST]

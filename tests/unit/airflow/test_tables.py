@@ -64,3 +64,13 @@ def test_one_record_is_upright() -> None:
 
 def test_what_looks_like_markup_is_shown_as_it_is() -> None:
     assert "[red]:x:[/red]" in table([row(topic="[red]:x:[/red]")], COLUMNS, 120)
+
+
+@pytest.mark.parametrize("width", [None, 200, 60, 20])
+def test_what_others_wrote_moves_no_cursor_and_ends_no_line(width: int | None) -> None:
+    """Whoever may write to the ledger or name a group would otherwise write to the terminal."""
+    hostile = "\x1b]8;;http://x\x1b\\[bold]no[/]\x1b[2J\r\n\u202e\x9b31m[link=http://x]"
+    page = table([{"group": hostile}, {"group": "b"}], [Column("group", folds=True)], width)
+    assert all(line.isprintable() for line in page.splitlines())
+    shown = "".join(page.split())
+    assert all(each in shown for each in ("[bold]no[/]", "\\x1b[2J", "\\r\\n\\u202e\\x9b31m", "[link=http://x]"))

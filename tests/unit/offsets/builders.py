@@ -51,13 +51,15 @@ def snapshot(
     kind: AsOfKind = AsOfKind.INSTANT,
     log_start: int = 0,
     cleanup_policy: str = "delete",
+    resolved_at_ms: int | None = None,
 ) -> OffsetSnapshot:
+    """A snapshot; an instant is resolved an hour later, unless another time is given."""
     as_of = AsOf(kind, at_ms) if kind is AsOfKind.INSTANT else AsOf(kind)
     return OffsetSnapshot(
         as_of=as_of,
         cluster_id=cluster_id,
         isolation_level=IsolationLevel.READ_COMMITTED,
-        resolved_at_ms=at_ms if kind is not AsOfKind.INSTANT else at_ms + HOUR_MS,
+        resolved_at_ms=resolved_at_ms or (at_ms if kind is not AsOfKind.INSTANT else at_ms + HOUR_MS),
         topics={"t": TopicFacts("t", topic_id, len(offsets), cleanup_policy, -1, -1, "CreateTime")},
         boundaries={TopicPartition("t", n): boundary(n, offset, log_start=log_start) for n, offset in offsets.items()},
         number=number,

@@ -32,7 +32,8 @@ def in_bulk(run: Run, hourly: str) -> Any:
 
     def resolve(end: int, start: int = 0, *words: str) -> tuple[int, list[dict[str, Any]]]:
         between = ("--start", HOURS[start], "--end", HOURS[end], "--cron", "0 * * * *")
-        code, out, _ = run("ledger", "resolve", "loads", "--topics", hourly, *between, *words, "-o", "json")
+        code, out, err = run("ledger", "resolve", "loads", "--topics", hourly, *between, *words, "-o", "json")
+        assert err == ""
         return code, json.loads(out)
 
     return resolve
@@ -77,6 +78,15 @@ class TestResolve:
         assert f"{hourly}-0: 2 from 2 on" in rows[1]["error"]
         code, rows = in_bulk(4, 0, "--on-truncation", "clamp")
         assert (code, [row["lost"] for row in rows]) == (0, [0, 2, 0, 0])
+
+    def test_an_end_in_the_future_gets_a_commands_advice(self, run: Run, hourly: str) -> None:
+        """E36"""
+        ends = ("--start", "2998-12-31T23:00:00Z", "--end", "2999-01-01T00:00:00Z", "--cron", "0 * * * *")
+        code, _, err = run("ledger", "resolve", "loads", "--topics", hourly, *ends)
+        assert code == 2
+        assert "lies in the future" in err
+        assert "Give --end a tick that has passed." in err
+        assert "Sensor" not in err
 
     def test_refuses_what_the_schedule_does_not_cut(self, run: Run, hourly: str) -> None:
         between = ("--start", HOURS[0], "--end", "2026-11-20T08:30:00Z", "--cron", "0 * * * *")

@@ -80,6 +80,19 @@ class TestIncrements:
 
 
 class TestInBulk:
+    def test_a_window_that_was_pinned_over_another_one_is_resolved_anew_when_that_is_asked_for(
+        self, ten: str, run: Run, resolve: Resolve, produce: Produce
+    ) -> None:
+        window = resolve(ten, at(2), at(20))
+        resolve(ten, at(4), at(30), on_overlap="allow")
+        produce(ten, 0, stamped(5, 25))
+        anew = ("ledger", "re-resolve", "loads", window["window"], "-o", "json")
+        code, _, err = run(*anew)
+        assert code == 1
+        assert "--on-overlap allow" in err
+        code, out, _ = run(*anew, "--on-overlap", "allow")
+        assert (code, json.loads(out)[0]["revision"]) == (0, 2)
+
     def test_the_row_of_a_window_that_overlaps_says_so(self, ten: str, run: Run, resolve: Resolve) -> None:
         standing = resolve(ten, at(2), at(7))
         hours = [(T0 + timedelta(hours=each)).isoformat() for each in (-1, 1)]

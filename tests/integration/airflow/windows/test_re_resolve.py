@@ -7,10 +7,13 @@ import json
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets.errors import LedgerConflictError
+from airflow_kafka_offsets.errors import LedgerConflictError, SparkFailedError
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import create_exclusive
+from airflow_kafka_offsets.offsets.failure import FailureNote
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with
+from tests.integration.airflow.conftest import Context, InSparksPlace, Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import XCom, ranges, stamped
 from tests.integration.conftest import Produce
 
@@ -109,3 +112,20 @@ class TestForget:
         assert "Pass --force" in err
         assert run("ledger", "forget", "loads", first["window"], "--force")[0] == 0
         assert ledger.windows() == []
+
+    def test_one_that_may_be_being_loaded_takes_force_until_its_load_has_failed(
+        self, ten: str, first: XCom, run: Run, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        """Its Spark goes on writing, and asks nobody whether the window was forgotten."""
+        folder = WindowRef.from_json(first).ledger().window(first["window"])
+        in_sparks_place("raise SystemExit(1)")
+        with pytest.raises(SparkFailedError):
+            KafkaSparkSubmitOperator(task_id="load", window=first).execute(context)
+        with pytest.raises(AirflowFailException, match=r"may be being loaded: attempt .* by run r of Dag d"):
+            resolve(ten, at(4), at(9))
+        code, _, err = run("ledger", "forget", "loads", first["window"])
+        assert code == 2
+        assert "by run r of Dag d" in err
+        (attempt,) = folder.listing().unended
+        create_exclusive(folder._folder / "failures" / f"{attempt}.json", FailureNote("SparkError", "x").to_bytes())
+        assert run("ledger", "forget", "loads", first["window"])[0] == 0
