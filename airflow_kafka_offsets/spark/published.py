@@ -69,8 +69,8 @@ def read_published(
     :param options: options of Spark's source of files. ``mergeSchema="true"`` where columns were added over time;
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
-    :raises LedgerConflictError: when published windows overlap, since their common rows would come twice; and when a
-        table is another ledger's.
+    :raises LedgerConflictError: when published windows overlap in time and both have rows, since common ones would come
+        twice; and when a table is another ledger's.
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
