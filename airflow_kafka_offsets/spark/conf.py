@@ -33,8 +33,8 @@ It opens nothing else. Spark redacts confs whose names hold ``secret``."""
 ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` when offsets without a record are expected, as transactions leave them. Default ``false``."""
 EXTREME_TIMESTAMPS = PREFIX + "extremeTimestamps"
-"""Records with a timestamp that Spark can't read, as ``topic-partition:offset``, or ``:first-last``, with commas
-between: the driver reads them itself, with the timestamp null. Those of other windows are ignored."""
+"""Stretches with timestamps that Spark can't read, as ``topic-partition:offset``, or ``:first-last``, with commas
+between: the driver reads them itself, with null for such timestamps. Those of other windows are ignored."""
 BYTES_PER_RECORD = PREFIX + "bytesPerRecord"
 """What a record has on average, for the split plan; the plan has a default of its own."""
 KAFKA = PREFIX + "kafka."

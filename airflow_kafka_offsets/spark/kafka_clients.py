@@ -88,15 +88,7 @@ class KafkaClients:
         return {name[len(_PREFIX) :]: value for name, value in self.options.items() if name.lower().startswith(_PREFIX)}
 
     def _class(self, name: str) -> Any:
-        found: Any = self.spark._jvm
-        for part in name.split("."):
-            found = getattr(found, part)
-        if isinstance(found, JavaPackage):
-            raise ConfigurationError(
-                f"Spark's driver has no {name}, by which it makes sure that it reads the topics that were resolved. "
-                "Spark's Kafka connector brings it (spark.jars.packages); jars that are shaded don't."
-            )
-        return found
+        return java_class(self.spark, name)
 
     def _authenticated(self, settings: dict[str, str]) -> Any:
         """With what Spark adds for its own clients: delegation tokens, where its confs ask for them."""
@@ -105,6 +97,22 @@ class KafkaClients:
         scala = self._class("org.apache.spark.api.python.PythonUtils").toScalaMap(settings)
         updater = self._class("org.apache.spark.kafka010.KafkaConfigUpdater")
         return updater("driver", scala).setAuthenticationConfigIfNeeded().build()
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class of Java's, to be called or for its static methods.
+
+    :raises ConfigurationError: when the driver doesn't have it.
+    """
+    found: Any = spark._jvm
+    for part in name.split("."):
+        found = getattr(found, part)
+    if isinstance(found, JavaPackage):
+        raise ConfigurationError(
+            f"Spark's driver has no {name}, by which it makes sure that it reads the topics that were resolved. "
+            "Spark's Kafka connector brings it (spark.jars.packages); jars that are shaded don't."
+        )
+    return found
 
 
 def java_classes(error: Exception) -> list[str]:

@@ -27,6 +27,8 @@ from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, EXTREME_TIMESTAMPS, KAFKA, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.spark.driver_rows import DriverRows
+from airflow_kafka_offsets.spark.extreme_search import extreme_timestamp_error
 from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
@@ -82,7 +84,7 @@ class PinnedWindow:
     :param kafka: options of the Kafka reader, secrets included.
     :param allow_gaps: whether offsets without a record are expected.
     :param bytes_per_record: what a record has on average; None when nobody knows.
-    :param extreme_timestamps: records with a timestamp that Spark can't read, which the driver reads with null for it.
+    :param extreme_timestamps: stretches with timestamps that Spark can't read: the driver does, with null for those.
     :param note_key: signs the note that tells which Spark application this is; None where nobody waits for it.
     """
 
@@ -112,7 +114,8 @@ class PinnedWindow:
         self.tasks: Sequence[ReadTask] = ()
         """Which tasks Spark makes of what :meth:`read` returned last."""
         self._kafka = kafka
-        self._apart = extreme.within(extreme_timestamps, manifest.ranges)
+        self._named = tuple(extreme_timestamps)
+        self._apart = extreme.within(self._named, manifest.ranges)
         self._options: Mapping[str, str] = {}
         self._read: ObservedRows | None = None
 
@@ -214,8 +217,10 @@ class PinnedWindow:
         columns = _COLUMNS + (_HEADERS if headers else "")
         if self._apart and read_publication(HadoopFiles(self.spark), self.folder) is not None:
             return [self._unasked(columns)]
-        found = extreme.rows_of(self.clients(), self._apart, headers=headers) if self._apart else [[]]
-        return [self.spark.createDataFrame(rows, columns).coalesce(1) for rows in found]
+        if not self._apart:
+            return [self.spark.createDataFrame([], columns).coalesce(1)]
+        rows = DriverRows(self.spark, self.clients(), headers)
+        return [rows.frame(each) for each in self._apart]
 
     def _unasked(self, columns: str) -> DataFrame:
         """In place of the records that the driver would read of a published window: retention may have passed them,
@@ -233,7 +238,9 @@ class PinnedWindow:
         if not extreme.is_overflow(error):
             return None
         left = [each for layer in self._layers() for each in layer]
-        return extreme.extreme_timestamp_error(self._spark_reads, self.clients(), self.manifest.window, left)
+        return extreme_timestamp_error(
+            self._spark_reads, self.clients(), self.manifest.window, left, named=bool(self._named)
+        )
 
     @property
     def audit(self) -> Tally:

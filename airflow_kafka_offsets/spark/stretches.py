@@ -1,5 +1,5 @@
-"""Stretches of a window, read by Kafka's own consumer on the driver: few records, where Spark doesn't say or can't read
-what is there.
+"""Stretches of a window, read by Kafka's own consumer on the driver, where Spark doesn't say or can't read what is
+there.
 
 The consumer has the reader's options, so that it sees what the read saw. Kafka that says nothing, or no longer has a
 stretch, is an error: neither is an answer.
@@ -24,7 +24,8 @@ _OPTIONS = {
     # A stretch is short, and what a fetch brings beyond it is thrown away: one broker answers for all its partitions.
     "kafka.max.partition.fetch.bytes": str(64 * 1024),
     "kafka.fetch.max.bytes": str(8 * 1024 * 1024),
-    "kafka.max.poll.records": "10000",
+    # Kafka's own default: what a poll brings is unpacked as a whole.
+    "kafka.max.poll.records": "500",
 }
 _POLL_MS = 200
 _STALLED_S = 60.0

@@ -38,6 +38,7 @@ times as long."""
 _PARTITIONS = sum(each.partitions for each in _WIDE)
 _FILES = 64
 _END_TO_END_S = 600.0
+_SOURCE_S = 2.0
 
 
 def spark_scale(clusters: Clusters) -> Iterator[Row]:
@@ -88,13 +89,17 @@ def _end_to_end(clusters: Clusters) -> Iterator[Row]:
         clusters.say("reading and publishing them")
         rows = window.read().coalesce(_FILES)
         run, publish_s = timed(lambda: window.publish(rows, FileSink((folder / "table").as_uri())))
+        source, source_s = timed(lambda: window.source_check().after())
     finally:
         shutil.rmtree(folder)
     if run.rows != _PARTITIONS * BATCH_RECORDS:
         raise AssertionError(f"{run.rows} rows were published")
+    if source.uncut != _PARTITIONS:
+        raise AssertionError(f"{source.uncut} logs were found uncut")
     work = f"resolve {_PARTITIONS:,} partitions, pin, read and publish"
     steps = f"resolve and pin {resolve_s:.1f} s, publish as {_FILES} files {publish_s:.1f} s"
     yield Row.absolute(work, resolve_s + publish_s, "s", limit=_END_TO_END_S, requests=steps)
+    yield Row.absolute("… of it asking whether these were the logs", source_s, "s", limit=_SOURCE_S)
     java = session().sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     yield Row.noted("… Spark's driver and executor", f"{resident_mib('VmHWM', java):.0f} MiB")
 

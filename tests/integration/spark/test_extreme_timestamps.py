@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,13 +11,13 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError, ExtremeTimestampError, UncheckedSourceError
+from airflow_kafka_offsets.errors import ExtremeTimestampError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.split_plan import ReadTask
-from airflow_kafka_offsets.spark import extreme_timestamps, stretches
+from airflow_kafka_offsets.spark import driver_rows, extreme_search, stretches
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
@@ -36,6 +37,12 @@ FITTING = (
     2**63 // 1000,
 )
 EXTREME = (-(2**63), -(10**16), FIVE_MS * 10**6, 2**63 - 1)
+MANY = 12_000
+
+
+def milliseconds(rows: DataFrame) -> list[Row]:
+    """Python has no timestamps beyond the year 9999."""
+    return rows.selectExpr("offset", "unix_millis(timestamp) AS ms").orderBy("offset").collect()
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +99,63 @@ class TestTimestampsThatSparkHasNot:
         with pytest.raises(ExtremeTimestampError) as caught:
             load(open_window(manifest), table)
         said = str(caught.value)
-        assert (
-            f"{mixed}-0 at 2, {EXTREME[1]} ms, {mixed}-0 at 4, {EXTREME[2]} ms, {mixed}-0 at 5, {EXTREME[0]} ms" in said
-        )
-        assert f"spark.kafkaOffsets.extremeTimestamps={mixed}-0:2,{mixed}-0:4,{mixed}-0:5." in said
+        assert f"{mixed}-0 from 2 to 5, 3 records, the first of {EXTREME[1]} ms. Nothing is published" in said
+        assert f"spark.kafkaOffsets.extremeTimestamps={mixed}-0:2-5." in said
+
+    def test_are_named_in_turns_where_they_are_many(
+        self,
+        spark: SparkSession,
+        told: Callable[..., RunConf],
+        make_extreme: Callable[..., str],
+        table: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Two of what is left at a time, each with as many records behind it as end a stretch."""
+        monkeypatch.setattr(extreme_search, "_FEW", 1)
+        monkeypatch.setattr(extreme_search, "_FOUND", 2)
+        bad, good = EXTREME[1], FIVE_MS
+        topic = make_extreme(bad, good, good, bad, good, bad, good, good, bad, good, good, bad, bad)
+        manifest = manifest_of([(topic, 0, 0, 13)])
+        named, advice = "elsewhere-0:1", []
+        for attempt in ("try-1", "try-2"):
+            with pytest.raises(ExtremeTimestampError) as caught:
+                load(PinnedWindow.open(spark, told(manifest, named, attempt)), table)
+            advised = re.search(r"extremeTimestamps=(\S+)\.( There are more)?", str(caught.value))
+            assert advised is not None
+            assert "add to what the Spark application has for the conf" in str(caught.value)
+            named += f",{advised[1]}"
+            advice.append((advised[1], bool(advised[2])))
+        assert advice == [(f"{topic}-0:0,{topic}-0:3-5", True), (f"{topic}-0:8,{topic}-0:11-12", False)]
+        assert load(PinnedWindow.open(spark, told(manifest, named, "try-3")), table).rows == 13
+
+    def test_very_many_in_a_row_are_one_stretch_and_are_loaded_in_bounded_memory(
+        self,
+        spark: SparkSession,
+        told: Callable[..., RunConf],
+        make_extreme: Callable[..., str],
+        broker: Broker,
+        table: str,
+        ledger: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Whoever may write to the topic can write as many as he likes; every tenth is an ordinary one."""
+        topic, batches = make_extreme(FIVE_MS), MANY // 100
+        batch = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 16)
+        for number in range(100):
+            batch.append(number, FIVE_MS + number if number % 10 == 9 else FIVE_MS * 10**6, None, b"x" * 100, [])
+        produce_batches(broker.bootstrap_servers, topic, {0: batches}, bytes(batch.build()))
+        manifest = manifest_of([(topic, 0, 0, MANY + 1)])
+        with pytest.raises(ExtremeTimestampError) as caught:
+            load(PinnedWindow.open(spark, told(manifest, "", "try-1")), table)
+        assert f"{topic}-0 from 1 to {MANY - 1}, {MANY * 9 // 10} records" in str(caught.value)
+        assert f"extremeTimestamps={topic}-0:1-{MANY - 1}." in str(caught.value)
+        monkeypatch.setattr(driver_rows, "_HELD_BYTES", 2**20)
+        monkeypatch.setattr(driver_rows, "_CHUNK_BYTES", 2**20)
+        window = PinnedWindow.open(spark, told(manifest, f"{topic}-0:1-{MANY - 1}"))
+        run = load(window, table, strict_time=True)
+        assert (run.rows, run.outside) == (MANY + 1, MANY * 9 // 10)
+        outside = read_published(spark, f"file://{ledger}", outside=True)
+        assert [*outside.select("timestamp").distinct().collect()] == [(None,)]
 
     def test_that_has_the_driver_read_them_and_nothing_is_lost(
         self,
@@ -125,6 +185,13 @@ class TestTimestampsThatSparkHasNot:
         records = f"{mixed}-0:2,{mixed}-0:4-5"
         conf = replace(pin(manifest_of([(mixed, 0, 0, 7)]), "try-3", allow_gaps=True), extreme_timestamps=records)
         assert load(PinnedWindow.open(spark, conf), table).rows == 7
+
+    def test_and_where_the_rows_are_cached(
+        self, spark: SparkSession, pin: Callable[..., RunConf], mixed: str, table: str
+    ) -> None:
+        conf = pin(manifest_of([(mixed, 0, 0, 7)]), "try-4", allow_gaps=True)
+        window = PinnedWindow.open(spark, replace(conf, extreme_timestamps=f"{mixed}-0:2,{mixed}-0:4-5"))
+        assert load(window, table, lambda rows: rows.cache()).rows == 7
 
     def test_a_rerun_reads_nothing_from_kafka_that_may_be_gone_by_then(
         self,
@@ -165,14 +232,21 @@ class TestTimestampsThatSparkHasNot:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(stretches, "_STALLED_S", 2.0)
             with pytest.raises(UncheckedSourceError, match=f"{mixed}-0 has a record from offset 7 to before 9"):
-                extreme_timestamps.rows_of(window.clients(), [ReadTask(mixed, 0, 7, 9)], headers=False)
+                driver_rows.DriverRows(spark, window.clients(), headers=False).frame(ReadTask(mixed, 0, 7, 9))
 
-    def test_those_that_spark_can_read_are_not_to_be_named(
-        self, spark: SparkSession, told: Callable[..., RunConf], manifest: Manifest, mixed: str, table: str
+    def test_those_among_them_that_spark_can_read_keep_their_timestamps(
+        self, spark: SparkSession, told: Callable[..., RunConf], make_extreme: Callable[..., str], table: str
     ) -> None:
-        window = PinnedWindow.open(spark, told(manifest, f"{mixed}-0:1-2"))
-        with pytest.raises(ConfigurationError, match=rf"{mixed}-0:1 has the timestamp {FIVE_MS + 1}"):
-            load(window, table)
+        """As Spark itself has them: which the driver reads makes no difference."""
+        stamps = (EXTREME[0], *(each for each in FITTING if each > -(10**13)), EXTREME[3])
+        topic = make_extreme(*stamps)
+        last = len(stamps) - 1
+        window = PinnedWindow.open(spark, told(manifest_of([(topic, 0, 0, last + 1)]), f"{topic}-0:0-{last}"))
+        by_driver = {each.offset: each.ms for each in milliseconds(window.read())}
+        window = PinnedWindow.open(spark, told(manifest_of([(topic, 0, 1, last)]), "", "try-3"))
+        by_spark = {each.offset: each.ms for each in milliseconds(window.read())}
+        assert by_driver == by_spark | {0: None, last: None}
+        assert list(by_spark.values()) == list(stamps[1:-1])
 
     def test_a_window_of_nothing_else(
         self, spark: SparkSession, told: Callable[..., RunConf], make_extreme: Callable[..., str], table: str
