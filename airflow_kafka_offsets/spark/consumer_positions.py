@@ -35,7 +35,7 @@ class ConsumerPositions:
     def validate(self, bounds: Iterable[Bound], timeout_s: int) -> None:
         """Take positions, one of a partition, and wait until each is validated.
 
-        :param timeout_s: for all of them together.
+        :param timeout_s: how long to wait for one, while all are asked for.
         :raises Py4JJavaError: with ``LogTruncationException``, where the epoch of one ends below it.
         """
         by_epoch: dict[int, list[Bound]] = defaultdict(list)
