@@ -6,6 +6,7 @@ A batch is made once and sent again and again, as a broker gives each one offset
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
@@ -20,6 +21,7 @@ BATCH_RECORDS = 140
 
 _PRODUCE_VERSION = 9
 _TIMEOUT_S = 60
+_PAUSE_S = 0.1
 
 
 def write_batches(
@@ -44,20 +46,31 @@ def produce_batches(address: str, topic: str, batches: Mapping[int, int], batch:
     """Write one batch again and again.
 
     :param batches: how often, by partition.
+    :raises TimeoutError: partitions don't take it.
     """
     left = dict(batches)
+    deadline = time.monotonic() + _TIMEOUT_S
     with raw_client.connected(address, timeout_s=_TIMEOUT_S) as connection:
         while left:
-            _produce(connection, topic, list(left), batch)
-            left = {partition: count - 1 for partition, count in left.items() if count > 1}
+            errors = _produce(connection, topic, list(left), batch)
+            if not any(errors.values()):
+                deadline = time.monotonic() + _TIMEOUT_S
+            elif time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} takes no batch: Kafka's error codes by partition are {errors}")
+            else:
+                time.sleep(_PAUSE_S)  # a new topic's leader may not know yet that it is one
+            after = {partition: count - (not errors[partition]) for partition, count in left.items()}
+            left = {partition: count for partition, count in after.items() if count}
 
 
-def _produce(connection: raw_client.socket.socket, topic: str, partitions: list[int], batch: bytes) -> None:
+def _produce(connection: raw_client.socket.socket, topic: str, partitions: list[int], batch: bytes) -> dict[int, int]:
+    """Kafka's error codes, by partition."""
     topic_class = ProduceRequest.TopicProduceData
     pieces = [topic_class.PartitionProduceData(index=each, records=batch) for each in partitions]
     data = [topic_class(name=topic, partition_data=pieces)]
     raw_client.send(connection, ProduceRequest(acks=1, timeout_ms=_TIMEOUT_S * 1000, topic_data=data), _PRODUCE_VERSION)
-    raw_client.receive(connection, ProduceResponse, _PRODUCE_VERSION)
+    response = raw_client.receive(connection, ProduceResponse, _PRODUCE_VERSION)
+    return {each.index: each.error_code for answer in response.responses for each in answer.partition_responses}
 
 
 def _batch(at_ms: int, records: int, record_bytes: int) -> bytes:
