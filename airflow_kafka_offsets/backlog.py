@@ -78,7 +78,8 @@ class Backlog:
 
     def _backlog(self) -> Iterator[PendingRange]:
         """What is after the last window. A partition that it doesn't have is new, and all of it is in the next one."""
-        self._end.refuse_other_topics({topic: facts.topic_id for topic, facts in self._survey.facts.items()})
+        ids = {topic: facts.topic_id for topic, facts in self._survey.facts.items()}
+        self._end.refuse_other_source(self._survey.cluster_id, ids)
         offsets = dict(self._end.items())
         for each in self._extents:
             assert each.log_start_offset is not None and each.high_watermark is not None

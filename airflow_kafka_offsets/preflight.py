@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, WindowError, shorten
+from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.cuts import cut_below, refuse_unanswered, untold
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnds
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_ranges, check_topics, clamp_lost, lost_ranges
-from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.snapshots import Boundary, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifes
     after the cut, so that what the log took in place of the records before the start is in no window. Where both are
     cut, the log was cut after the window had been resolved."""
     cut, cut_since = (
-        _cut(each, _epoch_ends(client, each))
+        cut_below(_in_order(each), _epoch_ends(client, each))
         for each in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
     )
     between = [words for key, words in cut.items() if key not in cut_since]
@@ -106,21 +106,21 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     :raises LogTruncatedError: naming partitions, and where they were cut.
     :raises OffsetsError: naming partitions that couldn't be asked for another reason; whether they were cut is open.
     """
-    ends = _epoch_ends(client, snapshot)
-    cut = _cut(snapshot, ends)
+    boundaries, ends = _in_order(snapshot), _epoch_ends(client, snapshot)
+    cut = cut_below(boundaries, ends)
     if cut:
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {snapshot.as_of} and hold other records now: "
             f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election). Nothing was "
             "read. Forget the windows between instants that end past there, or start another pipeline."
         )
-    _refuse_errors(ends)
-    untold = list(_untold(snapshot, ends))
-    if untold:
+    refuse_unanswered(ends)
+    unknown = list(untold(boundaries, ends))
+    if unknown:
         log.warning(
             "Nobody can tell whether a log was cut below the snapshot at %s and has grown again: %s",
             snapshot.as_of,
-            shorten(untold),
+            shorten(unknown),
         )
 
 
@@ -130,36 +130,8 @@ def _epoch_ends(client: OffsetsClient, snapshot: OffsetSnapshot) -> EpochEnds:
     return client.epoch_ends(epochs) if epochs else EpochEnds()
 
 
-def _cut(snapshot: OffsetSnapshot, ends: EpochEnds) -> dict[TopicPartition, str]:
-    """Which logs were cut below a snapshot, and where, in words."""
-    return {
-        key: f"{key} was cut at {each.end_offset}, below {known.offset}"
-        for each in ends
-        if (known := snapshot.boundaries[key := TopicPartition(each.topic, each.partition)])
-        and each.end_offset is not None
-        and each.end_offset < known.offset
-    }
-
-
-def _refuse_errors(ends: EpochEnds) -> None:
-    failures = [(what, error) for what, error in ends.failures() if error.name not in UNTOLD]
-    if failures:
-        asked = "Asking whether logs were cut since (OffsetForLeaderEpoch, which needs the ACL Describe on the topic)"
-        raise OffsetsError(asked, failures)
-
-
-def _untold(snapshot: OffsetSnapshot, ends: EpochEnds) -> Iterator[str]:
-    """The partitions of which nobody knows, and why. Below offset 0 there is nothing to be cut."""
-    for key, boundary in sorted(snapshot.boundaries.items()):
-        if boundary.offset == 0:
-            continue
-        end = ends.lookup(*key)
-        if end is None:
-            yield f"{key} (its leader epoch isn't known)"
-        elif end.error is not None:
-            yield f"{key} ({UNTOLD[end.error.name]})"
-        elif end.end_offset is None:
-            yield f"{key} (its leader doesn't know epoch {boundary.leader_epoch})"
+def _in_order(snapshot: OffsetSnapshot) -> list[Boundary]:
+    return [each for _, each in sorted(snapshot.boundaries.items())]
 
 
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:

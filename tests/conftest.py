@@ -50,7 +50,7 @@ _TOGETHER = {
         "tests/integration/airflow/test_cli_old_broker.py",
         "tests/integration/airflow/waits/test_faults.py",
         "tests/integration/airflow/windows/test_compaction.py",
-        "tests/integration/airflow/windows/test_leaders.py",
+        "tests/integration/airflow/windows/cluster/",
         "tests/integration/dev/test_cluster.py",
         "tests/integration/dev/test_tls.py",
         "tests/integration/dev/test_zookeeper_broker.py",

@@ -11,24 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
 
 from airflow_kafka_offsets.client.call import Call
-from airflow_kafka_offsets.client.leader_epochs import fetch_epoch_ends
+from airflow_kafka_offsets.client.leader_epochs import fetch_ends_of
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.extents import LogExtents
-from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnd
+from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-
-
-class _Epoch(NamedTuple):
-    """One epoch of one partition that somebody has committed."""
-
-    topic: str
-    partition: int
-    leader_epoch: int
 
 
 async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
@@ -42,7 +32,7 @@ async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> G
     epochs = {_epoch_of(each) for several in doubtful.values() for each in several}
     if not epochs:
         return commits
-    ends = await _ends(call, epochs)
+    ends = await fetch_ends_of(call, epochs)
     marked = (
         _marked(each, {_key(commit): ends[_epoch_of(commit)] for commit in doubtful[each.group]}) for each in commits
     )
@@ -92,23 +82,6 @@ def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[CommittedO
                 yield each
 
 
-async def _ends(call: Call, epochs: Iterable[_Epoch]) -> dict[_Epoch, EpochEnd]:
-    """Where each epoch ends. A request names a partition once, so that several epochs of one go in several requests."""
-    rounds: list[dict[TopicPartition, int]] = []
-    for each in sorted(epochs):
-        key = TopicPartition(each.topic, each.partition)
-        free = next((one for one in rounds if key not in one), None)
-        if free is None:
-            rounds.append(free := {})
-        free[key] = each.leader_epoch
-    answers = await call.beside(*(partial(fetch_epoch_ends, call, each) for each in rounds))
-    return {
-        _Epoch(end.topic, end.partition, asked[TopicPartition(end.topic, end.partition)]): end
-        for asked, ends in zip(rounds, answers, strict=True)
-        for end in ends
-    }
-
-
 def _marked(commits: GroupOffsets, ends: dict[TopicPartition, EpochEnd]) -> GroupOffsets:
     if not ends:
         return commits
@@ -130,6 +103,6 @@ def _key(commit: CommittedOffset) -> TopicPartition:
     return TopicPartition(commit.topic, commit.partition)
 
 
-def _epoch_of(commit: CommittedOffset) -> _Epoch:
+def _epoch_of(commit: CommittedOffset) -> LogEpoch:
     assert commit.leader_epoch is not None, "only commits with an epoch are doubted"
-    return _Epoch(commit.topic, commit.partition, commit.leader_epoch)
+    return LogEpoch(commit.topic, commit.partition, commit.leader_epoch)

@@ -7,7 +7,8 @@ would answer for its own log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
@@ -17,7 +18,7 @@ from airflow_kafka_offsets.client.leader_requests import LeaderRequest, ask_lead
 from airflow_kafka_offsets.client.list_offsets import Epochs
 from airflow_kafka_offsets.client.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.response_errors import response_error
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, EpochEnds
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 FIRST_VERSION = 2
@@ -77,3 +78,21 @@ async def fetch_epoch_ends(call: Call, epochs: Mapping[TopicPartition, int]) -> 
         at_least=FIRST_VERSION,
     )
     return EpochEnds(await ask_leaders(call, request, epochs))
+
+
+async def fetch_ends_of(call: Call, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
+    """The end of each epoch, by the deadline. A request names a partition once, so that several epochs of one go in
+    several requests, side by side."""
+    rounds: list[dict[TopicPartition, int]] = []
+    for each in sorted(set(epochs)):
+        key = TopicPartition(each.topic, each.partition)
+        free = next((one for one in rounds if key not in one), None)
+        if free is None:
+            rounds.append(free := {})
+        free[key] = each.leader_epoch
+    answers = await call.beside(*(partial(fetch_epoch_ends, call, each) for each in rounds))
+    return {
+        LogEpoch(end.topic, end.partition, asked[TopicPartition(end.topic, end.partition)]): end
+        for asked, ends in zip(rounds, answers, strict=True)
+        for end in ends
+    }

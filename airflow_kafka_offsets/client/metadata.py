@@ -102,6 +102,17 @@ class TopicsMetadata(Container[TopicMetadata]):
         """One topic; None when it isn't part of the answer."""
         return self._topics.get(topic)
 
+    @property
+    def topic_ids(self) -> dict[str, str | None]:
+        """Ids by topic, in order; None from brokers before 2.8."""
+        return {each.topic: each.topic_id for each in self}
+
+    def leader_epoch(self, topic: str, partition: int) -> int | None:
+        """The epoch of a partition's leader, as far as the broker that answered knows; None when it doesn't."""
+        found = self.lookup(topic)
+        partitions = () if found is None else found.partitions
+        return next((each.leader_epoch for each in partitions if each.partition == partition), None)
+
     def updated(self, later: TopicsMetadata) -> TopicsMetadata:
         """The same with what a later answer says of some of the topics, or of others."""
         return TopicsMetadata([*self._topics.values(), *later], self.cluster_id or later.cluster_id)

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.group_lags import lags_on_committed, lags_on_partitions, lags_on_topics
 from airflow_kafka_offsets.client.groups import fetch_groups
 from airflow_kafka_offsets.client.instants import look_up
-from airflow_kafka_offsets.client.leader_epochs import fetch_epoch_ends
+from airflow_kafka_offsets.client.leader_epochs import fetch_ends_of, fetch_epoch_ends
 from airflow_kafka_offsets.client.leaders import Leaders
 from airflow_kafka_offsets.client.log_contents import LogCount
 from airflow_kafka_offsets.client.log_extents import fetch_extents
@@ -46,7 +46,7 @@ from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
 from airflow_kafka_offsets.offsets.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.lag import GroupLags
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
 from airflow_kafka_offsets.offsets.log_contents import LogContents, LogRange
 from airflow_kafka_offsets.offsets.log_sizes import LogSizes
@@ -222,6 +222,11 @@ class OffsetsClient:
         if any(each < 0 for each in wanted.values()):
             raise ConfigurationError("Leader epochs are 0 or more; a partition without one is left out.")
         return self._ask(lambda call: fetch_epoch_ends(call, wanted))
+
+    def ends_of(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
+        """:meth:`epoch_ends` for any number of epochs of each partition, all of them at the same time."""
+        wanted = {LogEpoch(*each) for each in epochs}
+        return self._ask(lambda call: fetch_ends_of(call, wanted))
 
     def survey(self, topics: Iterable[str]) -> Survey:
         """Everything that a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.

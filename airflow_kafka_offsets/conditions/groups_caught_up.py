@@ -91,7 +91,7 @@ class GroupsCaughtUp(Condition):
     def _lags(self) -> Asking[GroupLags]:
         if self.topics is None:
             return (yield from ask(Lags.about(self.groups, isolation_level=self.isolation_level)))
-        partitions, _ = yield from ask_partitions(self.topics)
+        partitions = yield from ask_partitions(self.topics)
         wanted = ((group, partitions) for group in self.groups)
         return (yield from ask(LagsOn.about(wanted, isolation_level=self.isolation_level)))
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_offsets.arguments import as_count, refuse_text
+from airflow_kafka_offsets.client.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
 from airflow_kafka_offsets.conditions.left_to_read import read_left
-from airflow_kafka_offsets.conditions.questions import Asking, Extents, Listed, ask, ask_partitions
+from airflow_kafka_offsets.conditions.questions import Asking, Extents, Listed, ask, ask_topics
+from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import Position
@@ -25,7 +27,8 @@ class NewData(Condition):
     """At least so many new records have arrived on the topics together.
 
     They are counted in offsets: exactly the records on plain topics, an upper bound where transactions or compaction
-    leave gaps (E11). At least one of them is a visible record for sure.
+    leave gaps (E11). At least one of them is a visible record for sure. Before it passes, the logs have to be those
+    that ``since`` was seen in.
 
     :param topics: topic names.
     :param since: where old data ends. A partition that isn't in it is new from its log start on (E23); with no offsets
@@ -46,9 +49,10 @@ class NewData(Condition):
         as_count(self.min_records, "min_records", least=1)
 
     def steps(self) -> Steps:
-        partitions, topic_ids = yield from ask_partitions(self.topics)
+        metadata = yield from ask_topics(self.topics)
+        partitions = partitions_of(metadata)
         extents = (yield from ask(Extents.about(partitions))).raise_for_errors()
-        self.since.refuse_other_topics(topic_ids)
+        self.since.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         self.since.refuse_truncated(
             {TopicPartition(each.topic, each.partition): each.high_watermark or 0 for each in extents}
         )
@@ -58,11 +62,15 @@ class NewData(Condition):
         real = (yield from self._holds_record(new)) if total >= self.min_records else False
         stale = yield from self._stale(partitions, counts)
         result = {"new": counts, "stale": stale, "since": self.since.source} | self.since.where()
+        done = total >= self.min_records and real
+        unknowable = (yield from ask_same_logs(self.since, metadata)) if done else []
+        if unknowable:
+            result["unknowable"] = unknowable
         return Progress(
-            total >= self.min_records and real,
-            f"{_describe(counts, stale, self.min_records, real)}; since {self.since.source}",
+            done,
+            f"{_describe(counts, stale, self.min_records, real)}; since {self.since.source}{remark(unknowable)}",
             result,
-            ends=Positions.of_ends("log ends", extents, self.isolation_level, topic_ids),
+            ends=Positions.of_ends("log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids),
         )
 
     def _new(self, extents: LogExtents) -> list[Behind]:

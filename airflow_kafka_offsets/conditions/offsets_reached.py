@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
 from airflow_kafka_offsets.conditions.left_to_read import read_left
-from airflow_kafka_offsets.conditions.questions import Asking, Extents, LagsOn, ask, ask_partitions
+from airflow_kafka_offsets.conditions.questions import Asking, Extents, LagsOn, ask, ask_topics
+from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.first_records import Position
 from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, PartitionLag
@@ -23,8 +24,8 @@ class OffsetsReached(Condition):
     """A group has committed at or past a target on each of its partitions.
 
     A partition without a commit stands at its log start, so that it is reached where nothing before the target is left;
-    the summary says so. Where nothing but transaction markers and aborted records
-    lies between a commit and the target, it is reached (E12).
+    the summary says so. Where nothing but transaction markers and aborted records lies between a commit and the target,
+    it is reached (E12). Before it passes, the logs have to be those that the target was seen in.
 
     :param group: group id.
     :param target: the offsets to reach.
@@ -44,8 +45,8 @@ class OffsetsReached(Condition):
             raise ConfigurationError(f"There is nothing to reach: {self.target.source} has no partitions.")
 
     def steps(self) -> Steps:
-        _, topic_ids = yield from ask_partitions(self.target.names())
-        self.target.refuse_other_topics(topic_ids)
+        metadata = yield from ask_topics(self.target.names())
+        self.target.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         partitions = tuple(key for key, _ in self.target.items())
         lags = yield from ask(LagsOn.about([(self.group, partitions)], isolation_level=self.isolation_level))
         (lag,) = lags
@@ -77,6 +78,10 @@ class OffsetsReached(Condition):
         result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(partitions)}
         result |= self.target.where()
         text = self._describe(to_go) + read.remark() + self._gone(lag)
+        unknowable = [] if to_go else (yield from ask_same_logs(self.target, metadata))
+        if unknowable:
+            result["unknowable"] = unknowable
+            text += remark(unknowable)
         return Progress(not to_go, text, result, left)
 
     def _to_go(self, lag: GroupLag) -> list[Behind]:

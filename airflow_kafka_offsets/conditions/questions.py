@@ -17,6 +17,7 @@ from airflow_kafka_offsets.errors import ClusterError
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.first_records import FirstRecords
 from airflow_kafka_offsets.offsets.lag import GroupLags
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.listed import ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.producers import Producers
@@ -153,6 +154,17 @@ class Writers(Question[Producers]):
         return client.producers(sorted(self.wanted))
 
 
+@dataclass(frozen=True, slots=True)
+class Ends(Question[dict[LogEpoch, EpochEnd]]):
+    """Where leader epochs end in their logs. ``wanted``: epochs."""
+
+    def ask(self, client: OffsetsClient) -> dict[LogEpoch, EpochEnd]:
+        return client.ends_of(self.wanted)
+
+    def part(self, answer: dict[LogEpoch, EpochEnd]) -> dict[LogEpoch, EpochEnd]:
+        return {each: answer[each] for each in self.wanted}
+
+
 def _by_first(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = defaultdict(list)
     for first, second in sorted(pairs, key=lambda pair: pair[1]):
@@ -170,13 +182,17 @@ def ask(question: Question[A]) -> Asking[A]:
     return answer
 
 
-def ask_partitions(topics: Iterable[str]) -> Asking[tuple[tuple[TopicPartition, ...], dict[str, str | None]]]:
-    """Within a check: all partitions of some topics, in order, and the topics' ids.
+def ask_topics(topics: Iterable[str]) -> Asking[TopicsMetadata]:
+    """Within a check: cluster, ids and partitions of some topics.
 
     :raises OffsetsError: naming those that are unknown or may not be described.
     """
-    metadata = (yield from ask(Topics.about(topics))).raise_for_errors()
-    return tuple(partitions_of(metadata)), {each.topic: each.topic_id for each in metadata}
+    return (yield from ask(Topics.about(topics))).raise_for_errors()
+
+
+def ask_partitions(topics: Iterable[str]) -> Asking[tuple[TopicPartition, ...]]:
+    """Within a check: all partitions of some topics, in order; raises as :func:`ask_topics` does."""
+    return tuple(partitions_of((yield from ask_topics(topics))))
 
 
 def ask_as_one(client: OffsetsClient, questions: Iterable[Question[Any]]) -> dict[Question[Any], Any]:

@@ -81,7 +81,7 @@ class WindowComplete(Condition):
         elapsed_ms = now_ms() - self._looked_up_ms
         if elapsed_ms < 0:
             return Progress(False, f"{instant}: nothing to look for before {iso_instant(self._looked_up_ms)}", {})
-        partitions, _ = yield from ask_partitions(self.topics)
+        partitions = yield from ask_partitions(self.topics)
         listed = yield from self._look_up(partitions, self._looked_up_ms)
         passed = yield from self._with_record(listed, self._looked_up_ms)
         found = yield from self._sort(listed, passed, elapsed_ms)
@@ -163,7 +163,7 @@ class WindowComplete(Condition):
     def _alive(self, topics: Iterable[str]) -> Asking[set[str]]:
         """The topics where somebody wrote as late as an idle partition needs it."""
         assert self.idle_after_ms is not None
-        partitions, _ = yield from ask_partitions(topics)
+        partitions = yield from ask_partitions(topics)
         timestamp_ms = self._looked_up_ms + self.idle_after_ms
         listed = yield from self._look_up(partitions, timestamp_ms)
         alive = yield from self._with_record(listed, timestamp_ms)

@@ -18,6 +18,19 @@ UNTOLD = {
 """Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
 
 
+class LogEpoch(NamedTuple):
+    """One leader epoch of one partition's log.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param leader_epoch: 0 or more.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+
+
 class EpochEnd(NamedTuple):
     """Where one leader epoch ends in one partition's log.
 

@@ -74,8 +74,8 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     def _ends(self, client: OffsetsClient, topics: Iterable[str] | None, level: IsolationLevel) -> Positions:
         metadata = client.topics(self._touched(client, level) if topics is None else topics).raise_for_errors()
         extents = client.log_extents(partitions_of(metadata))
-        ids = {each.topic: each.topic_id for each in metadata}
-        return Positions.of_ends(f"log end at {iso_instant(now_ms())}", extents, level, ids)
+        source = f"log end at {iso_instant(now_ms())}"
+        return Positions.of_ends(source, extents, level, metadata.cluster_id, metadata.topic_ids)
 
     def _touched(self, client: OffsetsClient, level: IsolationLevel) -> list[str]:
         (lag,) = client.group_lags([self.group], isolation_level=level).raise_for_errors()

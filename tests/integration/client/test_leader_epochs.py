@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
@@ -80,6 +80,14 @@ class TestRequest:
                 cluster.brokers[0].on(OffsetForLeaderEpochRequest, epochs_end_at(4))
             assert ends_of(cluster.client()) == ["UNSUPPORTED_VERSION"] * len(ALL)
             assert cluster.requests(OffsetForLeaderEpochRequest) == []
+
+
+class TestSeveralOfOnePartition:
+    def test_go_in_several_requests(self, one: Pieces) -> None:
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4), epochs_end_at(4))
+        wanted = [LogEpoch(*A0, 3), LogEpoch(*A0, 5), LogEpoch(*B0, 0), LogEpoch(*A0, 3)]
+        assert one.client.ends_of(wanted) == {each: EpochEnd(*each, 4) for each in wanted}
+        assert sorted(asked(one)) == [[(A0, 7, 3), (B0, 7, 0)], [(A0, 7, 5)]]
 
 
 class TestErrors:

@@ -1,6 +1,6 @@
 """What pre-flight makes of leaders' answers on where epochs end: only what nobody can know passes, and says so.
 
-Logs that are really cut: ``airflow/windows/test_leaders.py``.
+Logs that are really cut: ``airflow/windows/cluster/test_leaders.py``.
 """
 
 from __future__ import annotations

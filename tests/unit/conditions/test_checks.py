@@ -115,7 +115,12 @@ class TestFaults:
 
 
 POSITIONS = Positions.of(
-    "snapshot 1", {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}, {"t": "id-1"}, "s3://l/p"
+    "snapshot 1",
+    {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7},
+    {"t": "id-1"},
+    "s3://l/p",
+    cluster_id="cluster-1",
+    leader_epochs={TopicPartition("t", 1): 4},
 )
 
 

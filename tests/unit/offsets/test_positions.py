@@ -12,10 +12,12 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.offsets.extents import LogExtent
+from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from tests.unit.offsets.builders import extent, extents, snapshot
+from airflow_kafka_offsets.offsets.windows import window_between
+from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -26,17 +28,29 @@ class TestPositions:
         assert dict(positions.items()) == {ZERO: 5, ONE: 7}
         assert positions.source == "snapshot 42 as of 2026-11-21T06:00:00.000Z"
         assert positions.where() == {"ledger": "s3://ledger/p"}
+        assert positions.cluster_id == "cluster-1"
+        assert [each.leader_epoch for each in positions.seen()] == [1, 1]
+
+    def test_so_does_the_end_of_a_window(self) -> None:
+        window = window_between(snapshot({0: 5}, number=1), snapshot({0: 9}, at_ms=T0 + HOUR_MS, number=2))
+        pinned = Manifest.of("loads", LEDGER_ID, window)
+        (seen,) = Positions.of_window_end(pinned).seen()
+        assert (seen.offset, seen.leader_epoch) == (9, pinned.ranges[0].end_leader_epoch)
+        assert seen.leader_epoch is not None
+        assert Positions.of_window_end(pinned).cluster_id == pinned.cluster_id
 
     def test_log_ends_are_those_of_the_isolation_level(self) -> None:
         logs = extents(extent(0, end=100, stable=90))
-        ends = {level: Positions.of_ends("ends", logs, level, {}) for level in IsolationLevel}
+        ends = {level: Positions.of_ends("ends", logs, level, "cluster-1", {}) for level in IsolationLevel}
+        assert [each.leader_epoch for each in ends[IsolationLevel.READ_COMMITTED].seen()] == [1]
+        assert ends[IsolationLevel.READ_COMMITTED].cluster_id == "cluster-1"
         assert dict(ends[IsolationLevel.READ_COMMITTED].items()) == {ZERO: 90}
         assert dict(ends[IsolationLevel.READ_UNCOMMITTED].items()) == {ZERO: 100}
 
     def test_an_end_that_is_not_known_is_an_error(self) -> None:
         broken = LogExtent("t", 0, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
         with pytest.raises(OffsetsError):
-            Positions.of_ends("ends", extents(broken), IsolationLevel.READ_COMMITTED, {})
+            Positions.of_ends("ends", extents(broken), IsolationLevel.READ_COMMITTED, None, {})
 
     def test_a_partition_may_not_be_left_out(self) -> None:
         with pytest.raises(ConfigurationError):
@@ -47,16 +61,27 @@ class TestPositions:
 
 
 class TestRefusals:
-    positions = Positions.of("snapshot 1", {ZERO: 5}, {"t": "id-1"})
+    positions = Positions.of("snapshot 1", {ZERO: 5}, {"t": "id-1"}, cluster_id="cluster-1")
 
     def test_a_topic_that_was_created_again_is_another_one(self) -> None:
         """E24."""
         with pytest.raises(TopicChangedError, match="t was re-created"):
-            self.positions.refuse_other_topics({"t": "id-2"})
+            self.positions.refuse_other_source("cluster-1", {"t": "id-2"})
 
     @pytest.mark.parametrize("ids", [{"t": "id-1"}, {"t": None}, {}])
     def test_the_same_one_and_one_whose_id_nobody_knows_are_taken(self, ids: dict[str, str | None]) -> None:
-        self.positions.refuse_other_topics(ids)
+        self.positions.refuse_other_source("cluster-1", ids)
+        self.positions.refuse_other_source(None, ids)
+
+    def test_another_cluster_is_told_though_its_topics_have_no_ids(self) -> None:
+        """S16: brokers before 2.8."""
+        with pytest.raises(
+            TopicChangedError, match="snapshot 1 is of cluster cluster-1, and this is cluster-2"
+        ) as told:
+            self.positions.refuse_other_source("cluster-2", {"t": None})
+        assert told.value.topic == "t", "a watch goes on without it"
+        self.positions.without("t").refuse_other_source("cluster-2", {"t": None})
+        Positions.of("by hand", {ZERO: 5}).refuse_other_source("cluster-2", {"t": None})
 
     def test_a_log_that_ends_before_its_offset_was_truncated(self) -> None:
         self.positions.refuse_truncated({ZERO: 5})

@@ -1,0 +1,72 @@
+"""Cuts: whether a log was cut below an offset that was seen in it, and has given that offset to another record since.
+
+An unclean leader election cuts a log, and it grows past its old end again. Log ends don't tell then; the leader epoch
+does under which the offset was seen (KIP-101, KIP-320): it ends where the log was cut. Where leader epochs end is asked
+elsewhere; here is what the answers mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from airflow_kafka_offsets.errors import OffsetsError
+from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnds
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+
+class SeenOffset(Protocol):
+    """An offset that was seen in a log, and the leader epoch it was seen under; None where nobody knows that."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int | None: ...
+
+
+def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
+    """Which logs were cut below an offset, and where, in words."""
+    found = {}
+    for each in seen:
+        key = TopicPartition(each.topic, each.partition)
+        end = ends.lookup(*key)
+        if end is not None and end.end_offset is not None and end.end_offset < each.offset:
+            found[key] = f"{key} was cut at {end.end_offset}, below {each.offset}"
+    return found
+
+
+def refuse_unanswered(ends: EpochEnds) -> None:
+    """Make sure that every leader answered, or is one that never tells.
+
+    :raises OffsetsError: naming partitions; whether their logs were cut is open.
+    """
+    failures = [(what, error) for what, error in ends.failures() if error.name not in UNTOLD]
+    if failures:
+        asked = "Asking whether logs were cut since (OffsetForLeaderEpoch, which needs the ACL Describe on the topic)"
+        raise OffsetsError(asked, failures)
+
+
+def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
+    """The partitions of which nobody knows whether their log was cut, and why. Below offset 0 there is nothing to be
+    cut.
+
+    :param ends: without other errors than :func:`refuse_unanswered` lets pass.
+    """
+    for each in seen:
+        if each.offset == 0:
+            continue
+        key = TopicPartition(each.topic, each.partition)
+        end = ends.lookup(*key)
+        if end is None:
+            yield f"{key} (its leader epoch isn't known)"
+        elif end.error is not None:
+            yield f"{key} ({UNTOLD[end.error.name]})"
+        elif end.end_offset is None:
+            yield f"{key} (its leader doesn't know epoch {each.leader_epoch})"

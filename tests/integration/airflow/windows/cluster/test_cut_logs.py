@@ -1,0 +1,147 @@
+"""A log that was cut and has grown past its old end again: what waits and groups make of offsets of before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
+from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.resetter import Destination, Resetter
+from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
+from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
+from tests.integration.airflow.windows.cluster.conftest import Cut
+from tests.integration.airflow.windows.conftest import Snapshot, XCom, ranges
+from tests.integration.client.cases.workload import wait_until
+
+
+class TestWaits:
+    """S15: a target is a number, and so is what a group commits; the records before it aren't the ones that were
+    there when it was pinned."""
+
+    @pytest.fixture
+    def target(self, cut: Cut, snapshot: Snapshot) -> XCom:
+        """Where the log ends before it is cut: 7."""
+        return snapshot(cut.topic)
+
+    def cut_and_read(self, cut: Cut, client: OffsetsClient, group: str) -> None:
+        """Cut the log, have it grow past the target, and the group read all that is there now."""
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        (extent,) = client.log_extents([TopicPartition(cut.topic, 0)]).raise_for_errors()
+        assert extent.high_watermark == 9
+        commit = CommittedOffset(cut.topic, 0, 9, extent.leader_epoch)
+        client.commit_offsets(group, CommittedOffsets([commit])).raise_for_errors()
+
+    def test_a_group_that_has_read_on_has_not_reached_a_target_of_before(
+        self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
+    ) -> None:
+        group = f"g-{cut.topic}"
+        self.cut_and_read(cut, client, group)
+        sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target)
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+            sensor.execute(context)
+        assert fails_with(LogTruncatedError, failed)
+
+    def test_nor_the_log_end_of_when_the_task_began(self, cut: Cut, client: OffsetsClient, context: Context) -> None:
+        group = f"g-{cut.topic}"
+        sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, topics=cut.topic)
+        client.commit_offsets(group, CommittedOffsets([CommittedOffset(cut.topic, 0, 1)])).raise_for_errors()
+        assert not sensor.poke(context)
+        self.cut_and_read(cut, client, group)
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7"):
+            sensor.poke(context)
+
+    @pytest.mark.parametrize("kind", ["reached", "new data"])
+    def test_and_the_triggerer_finds_it_too(
+        self, cut: Cut, client: OffsetsClient, target: XCom, context: Context, kind: str
+    ) -> None:
+        """The epochs go with the trigger's arguments; the worker has seen nothing of the cut."""
+        group = f"g-{cut.topic}"
+        client.commit_offsets(group, CommittedOffsets([CommittedOffset(cut.topic, 0, 1)])).raise_for_errors()
+        sensor = {
+            "reached": KafkaOffsetsReachedSensor(task_id="s", group=group, target=target, deferrable=True),
+            "new data": KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target, deferrable=True),
+        }[kind]
+        with pytest.raises(TaskDeferred) as deferred:
+            sensor.execute(context)
+        _, arguments = deferred.value.trigger.serialize()
+        self.cut_and_read(cut, client, group)
+        event = asyncio.run(first_event(KafkaWaitTrigger(**json.loads(json.dumps(arguments)))))
+        assert event["status"] == "failed"
+        assert f"{cut.topic}-0 was cut at 3, below 7" in event["message"]
+
+    def test_what_is_new_since_before_is_not_told_by_the_numbers(
+        self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
+    ) -> None:
+        self.cut_and_read(cut, client, f"g-{cut.topic}")
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7"):
+            KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target).execute(context)
+
+    def test_a_new_leader_that_has_all_records_changes_nothing(
+        self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
+    ) -> None:
+        cut.behind.launch()
+        wait_until(lambda: len(cut.cluster.in_sync(cut.topic, 0)) == 2, "the other replica has caught up")
+        cut.ahead.kill()
+        wait_until(cut.elected, "the other replica leads")
+        group = f"g-{cut.topic}"
+        client.commit_offsets(group, CommittedOffsets([CommittedOffset(cut.topic, 0, 7)])).raise_for_errors()
+        result = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target).execute(context)
+        assert "unknowable" not in result
+
+
+async def first_event(trigger: KafkaWaitTrigger) -> Any:
+    async for each in trigger.run():
+        return each.payload
+    raise AssertionError("a wait ends with an event")
+
+
+class TestCommitsOfACutLog:
+    """S15: no place to go on from, for nobody."""
+
+    @pytest.fixture
+    def window(self, cut: Cut, client: OffsetsClient, resolve: Resolve, publish: Publish) -> XCom:
+        """A published window of the log as it is now, of which a group has committed what was there before."""
+        (extent,) = client.log_extents([TopicPartition(cut.topic, 0)]).raise_for_errors()
+        commit = CommittedOffset(cut.topic, 0, 7, extent.leader_epoch)
+        client.commit_offsets(f"g-{cut.topic}", CommittedOffsets([commit])).raise_for_errors()
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        window = resolve(cut.topic, at(0), at(20))
+        assert ranges(window) == [(0, 0, 9)]
+        publish(window)
+        return window
+
+    def stands_at(self, cut: Cut, client: OffsetsClient) -> list[int | None]:
+        (found,) = client.committed_offsets({f"g-{cut.topic}": None}).raise_for_errors()
+        return [each.offset for each in found.offsets]
+
+    def test_a_reset_does_not_shift_from_it(self, cut: Cut, client: OffsetsClient, window: XCom) -> None:
+        resetter = Resetter(client, f"g-{cut.topic}")
+        plan = resetter.plan(Destination(shift_by=-1))
+        with pytest.raises(OffsetsError, match="cut at 3 since the group committed 7"):
+            resetter.execute(plan)
+        assert self.stands_at(cut, client) == [7]
+
+    def test_a_window_is_not_committed_over_it_until_the_group_was_reset(
+        self, cut: Cut, client: OffsetsClient, window: XCom, context: Context
+    ) -> None:
+        commit = KafkaCommitOffsetsOperator(task_id="c", window=window, group=f"g-{cut.topic}")
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+            commit.execute(context)
+        assert fails_with(LogTruncatedError, failed)
+        assert self.stands_at(cut, client) == [7]
+        resetter = Resetter(client, f"g-{cut.topic}")
+        resetter.execute(resetter.plan(Destination(offset=0)))
+        assert commit.execute(context)["committed"] == 1
+        assert self.stands_at(cut, client) == [9]
