@@ -6,22 +6,23 @@ another revision. Readers who go through :func:`read_published` see the publishe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from functools import partial, reduce
-from itertools import chain, groupby, pairwise
+from functools import cache, partial, reduce
+from itertools import chain, groupby
 from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
-from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms, iso_instant
+from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
 from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
-from airflow_kafka_offsets.offsets.seams import seams
+from airflow_kafka_offsets.offsets.seams import seams, shared
 from airflow_kafka_offsets.offsets.window_names import (
     is_month,
     live_revisions,
@@ -40,6 +41,9 @@ _FAR_FUTURE_MS = 253_402_300_799_000
 """The end of the year 9999: names of instants go no further."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
+
+RangesOf = Callable[[str], tuple[OffsetRange, ...]]
+"""The offsets of a window, read when they are first asked for."""
 
 
 def read_publication(files: HadoopFiles, folder: str) -> Publication | None:
@@ -69,8 +73,8 @@ def read_published(
     :param options: options of Spark's source of files. ``mergeSchema="true"`` where columns were added over time;
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
-    :raises LedgerConflictError: when published windows overlap in time and both have rows, since common ones would come
-        twice; and when a table is another ledger's.
+    :raises LedgerConflictError: when published windows with rows share offsets, whose rows would come twice; and when a
+        table is another ledger's.
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
@@ -157,8 +161,9 @@ def published_windows(
         found = pool.map(lambda window: _counting(files, folder, window, live[window]), live)
         published = {window: each for window, each in zip(live, found, strict=True) if each is not None}
     _refuse_crossing(published, low, high)
-    _refuse_overlaps(published)
-    _refuse_seams(files, folder, published, live)
+    ranges = cache(lambda window: _ranges(files, folder, published[window], window, live[window]))
+    _refuse_overlaps(published, ranges)
+    _refuse_seams(published, ranges)
     return published
 
 
@@ -171,30 +176,33 @@ def _counting(files: HadoopFiles, folder: str, window: str, revisions: list[int]
     return None if found is None else published[found]
 
 
-def _refuse_seams(
-    files: HadoopFiles, folder: str, published: Mapping[str, Publication], live: Mapping[str, list[int]]
-) -> None:
+def _ranges(
+    files: HadoopFiles, folder: str, published: Publication, window: str, revisions: Iterable[int]
+) -> tuple[OffsetRange, ...]:
+    """The offsets of a published window."""
+    for each in revisions:
+        content = files.read(f"{folder}/{month_of(window)}/{revision_folder(window, each)}/manifest.json")
+        if content is not None and digest(content) == published.manifest_sha256:
+            return Manifest.from_bytes(content).ranges
+    raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
+
+
+def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:
     """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
     one wasn't yet."""
-
-    def ranges(window: str) -> tuple[OffsetRange, ...]:
-        for each in live[window]:
-            place = f"{folder}/{month_of(window)}/{revision_folder(window, each)}"
-            content = files.read(f"{place}/manifest.json")
-            if content is not None and digest(content) == published[window].manifest_sha256:
-                return Manifest.from_bytes(content).ranges
-        raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
-
-    for earlier, later in pairwise(published):
-        meet = window_extent(earlier)[1] == window_extent(later)[0]
-        if not meet or published[earlier].end_snapshot == published[later].start_snapshot:
-            continue
-        found = seams([ranges(earlier), ranges(later)])
-        if found:
-            raise LedgerConflictError(
-                f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was resolved anew. "
-                "Load the newest revision of both."
-            )
+    starting: dict[int, list[str]] = defaultdict(list)
+    for each in published:
+        starting[window_extent(each)[0]].append(each)
+    for earlier in published:
+        for later in starting[window_extent(earlier)[1]]:
+            if published[earlier].end_snapshot == published[later].start_snapshot:
+                continue
+            found = seams([ranges(earlier), ranges(later)])
+            if found:
+                raise LedgerConflictError(
+                    f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was resolved "
+                    "anew. Load the newest revision of both."
+                )
 
 
 def _overlap(window: str, low: int, high: int) -> bool:
@@ -211,12 +219,24 @@ def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
         )
 
 
-def _refuse_overlaps(published: Mapping[str, Publication]) -> None:
-    with_rows = [name for name, each in published.items() if each.rows]
-    # They come in order of their starts: where any two overlap, two neighbours do.
-    for earlier, later in pairwise(with_rows):
-        if window_extent(later)[0] < window_extent(earlier)[1]:
+def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> None:
+    """Refuse windows with rows that share offsets. Those that share time alone have no record in common."""
+    for earlier, later in _overlapping(name for name, each in published.items() if each.rows):
+        found = shared(ranges(earlier), ranges(later))
+        if found:
             raise LedgerConflictError(
-                f"The published windows {earlier} and {later} overlap at {iso_instant(window_extent(later)[0])}: rows "
-                "would come twice. Bound the time asked for so that only one of them is read."
+                f"The published windows {earlier} and {later} share offsets, whose rows would come twice: "
+                f"{shorten(map(str, found))}. Bound the time asked for so that only one of them is read."
             )
+
+
+def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The pairs that share time.
+
+    :param windows: in order of their starts.
+    """
+    begun: list[str] = []
+    for later in windows:
+        begun = [each for each in begun if window_extent(each)[1] > window_extent(later)[0]]
+        yield from ((earlier, later) for earlier in begun)
+        begun.append(later)

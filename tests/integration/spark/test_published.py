@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.published import published_windows, read_published
 from tests.integration.spark.conftest import OpenWindow, load
-from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
+from tests.unit.spark.manifests import FIVE_MS, SEVEN_MS, SIX_MS, manifest_of
 
 SIX, SEVEN = to_datetime(SIX_MS), to_datetime(SEVEN_MS)
 
@@ -173,14 +173,37 @@ class TestMonths:
 
 
 class TestOverlaps:
-    def test_overlapping_windows_are_refused_since_rows_would_come_twice(
+    HALF_PAST_FIVE_MS = (FIVE_MS + SIX_MS) // 2
+
+    def test_windows_that_share_offsets_are_refused_since_rows_would_come_twice(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, first: Manifest, table: str, pipeline: str
     ) -> None:
         load(open_window(first), table)
-        load(open_window(manifest_of([(flights, 0, 0, 100)], end_ms=SEVEN_MS)), table)
+        load(open_window(manifest_of([(flights, 0, 50, 100)], end_ms=SEVEN_MS)), table)
 
-        with pytest.raises(LedgerConflictError, match="overlap at 2026-11-21T05:00"):
+        with pytest.raises(LedgerConflictError, match=f"share offsets.*: {flights}-0: 10 offsets from 50 on"):
             read_published(spark, pipeline)
+
+    def test_also_where_one_that_shares_none_lies_between_them(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table: str, pipeline: str
+    ) -> None:
+        half_past = self.HALF_PAST_FIVE_MS
+        load(open_window(manifest_of([(flights, 0, 0, 60)], end_ms=SEVEN_MS)), table)
+        load(open_window(manifest_of([(flights, 0, 60, 70)], start_ms=half_past, end_ms=half_past + 1)), table)
+        load(open_window(manifest_of([(flights, 0, 50, 60)], start_ms=SIX_MS, end_ms=SEVEN_MS)), table)
+
+        with pytest.raises(LedgerConflictError, match=f"{flights}-0: 10 offsets from 50 on"):
+            read_published(spark, pipeline)
+
+    def test_windows_that_share_time_alone_are_read_whole(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, first: Manifest, table: str, pipeline: str
+    ) -> None:
+        """As increments by hand beside an hour of the schedule are, where each begins where another ends."""
+        load(open_window(first), table)
+        load(open_window(manifest_of([(flights, 0, 60, 100)], start_ms=self.HALF_PAST_FIVE_MS, end_ms=SEVEN_MS)), table)
+
+        rows = read_published(spark, pipeline)
+        assert (rows.count(), rows.select("offset").distinct().count()) == (100, 100)
 
 
 class TestNothing:
