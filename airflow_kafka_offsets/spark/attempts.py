@@ -16,6 +16,7 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.ledger_identity import json_object
 from airflow_kafka_offsets.spark.driver_log import metrics_unsaid
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.results import source_is_proved
 from airflow_kafka_offsets.spark.sink import Attempt
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class AttemptNotes:
 
     def __init__(self, files: HadoopFiles, folder: str) -> None:
         self._files = files
+        self._window_folder = folder
         self._folder = f"{folder}/{_APPLICATIONS}"
 
     def names(self) -> frozenset[str]:
@@ -48,6 +50,11 @@ class AttemptNotes:
         """
         notes = {name: self._read(name) for name in self.names()}
         manifest = window.manifest
+        trusted = {
+            name
+            for name, each in notes.items()
+            if not each.get("refused") and source_is_proved(self._files, self._window_folder, name, manifest)
+        }
         attempt = Attempt(
             name=window.attempt,
             pipeline=manifest.pipeline,
@@ -59,8 +66,8 @@ class AttemptNotes:
             started_ms=max([now_ms(), *(int(each.get("started_ms", 0)) + 1 for each in notes.values())]),
             offsets=manifest.span,
             strict_time=window.strict_time,
-            earlier=frozenset(name for name, each in notes.items() if not each.get("refused")),
-            refused=frozenset(name for name, each in notes.items() if each.get("refused")),
+            earlier=frozenset(trusted),
+            refused=frozenset(notes.keys() - trusted),
             noted=self.names,
         )
         if window.note_key is not None:  # whoever gave it looks at the UI as soon as it finds the note

@@ -8,7 +8,6 @@ point loses none.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import (
+    CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
     DataLossError,
@@ -33,7 +33,8 @@ from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.identity import require_ledger
 from airflow_kafka_offsets.spark.published import read_publication
-from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
+from airflow_kafka_offsets.spark.results import read_result, result_uri, source_is_proved, write_result
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.tally import audited_columns, scan
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
         inspection. It is a :class:`CountedTwiceError` where another try may prove it.
     :raises LedgerConflictError: the window is published elsewhere, its published rows are gone, or the sink or the
         window's folder is another ledger's.
+    :raises CommitConflictError: another attempt has written the window meanwhile, and not proved where it read from.
     :raises ExclusiveCreateError: the ledger's store can't arbitrate between two attempts. Nothing is read.
     """
     if is_connect(window.spark):
@@ -119,7 +121,7 @@ def publish(window: PinnedWindow, rows: DataFrame, sink: Sink) -> PublishedRun:
 def _publish(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> Publication:
     window.source_check().before()
     result = _load(files, window, rows, sink, attempt)
-    files.write(_result_uri(window, attempt.name), json.dumps(result.to_json()).encode())
+    write_result(files, window.folder, result)
     _refuse_unproved(files, window, result, sink, attempt)
     ahead = _ahead(files, window, sink, attempt)
     if ahead is None:
@@ -205,6 +207,7 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
             f"Kafka no longer has every record of window {attempt.window}: retention, DeleteRecords or a "
             f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
         ) from error
+    _refuse_unproved_writer(files, window, written, attempt)
     counts = count_run(window, rows, sink.read(window.spark, replace(attempt, name=written.attempt)))
     window.proved_read = counts.read
     return RunResult(
@@ -221,6 +224,16 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
         written_by=written.attempt,
         source=_source(files, window, written.attempt),
     )
+
+
+def _refuse_unproved_writer(files: HadoopFiles, window: PinnedWindow, written: Written, attempt: Attempt) -> None:
+    """Take over no rows of which nobody knows where they came from: this attempt asks Kafka about its own read."""
+    writer = written.attempt
+    if writer != attempt.name and not source_is_proved(files, window.folder, writer, window.manifest):
+        raise CommitConflictError(
+            f"{written.output} holds window {attempt.window} by attempt {writer}, which began beside this one and "
+            "hasn't proved where it read from: it goes on, or has died. Nothing is published. Run the task again."
+        )
 
 
 def _source(files: HadoopFiles, window: PinnedWindow, writer: str) -> Source | None:
@@ -264,7 +277,7 @@ def _refuse_unproved(files: HadoopFiles, window: PinnedWindow, result: RunResult
         AttemptNotes(files, window.folder).distrust(writer)
         raise (CountedTwiceError if may_pass else UnprovenError)(
             f"Window {attempt.window} is not published: {problem}. The rows of attempt {attempt.name} stay "
-            f"at {result.output}, its counts at {_result_uri(window, attempt.name)}."
+            f"at {result.output}, its counts at {result_uri(window.folder, attempt.name)}."
         )
 
 
@@ -325,12 +338,9 @@ def _count(tallies: tuple[PartitionTally, ...]) -> int:
 
 
 def _result(files: HadoopFiles, window: PinnedWindow, attempt: str) -> RunResult:
-    uri = _result_uri(window, attempt)
-    content = files.read(uri)
-    if content is None:
-        raise LedgerCorruptError(f"Attempt {attempt} is published, but its counts are missing: {uri}.")
-    return RunResult.from_json(json.loads(content))
-
-
-def _result_uri(window: PinnedWindow, attempt: str) -> str:
-    return f"{window.folder}/results/{attempt}.json"
+    found = read_result(files, window.folder, attempt)
+    if found is None:
+        raise LedgerCorruptError(
+            f"Attempt {attempt} is published, but its counts are missing: {result_uri(window.folder, attempt)}."
+        )
+    return found

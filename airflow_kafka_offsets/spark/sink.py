@@ -35,9 +35,10 @@ class Attempt:
     :param started_ms: when the driver began, Unix milliseconds.
     :param offsets: offsets in the window; 0 means that it has no rows and old ones are to go.
     :param strict_time: the rows have the boolean column ``outside_window``, and the output keeps it.
-    :param earlier: names of the attempts at this same revision that began before. What one of them has committed need
-        not be written again.
-    :param refused: names of those others that wrote what wasn't proved: to be written again.
+    :param earlier: names of the attempts at this same revision that began before, and have proved where they read from.
+        What one of them has committed need not be written again.
+    :param refused: names of the others that began before: they wrote what wasn't proved, or died before they had asked
+        Kafka where it came from. To be written again.
     :param moved_to: of a published attempt, where the ledger says that its rows were moved; None where they stayed.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
         same moment, so that neither is among the other's ``earlier``.

@@ -61,6 +61,21 @@ def dying(steps: int, sink: Sink | None = None) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def interrupted(place: str) -> Iterator[None]:
+    """Have a driver die where it calls something.
+
+    :param place: a function, by its module.
+    """
+
+    def die(*_: object) -> None:
+        raise InterruptedError
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError):
+        patch.setattr(place, die)
+        yield
+
+
 def held_up(rows: DataFrame, folder: Path, *, but_for: int | None = None) -> DataFrame:
     """The same rows, once there is a file ``go`` in a folder; a file ``begun`` says that they are being written.
 

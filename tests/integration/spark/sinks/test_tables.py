@@ -12,7 +12,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerError, UnprovenError
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    LedgerConflictError,
+    LedgerError,
+    UnprovenError,
+)
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, Written, read_published
@@ -21,12 +27,13 @@ from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
-from tests.integration.spark.sinks.faults import held_up, wait_for
+from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
 from tests.integration.spark.test_strict_time import EARLY, INSIDE, LATE, window_of
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 MakeSink = Callable[[str], Sink]
+IS_ANOTHERS = "value = cast('another' AS binary)"
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -58,16 +65,50 @@ class TestAttempts:
         commits = []
         for name, strict_time in (("try-1", False), ("try-2", True)):
             window = open_window(manifest, name)
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("airflow_kafka_offsets.spark.publish.judge", _interrupted)
-                with pytest.raises(InterruptedError):
-                    window.publish(window.read(strict_time=strict_time), table_sink)
+            with interrupted("airflow_kafka_offsets.spark.publish.judge"):
+                window.publish(window.read(strict_time=strict_time), table_sink)
             commits.append(_commits(spark, table_sink))
         assert commits[1] > commits[0]
 
         window = open_window(manifest, "try-3")
         assert window.publish(window.read(strict_time=True), table_sink).outside == 10
         assert _commits(spark, table_sink) == commits[1]
+
+    def test_rows_of_one_that_died_before_it_had_asked_where_they_came_from_are_written_anew(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
+    ) -> None:
+        """S16: while it read, another cluster was behind the address. Its rows have the window's own offsets."""
+        manifest = manifest_of([(flights, 0, 0, 9)])
+        window = open_window(manifest)
+        with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.after"):
+            window.publish(window.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
+        assert read_table(spark, table_sink.kind, table_sink.table).where(IS_ANOTHERS).count() == 9
+
+        assert publish(open_window(manifest, "try-2"), table_sink) == "try-2"
+        rows = read_published(spark, f"file://{ledger}")
+        assert (rows.count(), rows.where(IS_ANOTHERS).count()) == (9, 0)
+
+    def test_rows_of_one_beside_this_that_has_not_asked_yet_are_not_published(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
+    ) -> None:
+        """S16: it may have read another cluster, and this one's own answer says nothing of that."""
+        manifest = manifest_of([(flights, 0, 0, 9)])
+        beside = open_window(manifest, "try-2")
+        write = table_sink.write
+
+        def overtaken(rows: DataFrame, attempt: Attempt) -> Written:
+            table_sink.write = write  # type: ignore[method-assign]
+            with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.after"):
+                beside.publish(beside.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
+            return write(rows, attempt)
+
+        table_sink.write = overtaken  # type: ignore[method-assign]
+        with pytest.raises(CommitConflictError, match="by attempt try-2, which began beside this one"):
+            publish(open_window(manifest), table_sink)
+
+        assert publish(open_window(manifest, "try-3"), table_sink) == "try-3"
+        rows = read_published(spark, f"file://{ledger}")
+        assert (rows.count(), rows.where(IS_ANOTHERS).count()) == (9, 0)
 
     def test_unproved_rows_are_in_the_table_and_not_among_the_published_and_the_next_attempt_replaces_them(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
@@ -296,10 +337,6 @@ class TestRefusals:
     ) -> None:
         with pytest.raises(ConfigurationError, match="iceberg-spark-runtime"):
             publish(open_window(manifest), IcebergSink("nowhere.flights.t"))
-
-
-def _interrupted(*_: object) -> None:
-    raise InterruptedError
 
 
 def _commits(spark: SparkSession, sink: TableSink) -> int:
