@@ -71,9 +71,10 @@ def interrupted(place: str) -> Iterator[None]:
     def die(*_: object) -> None:
         raise InterruptedError
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, die)
-        yield
+        with pytest.raises(InterruptedError):
+            yield
 
 
 def held_up(rows: DataFrame, folder: Path, *, but_for: int | None = None) -> DataFrame:
