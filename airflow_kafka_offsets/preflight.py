@@ -9,7 +9,7 @@ from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.cuts import cut_below, refuse_unanswered, untold
+from airflow_kafka_offsets.offsets.cuts import cut_below, not_known, refuse_later_epochs, refuse_unanswered, untold
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
@@ -104,7 +104,8 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     as of records written before Kafka 0.11.
 
     :raises LogTruncatedError: naming partitions, and where they were cut.
-    :raises OffsetsError: naming partitions that couldn't be asked for another reason; whether they were cut is open.
+    :raises OffsetsError: naming partitions that couldn't be asked for another reason, or whose log hasn't come to the
+        snapshot's epoch; whether they were cut is open.
     """
     boundaries, ends = _in_order(snapshot), _epoch_ends(client, snapshot)
     cut = cut_below(boundaries, ends)
@@ -115,6 +116,10 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
             "read. Forget the windows between instants that end past there, or start another pipeline."
         )
     refuse_unanswered(ends)
+    strange = not_known(boundaries, ends)
+    if strange:
+        metadata = client.topics({each.topic for each in strange}).raise_for_errors()
+        refuse_later_epochs(strange, metadata.leader_epoch)
     unknown = list(untold(boundaries, ends))
     if unknown:
         log.warning(

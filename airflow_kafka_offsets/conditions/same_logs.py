@@ -6,13 +6,12 @@ only when everything else is fulfilled: a wait that goes on isn't held up by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from airflow_kafka_offsets.client.metadata import TopicsMetadata
 from airflow_kafka_offsets.conditions.questions import Asking, Ends, ask
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.cuts import refuse_unanswered
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.cuts import not_known, refuse_later_epochs, refuse_unanswered
+from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.positions import Positions
 
 
@@ -33,35 +32,8 @@ def ask_same_logs(positions: Positions, metadata: TopicsMetadata) -> Asking[list
     ends = EpochEnds(answers.values())
     positions.refuse_cut(ends)
     refuse_unanswered(ends)
-    _refuse_later_epochs(answers, metadata)
+    refuse_later_epochs(not_known(positions.seen(), ends), metadata.leader_epoch)
     return positions.unknowable(ends)
-
-
-def _refuse_later_epochs(answers: dict[LogEpoch, EpochEnd], metadata: TopicsMetadata) -> None:
-    """Refuse logs that haven't come to an epoch: epochs never run backwards, so that it is of another log of that name,
-    or brokers don't know their newest leader yet. A log that has no epochs at all says as little of any."""
-    later = [
-        (f"{each.topic}-{each.partition}", _of_another_log(each.leader_epoch, now))
-        for each in _not_known(answers)
-        if (now := metadata.leader_epoch(each.topic, each.partition)) is not None and now < each.leader_epoch
-    ]
-    if later:
-        raise OffsetsError("Asking whether logs were cut since", later)
-
-
-def _not_known(answers: dict[LogEpoch, EpochEnd]) -> Iterator[LogEpoch]:
-    return (each for each, end in answers.items() if end.error is None and end.end_offset is None)
-
-
-def _of_another_log(seen: int, now: int) -> ResponseError:
-    return ResponseError(
-        "UNKNOWN_LEADER_EPOCH",
-        75,
-        True,
-        f"the offset was seen under leader epoch {seen}, and the log is at {now}: the topic was made again, and the "
-        "task that pinned the offset has to be cleared, and this one; or a broker doesn't know the newest leader yet, "
-        "which passes",
-    )
 
 
 def remark(unknowable: Iterable[str]) -> str:

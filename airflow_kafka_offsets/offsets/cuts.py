@@ -7,10 +7,10 @@ elsewhere; here is what the answers mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from airflow_kafka_offsets.errors import OffsetsError
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnds
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
@@ -51,6 +51,41 @@ def refuse_unanswered(ends: EpochEnds) -> None:
     if failures:
         asked = "Asking whether logs were cut since (OffsetForLeaderEpoch, which needs the ACL Describe on the topic)"
         raise OffsetsError(asked, failures)
+
+
+def not_known(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
+    """The offsets whose leader doesn't know their epoch."""
+    found = ((each, ends.lookup(each.topic, each.partition)) for each in seen)
+    return [each for each, end in found if end is not None and end.error is None and end.end_offset is None]
+
+
+def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str, int], int | None]) -> None:
+    """Refuse logs that haven't come to the epoch of an offset: epochs never run backwards, so that it is of another log
+    of that name, or a broker doesn't know the newest leader yet. A log that has no epochs at all says as little of any.
+
+    :param seen: as :func:`not_known` finds them.
+    :param leader_epoch: the newest epoch of a topic's partition; None when unknown.
+    :raises OffsetsError: naming partitions; it may pass.
+    """
+    later = [
+        (f"{each.topic}-{each.partition}", _of_another_log(each.leader_epoch, now))
+        for each in seen
+        if each.leader_epoch is not None
+        and (now := leader_epoch(each.topic, each.partition)) is not None
+        and now < each.leader_epoch
+    ]
+    if later:
+        raise OffsetsError("Asking whether logs were cut since", later)
+
+
+def _of_another_log(seen: int, now: int) -> ResponseError:
+    return ResponseError(
+        "UNKNOWN_LEADER_EPOCH",
+        75,
+        True,
+        f"the offset was seen under leader epoch {seen}, and the log is at {now}: the topic was made again, and what "
+        "was pinned of the old one is gone with it; or a broker doesn't know the newest leader yet, which passes",
+    )
 
 
 def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:

@@ -80,6 +80,13 @@ class TestFails:
         with pytest.raises(LogTruncatedError, match="a-0 was cut at 4, below 5, b-1"):
             refuse_rewritten(one.client, ALL_AT_5)
 
+    def test_on_an_epoch_that_the_log_has_not_come_to(self, one: Pieces) -> None:
+        """E24: brokers before 2.8 have no ids, by which a topic that was made again is told."""
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(-1))
+        with pytest.raises(OffsetsError, match=r"a-0: .* leader epoch 9, and the log is at 7: the topic was") as failed:
+            refuse_rewritten(one.client, stored({A0: 5}, 9))
+        assert failed.value.retriable
+
     def test_on_a_missing_permission_which_it_names(self, one: Pieces) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(5, errors={B0: NOT_ALLOWED}))
         with pytest.raises(OffsetsError, match=r"ACL Describe .* b-0: TOPIC_AUTHORIZATION_FAILED") as failed:
