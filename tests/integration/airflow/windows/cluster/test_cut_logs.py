@@ -25,7 +25,7 @@ from tests.integration.client.cases.workload import wait_until
 
 
 class TestWaits:
-    """S15: a target is a number, and so is what a group commits; the records before it aren't the ones that were
+    """A target is a number, and so is what a group commits; the records before it aren't the ones that were
     there when it was pinned."""
 
     @pytest.fixture
@@ -45,6 +45,7 @@ class TestWaits:
     def test_a_group_that_has_read_on_has_not_reached_a_target_of_before(
         self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
     ) -> None:
+        """S15."""
         group = f"g-{cut.topic}"
         self.cut_and_read(cut, client, group)
         sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target)
