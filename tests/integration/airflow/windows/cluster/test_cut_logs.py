@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ class TestWaits:
         """S15."""
         group = f"g-{cut.topic}"
         self.cut_and_read(cut, client, group)
-        sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target)
+        sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target, poke_interval=1)
         with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
             sensor.execute(context)
         assert fails_with(LogTruncatedError, failed)
@@ -70,8 +71,12 @@ class TestWaits:
         group = f"g-{cut.topic}"
         client.commit_offsets(group, CommittedOffsets([CommittedOffset(cut.topic, 0, 1)])).raise_for_errors()
         sensor = {
-            "reached": KafkaOffsetsReachedSensor(task_id="s", group=group, target=target, deferrable=True),
-            "new data": KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target, deferrable=True),
+            "reached": KafkaOffsetsReachedSensor(
+                task_id="s", group=group, target=target, deferrable=True, poke_interval=0.5
+            ),
+            "new data": KafkaNewDataSensor(
+                task_id="s", topics=cut.topic, since=target, deferrable=True, poke_interval=0.5
+            ),
         }[kind]
         with pytest.raises(TaskDeferred) as deferred:
             sensor.execute(context)
@@ -86,7 +91,7 @@ class TestWaits:
     ) -> None:
         self.cut_and_read(cut, client, f"g-{cut.topic}")
         with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7"):
-            KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target).execute(context)
+            KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target, poke_interval=1).execute(context)
 
     def test_a_new_leader_that_has_all_records_changes_nothing(
         self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
@@ -97,13 +102,14 @@ class TestWaits:
         wait_until(cut.elected, "the other replica leads")
         group = f"g-{cut.topic}"
         client.commit_offsets(group, CommittedOffsets([CommittedOffset(cut.topic, 0, 7)])).raise_for_errors()
-        result = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target).execute(context)
+        result = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target, poke_interval=1).execute(context)
         assert "unknowable" not in result
 
 
 async def first_event(trigger: KafkaWaitTrigger) -> Any:
-    async for each in trigger.run():
-        return each.payload
+    async with aclosing(trigger.run()) as events:  # type: ignore[type-var]  # an async generator
+        async for each in events:
+            return each.payload
     raise AssertionError("a wait ends with an event")
 
 
