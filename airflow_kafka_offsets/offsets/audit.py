@@ -206,7 +206,8 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
     problems.extend(source_problems(manifest, result.source))
-    different = list(difference(result.read, total_of(result.written), manifest.span, result.task_starts))
+    written_rows, unread = total_of(result.written), bool(result.unread)
+    different = list(difference(result.read, written_rows, manifest.span, result.task_starts, unread=unread))
     may_pass = not problems and not result.unread and counted_twice(result.read, result.task_starts)
     if not different:
         problems.extend(shortfall(manifest, result))

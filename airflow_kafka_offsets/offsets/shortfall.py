@@ -24,11 +24,12 @@ KEEP_EVERY_RECORD = (
 """The way out for all that drops or doubles rows."""
 
 
-def difference(read: Tally, written: Tally, span: int, task_starts: int | None) -> Iterator[str]:
+def difference(read: Tally, written: Tally, span: int, task_starts: int | None, *, unread: bool) -> Iterator[str]:
     """Why what was written isn't what was read; nothing where it is.
 
     :param span: offsets in the window.
     :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.audit.RunResult`.
+    :param unread: whether Kafka has records that aren't in the output: then they were dropped, whatever was counted.
     """
     counts = f"read {read.count} rows, wrote {written.count}"
     if read.count > span or _is_multiple(read.starts, task_starts):
@@ -41,7 +42,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None) 
         yield (
             f"{counts}: the {read.count - written.count} others were dropped between read() and publish(), by a "
             "filter, a limit, a join, dropDuplicates or a sink that drops rows. "
-            f"{KEEP_EVERY_RECORD}{_or_read_anew(read, task_starts)}"
+            f"{KEEP_EVERY_RECORD}{'' if unread else _or_read_anew(read, task_starts)}"
         )
     elif written.count > read.count:
         yield (

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.offsets.audit import (
     every_offset_once,
     total_of,
 )
+from airflow_kafka_offsets.offsets.shortfall import counted_twice
 from airflow_kafka_offsets.offsets.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.row_plan import RowPlan
 from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, scan, scan_tasks
@@ -94,7 +95,9 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame) -> RunCo
         return RunCounts(read, written)
     looked_at = scan_tasks(output, split_with_gaps(window.tasks, written))
     found = rows_of_tasks(window.tasks, written, looked_at)
-    if not total.same_rows(read):
-        return RunCounts(read, written, starts_of(found))
+    starts = starts_of(found)
+    # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
+    if not total.same_rows(read) and not counted_twice(read, starts):
+        return RunCounts(read, written, starts)
     stretches = [stretch for each in found for stretch in each.silent()]
-    return RunCounts(read, written, starts_of(found), unread_records(window.clients(), stretches))
+    return RunCounts(read, written, starts, unread_records(window.clients(), stretches))

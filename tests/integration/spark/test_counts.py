@@ -93,6 +93,19 @@ class TestAReadThatIsStoppedEarly:
         with pytest.raises(UnprovenError, match=r"10 records for 17 offsets .* transactions .*allow_gaps=True"):
             load(open_window(manifest_of([(transactional, 0, 0, 17)])), table)
 
+    def test_by_a_limit_over_many_tasks_is_not_tried_again(
+        self, open_window: OpenWindow, make_flights: MakeFlights, table: str
+    ) -> None:
+        """Each task reads some rows, and most write none, which looks like a task that ran twice. Kafka knows."""
+        topic = make_flights({0: 1000})
+        window = open_window(manifest_of([(topic, 0, 0, 1000)]), allow_gaps=True)
+        with pytest.raises(
+            UnprovenError, match=r"dropped between read\(\) and publish\(\), by a filter, a limit"
+        ) as cut:
+            load(window, table, lambda rows: rows.limit(10), maxRecordsPerPartition="100")
+        assert not cut.value.retriable
+        assert "executor" not in str(cut.value)
+
     def test_of_one_task_alone_is_found(
         self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest, table: str
     ) -> None:
