@@ -102,7 +102,7 @@ def test_is_published_by_none_of_them(
     assert {way: states[f"resolve_{way}"] for way in WAYS} == dict.fromkeys(WAYS, "success"), said[-5000:]
     assert {way: states[way] for way in WAYS} == dict.fromkeys(WAYS, "failed"), said[-5000:]
     for way in WAYS:
-        assert f"topic {topics[way]} was re-created" in said
+        assert f"opic {topics[way]} was re-created" in said
         (window,) = ledger_of(home, way).windows()
         assert window.publication() is None
         (attempt,) = window.listing().attempts

@@ -132,6 +132,15 @@ class TestLoad:
 
         assert process.returncode == 1
         log = stdout + stderr  # spark-submit joins the two streams of a Python driver
-        assert len([line for line in log.splitlines() if line.startswith("LedgerCorruptError: The manifest")]) == 1
+        assert (
+            len(
+                [
+                    line
+                    for line in log.splitlines()
+                    if line.startswith("kafka-offsets-load: LedgerCorruptError: The manifest")
+                ]
+            )
+            == 1
+        )
         assert "Traceback" not in log
         assert "hunter2" not in log
