@@ -12,7 +12,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.cuts import cut_below, not_known, refuse_later_epochs, refuse_unanswered, untold
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds
+from airflow_kafka_offsets.offsets.leader_epochs import FORGET_PAST, EpochEnds
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_ranges, check_topics, clamp_lost, lost_ranges
@@ -92,7 +92,7 @@ def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifes
         raise LogTruncatedError(
             f"Window {manifest.window} starts where logs were cut before its end was resolved: {shorten(between)}. A "
             "replica that was behind leads now (unclean leader election), and what it took up to there is in no "
-            "window. Forget this window and those between instants that end past there, or start another pipeline."
+            f"window. Forget this window. {FORGET_PAST}"
         )
 
 
@@ -112,8 +112,8 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     if cut:
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {snapshot.as_of} and hold other records now: "
-            f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election). Nothing was "
-            "read. Forget the windows between instants that end past there, or start another pipeline."
+            f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election). "
+            f"{FORGET_PAST}"
         )
     refuse_unanswered(ends)
     strange = not_known(boundaries, ends)

@@ -35,7 +35,6 @@ _RANGES = (
 )
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds"), Column("found", folds=True))
 _FORGOTTEN = (Column("forgotten"), Column("instants", folds=True))
-
 _SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 
 
@@ -110,9 +109,9 @@ def _refuse_in_use(ledger: Ledger, window: str) -> None:
     for folder in ledger.window_folders.live(window):
         if (loading := folder.loading()) is not None:
             raise ConfigurationError(
-                f"Window {window} may be being loaded: {loading}. Forgotten, what that publishes would count nowhere, "
-                "though its rows may stand in a table. Clear or end that run, and see that its Spark application is "
-                "gone; --force forgets the window then."
+                f"Window {window} may be loading at this moment: {loading}. Once it is forgotten, what that publishes "
+                "counts nowhere, though its rows may stand in a table. Clear or end that run, and see that its Spark "
+                "application is gone; --force forgets the window then."
             )
 
 
@@ -131,7 +130,10 @@ def require_windows(ledger: Ledger, windows: list[str], known: list[str]) -> Non
     """
     unknown = [each for each in windows if each not in known]
     if unknown:
-        raise ConfigurationError(f"{ledger.uri} has no window {unknown[0]}; see ledger list.")
+        raise ConfigurationError(
+            f"{ledger.uri} has no window {unknown[0]}: airflow kafka-offsets ledger list {ledger.pipeline} "
+            "shows those that it has."
+        )
 
 
 def _row(each: WindowSummary) -> Row:

@@ -65,8 +65,8 @@ def _of_another_log(commit: CommittedOffset, leader_epoch: int) -> ResponseError
         75,
         True,
         f"offset {commit.offset} was committed of leader epoch {commit.leader_epoch}, and the log is at "
-        f"{leader_epoch}: the topic was made again, and kafka-offsets reset puts the group where it is to go on; or "
-        "the leader that answered has been replaced, which passes",
+        f"{leader_epoch}: the topic was made again, and airflow kafka-offsets reset puts the group where it is to go "
+        "on; or the leader that answered has been replaced, which passes",
     )
 
 

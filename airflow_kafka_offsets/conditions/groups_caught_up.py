@@ -110,8 +110,8 @@ class GroupsCaughtUp(Condition):
         if standing.cut and self.ahead_of_log == "fail":
             raise ConditionFailedError(
                 f"The log of {standing.cut[0]} was cut below the commit of group {lag.group} and has grown past it "
-                "again (unclean leader election): it has not read what stands before its commit now. kafka-offsets "
-                "reset puts the group where it is to go on. ahead_of_log='wait' waits."
+                "again (unclean leader election): it has not read what stands before its commit now. airflow "
+                "kafka-offsets reset puts the group where it is to go on. ahead_of_log='wait' waits."
             )
         return standing
 

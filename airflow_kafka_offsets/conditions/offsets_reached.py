@@ -68,7 +68,7 @@ class OffsetsReached(Condition):
             raise ConditionFailedError(
                 f"The log of {cut[0].topic}-{cut[0].partition} was cut below the commit of group {self.group} and has "
                 "grown past it again (unclean leader election): the group has not read what stands before its commit "
-                "now. kafka-offsets reset puts it where it is to go on."
+                "now. airflow kafka-offsets reset puts it where it is to go on."
             )
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)

@@ -92,8 +92,8 @@ def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> 
     if cut:
         raise LogTruncatedError(
             f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
-            "replica that was behind leads now (unclean leader election). Nothing was stored. Decide from where the "
-            f"group is to go on, and give it that by kafka-offsets reset{way}."
+            "replica that was behind leads now (unclean leader election). Nothing was written. Decide where the "
+            f"group is to go on, and move it there by airflow kafka-offsets reset{way}."
         )
 
 

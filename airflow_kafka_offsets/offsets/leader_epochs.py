@@ -16,6 +16,12 @@ UNTOLD = {
     "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 tell those who have the ACL ClusterAction",
 }
 """Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
+FORGET_PAST = (
+    "Of the windows that end past there, forget those between two instants (airflow kafka-offsets ledger forget), or "
+    "start another pipeline."
+)
+"""What to do about a log that was cut, and gives offsets again that windows have. Other windows, such as increments,
+can't be resolved anew."""
 
 
 class LogEpoch(NamedTuple):

@@ -26,6 +26,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.committed import CommittedOffsets, refuse_cut_commits
 from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.leader_epochs import FORGET_PAST
 from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import Boundary, Evidence, OffsetSnapshot
@@ -104,7 +105,7 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     """
     commits.raise_for_errors()
     extents.raise_for_errors()
-    refuse_cut_commits(commits, group, "; or make the snapshot as of something else")
+    refuse_cut_commits(commits, group, ", or make the snapshot as of something else")
     refused = [(f"{each.topic}-{each.partition}", error) for each in extents if (error := _refuse(each, commits))]
     if refused:
         raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
@@ -126,7 +127,8 @@ def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | Non
             "NO_COMMIT",
             -1,
             False,
-            "the group has no committed offset here: is its name right? Where it is, kafka-offsets reset gives it one",
+            "the group has no committed offset here: is its name right? Where it is, airflow kafka-offsets reset gives "
+            "it one",
         )
     if not extent.log_start_offset <= offset <= extent.high_watermark:
         held = f"the log holds {extent.log_start_offset} to {extent.high_watermark}"
@@ -249,7 +251,7 @@ def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
             "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
-            "Nothing was stored. Forget the windows between instants that end past there, or start another pipeline."
+            f"Nothing was stored. {FORGET_PAST}"
         )
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, UncheckedSourceError, shorten
 from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.leader_epochs import FORGET_PAST
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.source import (
     Source,
@@ -39,13 +40,12 @@ _PAUSE_S = 0.5
 _READ = "What was read may be other records; it isn't published."
 _ELECTION = "A replica that was behind leads now (unclean leader election), and gave the offsets to other records."
 _CUT_SINCE = (
-    f"Logs of window {{window}} were cut below its end after it was resolved: {{logs}}. {_ELECTION} {_READ} Forget the "
-    "windows between instants that end past there, or start another pipeline."
+    f"Logs of window {{window}} were cut below its end after it was resolved: {{logs}}. {_ELECTION} {_READ} "
+    f"{FORGET_PAST}"
 )
 _CUT_BETWEEN = (
     f"Logs of window {{window}} were cut below its start before its end was resolved: {{logs}}. {_ELECTION} Those up "
-    "to the start are in no window. Nothing is published. Forget this window and those between instants that end past "
-    "there, or start another pipeline."
+    f"to the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
 )
 _TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
 
