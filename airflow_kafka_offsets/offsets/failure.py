@@ -56,13 +56,13 @@ class FailureNote:
             raise LedgerCorruptError(f"This is no note of a failure: {error!r}.") from error
 
     @property
-    def is_ours(self) -> bool:
-        """Whether the exception is one of this package that says that its cause doesn't pass."""
+    def is_permanent(self) -> bool:
+        """Whether the exception is one of this package whose cause doesn't pass."""
         return self.error in _PERMANENT
 
     def as_error(self) -> KafkaOffsetsError:
-        """The exception that it tells of; a :class:`SparkFailedError`, which is tried again, unless it is one of ours
-        that doesn't pass."""
+        """The exception that it tells of, where that is permanent; else a :class:`SparkFailedError`, which is tried
+        again."""
         return _PERMANENT.get(self.error, SparkFailedError)(f"{self.error}: {self.message}")
 
 

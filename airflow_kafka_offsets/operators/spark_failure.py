@@ -76,12 +76,12 @@ def noted_failure(folder: WindowFolder, attempt: str) -> FailureNote | None:
 
 
 def printed_failure(output: Sequence[str]) -> FailureNote | None:
-    """An error of this package that ended the application before it knew its window: the ready-made load's own last
-    line, or what the last traceback raised out of the program. One that the application logged and went on from isn't
-    among them, and neither is a line that only looks like one."""
+    """An error of this package that doesn't pass, and ended the application before it knew its window: the ready-made
+    load's own last line, or what the last traceback raised out of the program. One that the application logged and went
+    on from isn't among them, and neither is a line that only looks like one."""
     marked = [line.removeprefix(EXIT_MARK) for line in output if line.startswith(EXIT_MARK)]
     found = _NAMED.fullmatch(marked[-1]) if marked else _raised_out(output)
-    if found is None or not FailureNote(found[1], "").is_ours:
+    if found is None or not FailureNote(found[1], "").is_permanent:
         return None
     return FailureNote(found[1], one_line(found[2]))
 
