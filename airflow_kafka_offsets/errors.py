@@ -13,14 +13,14 @@
     ├── OutdatedSurveyError                 another task knows more than Kafka said when it was asked (transient)
     ├── WindowError                         a window can't be read as it was pinned
     │   ├── DataLossError                   records of the range are gone (retention, DeleteRecords)
-    │   ├── LogTruncatedError               the range reaches past the end of the log
+    │   ├── LogTruncatedError               its log was cut, or ends before it does
     │   ├── TopicChangedError               topic missing, re-created, or of another cluster
     │   ├── WindowOverlapError              another window of the pipeline has some of its offsets
     │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
     │   ├── HoleError                       offsets before it are in no published window (transient)
     │   ├── ExtremeTimestampError           a record has a timestamp that Spark can't read
     │   └── UnprovenError                   what was read or written differs from the manifest
-    │       └── CountedTwiceError           it may differ as rows were read anew, for a lost executor (transient)
+    │       └── CountedTwiceError           perhaps only since rows were read anew for a lost executor (transient)
     ├── UncheckedSourceError                whether the window's own topics were read couldn't be asked (transient)
     ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
     ├── SparkFailedError                    Spark, or the application, failed by itself (transient)
@@ -147,11 +147,12 @@ class DataLossError(WindowError):
 
 
 class LogTruncatedError(WindowError):
-    """A pinned range reaches past the end of the log: it was truncated, or an open transaction holds the end."""
+    """A log was cut below offsets that are pinned or committed, even if it has grown past them again (unclean leader
+    election); or it ends before a pinned range does, as where an open transaction holds its end."""
 
 
 class TopicChangedError(WindowError):
-    """The topic is missing, was re-created since it was pinned, or belongs to another cluster."""
+    """The topic is missing, was re-created since it was pinned or planned for, or belongs to another cluster."""
 
 
 class WindowOverlapError(WindowError):

@@ -21,7 +21,6 @@ _NARROWEST = 12
 """A column of long texts is folded to no less."""
 _LONG = 40
 """From so many characters on a text of a wide table may be folded."""
-_ALWAYS: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Column:
     name: str
     label: str | None = None
     folds: bool = False
-    unless: tuple[Any, ...] = _ALWAYS
+    unless: tuple[Any, ...] = ()
 
     @property
     def title(self) -> str:

@@ -52,7 +52,8 @@ def left_unloaded(ledger: Ledger, topic: str) -> str:
         else f"The last published window of the old one ends at {iso_instant(last.end_ms)}."
     )
     if not left:
-        return f"{until} No offsets after it were seen by {iso_instant(seen.resolved_at_ms)}, when it was asked last."
+        none = "No offsets" if last is None else "No offsets after it"
+        return f"{until} {none} were seen by {iso_instant(seen.resolved_at_ms)}, when it was asked last."
     where = shorten(f"{topic}-{partition}: {size} from {start} on" for partition, (size, start) in left.items())
     more = "offsets" if last is None else "offsets more"
     return (

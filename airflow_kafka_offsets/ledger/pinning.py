@@ -141,7 +141,8 @@ class Pinning:
     def _way(self, overlap: Overlap) -> str:
         if overlap.loading is not None:
             return (
-                f"where {overlap.window} isn't wanted, end its load first: as long as it may run, it can't be forgotten"
+                f"where {overlap.window} isn't wanted, end its load first: what that publishes once the window is "
+                "forgotten counts nowhere, and may stand in a table"
             )
         force = " --force" if overlap.state in _PUBLISHED else ""
         return (
@@ -152,7 +153,7 @@ class Pinning:
 
 def _state(overlap: Overlap) -> str:
     if overlap.loading is not None:
-        return f"pinned, and may be being loaded: {overlap.loading}"
+        return f"pinned, and may be loading at this moment: {overlap.loading}"
     if overlap.state in _PUBLISHED:
         return "published"
     return "pinned, not loaded" if overlap.settled else "being pinned"

@@ -162,6 +162,6 @@ def taken_back(folder: WindowFolder) -> WindowOverlapError:
 
 
 def _newest(revisions: Sequence[WindowFolder]) -> WindowFolder:
-    """Of a window's revisions, oldest first. A later one that was taken back, or that a crash left
-    without a manifest, is passed over."""
+    """Of a window's revisions, oldest first. A later one that was taken back, or that a crash left without a manifest,
+    is passed over."""
     return next((each for each in reversed(revisions[1:]) if each.is_pinned), revisions[0])

@@ -17,8 +17,8 @@ class LogExtent(NamedTuple):
     :param log_start_offset: first offset that still exists.
     :param high_watermark: one past the last replicated record.
     :param last_stable_offset: one past the last record with no open transaction before it.
-    :param leader_epoch: epoch of the leader that answered; None from old brokers, and where it
-        changed meanwhile.
+    :param leader_epoch: epoch of the leader that answered; None from old brokers, and where it changed
+        meanwhile.
     :param error: Kafka's error for this partition alone; there are no offsets then.
     """
 

@@ -22,8 +22,9 @@ class Bound:
 
     :param topic: topic name.
     :param partition: partition number.
-    :param offset: no record from here on counts.
-    :param leader_epoch: where this epoch ends below the offset, the log was cut, and may have grown again (KIP-320).
+    :param offset: the start, or the end, which is exclusive.
+    :param leader_epoch: that of the log there: where this epoch ends below the offset, the log was cut, and may have
+        grown again (KIP-320).
     """
 
     topic: str

@@ -70,12 +70,12 @@ def extreme_timestamp_error(
     told = found[:_FOUND]
     while len(told) > 1 and len(text_of(each.where for each in told)) > _LONGEST:
         told.pop()
-    give = "add to what the Spark application has for" if named else "give the Spark application"
+    give = "add to what the Spark application's conf names:" if named else "give the Spark application the conf"
     more = " There are more: the next try names them, or name longer stretches." if len(found) > len(told) else ""
     return ExtremeTimestampError(
         f"Window {window} has records whose timestamps Spark's Kafka source can't read, as they lie more than 292,000 "
         f"years from 1970: {shorten(map(str, told))}. Nothing is published. Does a producer write nanoseconds? "
-        f"To load them with the timestamp null, {give} the conf "
+        f"To load them with the timestamp null, {give} "
         f"{EXTREME_TIMESTAMPS}={text_of(each.where for each in told)}.{more}"
     )
 

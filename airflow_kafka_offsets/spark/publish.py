@@ -328,8 +328,8 @@ def _refuse_different(published: RunResult, ours: RunResult) -> None:
     if not same or not published.read.same_rows(ours.read):
         raise UnprovenError(
             f"Attempts {published.attempt} (published, {published.rows_written} rows) and {ours.attempt} "
-            f"({ours.rows_written} rows) of a window differ, though both read the same offsets. The rows stay at "
-            f"{published.output} and {ours.output}."
+            f"({ours.rows_written} rows) of a window differ, though both read the same offsets. Compare the "
+            f"rows, which stay at {published.output} and {ours.output}. The published ones count."
         )
 
 

@@ -121,7 +121,7 @@ class TestForget:
         in_sparks_place("raise SystemExit(1)")
         with pytest.raises(SparkFailedError):
             KafkaSparkSubmitOperator(task_id="load", window=first).execute(context)
-        with pytest.raises(AirflowFailException, match=r"may be being loaded: attempt .* by run r of Dag d"):
+        with pytest.raises(AirflowFailException, match=r"may be loading at this moment: attempt .* by run r of Dag d"):
             resolve(ten, at(4), at(9))
         code, _, err = run("ledger", "forget", "loads", first["window"])
         assert code == 2
