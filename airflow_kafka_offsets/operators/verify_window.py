@@ -157,30 +157,15 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             raise refusal(ref.window, [holes.before] if holes.before else [], loader)
         folder.record_verified(result.attempt, verdict)
         ledger.keep_day(folder.id)
-        outside = result.read.outside_window if manifest.timed else None
+        report = _report(manifest, result, verdict) | {"source": source or "unchanged", "tiling": _describe(holes)}
         self.log.info(
             "Window %s: %s, %s rows; %s; rows with a timestamp outside it: %s",
             ref.window,
             verdict,
             result.rows_written,
-            _describe(holes),
-            _outside(manifest.timed, outside),
+            report["tiling"],
+            _outside(manifest.timed, report["outside_window"]),
         )
-        report = {
-            "window": ref.window,
-            "attempt": result.attempt,
-            "output": result.output,
-            "offsets": manifest.span,
-            "lost": manifest.lost_offsets,
-            "read": result.read.count,
-            "written": result.rows_written,
-            "gaps": verdict.gaps,
-            "explained": None if verdict.explained is None else asdict(verdict.explained),
-            "outside_window": outside,
-            "verdict": str(verdict),
-            "source": source or "unchanged",
-            "tiling": _describe(holes),
-        }
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
 
@@ -221,6 +206,23 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
 def _seconds(wait: timedelta | None) -> str:
     return "its time" if wait is None else duration_text(wait.total_seconds())
+
+
+def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str, Any]:
+    """What the XCom says of the run."""
+    return {
+        "window": manifest.window,
+        "attempt": result.attempt,
+        "output": result.output,
+        "offsets": manifest.span,
+        "lost": manifest.lost_offsets,
+        "read": result.read.count,
+        "written": result.rows_written,
+        "gaps": verdict.gaps,
+        "explained": None if verdict.explained is None else asdict(verdict.explained),
+        "outside_window": result.read.outside_window if manifest.timed else None,
+        "verdict": str(verdict),
+    }
 
 
 def _outside(timed: bool, rows: int | None) -> str:
