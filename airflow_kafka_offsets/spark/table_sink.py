@@ -123,7 +123,7 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
 
 
 class TableSink(Sink):
-    """A table of one pipeline that replaces a window's rows in one commit; made by the first window that has any.
+    """A table of one ledger that replaces a window's rows in one commit; made by the first window that has any.
 
     :param table: its name, or for some kinds its path.
     :cvar needs: what a session must have for it, for error messages.
