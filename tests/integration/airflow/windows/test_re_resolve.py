@@ -113,7 +113,7 @@ class TestForget:
         assert run("ledger", "forget", "loads", first["window"], "--force")[0] == 0
         assert ledger.windows() == []
 
-    def test_one_that_may_be_being_loaded_takes_force_until_its_load_has_failed(
+    def test_one_that_may_be_loading_takes_force_until_its_load_has_failed(
         self, ten: str, first: XCom, run: Run, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace
     ) -> None:
         """Its Spark goes on writing, and asks nobody whether the window was forgotten."""
