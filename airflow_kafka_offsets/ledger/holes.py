@@ -176,7 +176,10 @@ class Surroundings:
             start_ms, end_ms = self._extents[each]
             if start_ms < stretch.end_ms and end_ms > since:
                 inside = since <= start_ms and end_ms <= stretch.end_ms
-                (pinned if inside or not self._is_published(each) else published).append(each)
+                if not inside and self._is_published(each):
+                    published.append(each)
+                elif self._ledger.window(each).is_pinned:  # and not begun by a task, or what a crash left
+                    pinned.append(each)
         return pinned, published
 
     def _edges(self, windows: Sequence[str]) -> Iterator[Manifest]:

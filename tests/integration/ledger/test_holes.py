@@ -15,6 +15,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.window_names import window_id
 from tests.integration.ledger.loads import publish
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
@@ -150,3 +151,17 @@ def _with_a_second_topic(minute: int, offset: int, log_start: int) -> OffsetSnap
         topics={**one.topics, "u": facts},
         boundaries={**one.boundaries, TopicPartition("u", 0): other},
     )
+
+
+@pytest.mark.parametrize("left", ["a folder", "one taken back"])
+def test_a_window_that_is_not_pinned_yet_or_was_taken_back_keeps_no_group_from_beginning(
+    log: Minutes, left: str
+) -> None:
+    """What there is between the folder and the manifest, and between a taking back and its marker."""
+    if left == "a folder":
+        name = window_id(T0, T0 + 10 * MINUTE_MS)
+        Path(log.ledger.window_folders.revision(name, 1)._folder.path).mkdir(parents=True)
+    else:
+        taken = Path(log.pin(0, 10).uri.removeprefix("file://"))
+        (taken.parent / "manifest.sha256").write_text("taken back: for a test")
+    assert log.around(log.pin(20, 30, published=True)).since({}) == []
