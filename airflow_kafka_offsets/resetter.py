@@ -187,12 +187,16 @@ class Resetter:
             self._client.delete_offsets(self._group, forgotten).raise_for_errors()
 
     def _refuse_other_topics(self) -> None:
-        now = self._ids_of(self._topic_ids)
-        changed = [topic for topic, each in self._topic_ids.items() if now.get(topic) != each]
+        if not self._topic_ids:
+            return
+        # Where a topic can't be described, that is the error.
+        found = self._client.topics(sorted(self._topic_ids)).raise_for_errors()
+        now = {each.topic: each.topic_id for each in found if each.topic_id is not None}
+        changed = [topic for topic, each in self._topic_ids.items() if now.get(topic, each) != each]
         if changed:
             raise TopicChangedError(
                 f"Topic {changed[0]} was deleted or re-created since the reset was planned: its id was "
-                f"{self._topic_ids[changed[0]]}, now it is {now.get(changed[0], 'none')}. Nothing was written. Plan "
+                f"{self._topic_ids[changed[0]]}, now it is {now[changed[0]]}. Nothing was written. Plan "
                 "the reset anew.",
                 topic=changed[0],
             )

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.containers import ByGroup
+from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 
 
@@ -94,6 +95,28 @@ def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> 
             f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
             "replica that was behind leads now (unclean leader election). Nothing was written. Decide where the "
             f"group is to go on, and move it there by airflow kafka-offsets reset{way}."
+        )
+
+
+def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, group: str) -> None:
+    """Refuse to go by commits that lie past their logs' ends: they are of other logs (E17).
+
+    :param extents: the logs, asked after the commits.
+    :raises LogTruncatedError: naming partitions, and where their logs end.
+    """
+    past = [
+        f"{each.topic}-{each.partition} ends at {extent.high_watermark}, below {each.offset}"
+        for each in commits
+        if each.offset is not None
+        and (extent := extents.lookup(each.topic, each.partition)) is not None
+        and extent.high_watermark is not None
+        and extent.high_watermark < each.offset
+    ]
+    if past:
+        raise LogTruncatedError(
+            f"Group {group} has committed past the end of logs: {shorten(past)}. Its commits are of another log: the "
+            "topic was made again, the log was cut, or they were copied. Nothing was stored. Decide from where the "
+            "group is to go on, and give it that by airflow kafka-offsets reset."
         )
 
 

@@ -111,6 +111,10 @@ class ByShift:
         doubt = self.doubts.get(TopicPartition(step.topic, step.partition))
         if doubt is not None:
             return step._replace(error=_refusal("LOG_TRUNCATED", 75, f"{doubt}; name a place in the log as it is now"))
+        assert extent.high_watermark is not None, "an extent without error has both ends"
+        if step.committed_offset > extent.high_watermark:
+            why = f"the group committed {step.committed_offset}, past the log's end {extent.high_watermark}: of another"
+            return step._replace(error=_refusal("OFFSET_OUT_OF_RANGE", 1, f"{why} log; name a place in this one"))
         return _kept_in_log(step, step.committed_offset + self.by, extent)
 
 

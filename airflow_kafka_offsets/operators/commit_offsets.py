@@ -17,6 +17,7 @@ from airflow_kafka_offsets.offsets.committed import (
     CommittedOffset,
     CommittedOffsets,
     lies_ahead,
+    refuse_commits_past_end,
     refuse_cut_commits,
 )
 from airflow_kafka_offsets.offsets.manifest import Manifest
@@ -105,10 +106,12 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         partitions = [TopicPartition(each.topic, each.partition) for each in manifest.ranges]
         commits = client.committed_offsets({self.group: partitions}).raise_for_errors()
         # One of another log doesn't say how far the group has come in this one.
-        marked = client.mark_cut(commits, client.log_extents(partitions)).raise_for_errors()
+        extents = client.log_extents(partitions).raise_for_errors()
+        marked = client.mark_cut(commits, extents).raise_for_errors()
         found = marked.lookup(self.group)
         assert found is not None
         refuse_cut_commits(found.offsets, self.group)
+        refuse_commits_past_end(found.offsets, extents, self.group)
         return {
             TopicPartition(each.topic, each.partition): each.offset for each in found.offsets if each.offset is not None
         }

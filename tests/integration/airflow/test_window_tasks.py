@@ -19,6 +19,7 @@ from airflow_kafka_offsets.errors import (
     ConfigurationError,
     DataLossError,
     LedgerCorruptError,
+    LogTruncatedError,
     TopicChangedError,
     UnprovenError,
 )
@@ -31,6 +32,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     LOCAL_SPARK,
     T0_MS,
+    Commit,
     Context,
     InSparksPlace,
     Publish,
@@ -232,6 +234,17 @@ class TestCommit:
         self.commit(late, ten).execute(context)
         assert self.commit(early, ten).execute(context) == {"group": f"g-{ten}", "committed": 0, "kept": 1}
         assert self.committed(broker, f"g-{ten}") == [9]
+
+    def test_a_commit_past_the_end_of_the_log_does_not_stand_further(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish, commit: Commit
+    ) -> None:
+        """E17: of another log. Taken for further, the group would stay there, and no task would say so."""
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        commit(f"g-{ten}", ten, 1000)
+        with pytest.raises(AirflowFailException, match=rf"{ten}-0 ends at 10, below 1000") as failed:
+            self.commit(window, ten).execute(context)
+        assert fails_with(LogTruncatedError, failed)
 
     def test_a_window_that_was_never_published_is_not_committed(
         self, ten: str, resolve: Resolve, context: Context
