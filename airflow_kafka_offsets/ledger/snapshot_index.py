@@ -12,7 +12,7 @@ from airflow_kafka_offsets.offsets.instants import compact_instant, duration_tex
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 
 FORGET = "forget"
-_MOST_AHEAD_MS = 3_600_000
+_MOST_AHEAD_MS = 300_000
 """So far ahead of this machine's clock another one's may be."""
 _MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?")
 

@@ -308,10 +308,9 @@ class _Index:
 
         :raises LedgerError: with the command that takes that one back.
         """
-        if not fresh.as_of.chained or not self._chain:
-            return
         at_instant = fresh.as_of.kind is AsOfKind.INSTANT
-        neighbour = self.neighbours(fresh.timestamp_ms)[1] if at_instant else self._chain[-1]
+        last = self.entries[-1] if self.entries else None
+        neighbour = self.neighbours(fresh.timestamp_ms)[1] if at_instant else last
         if neighbour is not None:
             refuse_ahead(neighbour, fresh.resolved_at_ms, pipeline)
 
@@ -320,13 +319,9 @@ class _Index:
         latest it is the newest of all by meaning, and no two have one name."""
         if snapshot.as_of.kind is AsOfKind.INSTANT:
             return snapshot
-        at_ms = snapshot.resolved_at_ms
-        if snapshot.as_of.chained and self._chain:
-            at_ms = max(at_ms, self._chain[-1].timestamp_ms + 1)
-        taken = {each.timestamp_ms for each in self.entries}
-        while at_ms in taken:
-            at_ms += 1
-        return replace(snapshot, resolved_at_ms=at_ms)
+        # Those out of the chain too: windows begin and end at them, and go forward in time.
+        behind = self.entries[-1].timestamp_ms + 1 if self.entries else 0
+        return replace(snapshot, resolved_at_ms=max(snapshot.resolved_at_ms, behind))
 
     def neighbours(self, timestamp_ms: int) -> tuple[Entry | None, Entry | None]:
         """The last one of the chain at or before an instant, and the first one after it."""

@@ -42,7 +42,8 @@ def snapshot_remarks(snapshot: OffsetSnapshot) -> Iterator[str]:
     clamped = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.CLAMPED]
     if clamped:
         names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in clamped)
-        yield f"At {snapshot.as_of}, snapshots stored earlier have the say on {names}: late or deleted records."
+        why = "late or deleted records, or a clock that was ahead"
+        yield f"At {snapshot.as_of}, snapshots stored earlier have the say on {names}: {why}."
     markers = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.MATCHED_MARKER]
     if markers:
         names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in markers)

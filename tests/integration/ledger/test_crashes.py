@@ -141,7 +141,7 @@ def test_clocks_that_differ_corrupt_nothing(tmp_path: Path, order: tuple[int, ..
     offsets = iter(range(100, 1000, 100))
     for _ in range(3):
         for writer in order:
-            skewed = snapshot({0: next(offsets)}, at_ms=T0 + writer * HOUR_MS // 3, kind=AsOfKind.LATEST)
+            skewed = snapshot({0: next(offsets)}, at_ms=T0 + writer * 2 * 60_000, kind=AsOfKind.LATEST)
             ledger.snapshots.append(skewed)
     chain = [ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()]
     assert [each.number for each in chain] == list(range(1, 10))
