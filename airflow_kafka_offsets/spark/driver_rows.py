@@ -28,7 +28,7 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 _ROW_BYTES = 256
 """What a row takes beside key, value and headers, about."""
 _COLUMNS = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp_ms BIGINT, timestampType INT"
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp_us BIGINT, timestampType INT"
 )
 _HEADERS = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 _FITTING_MS = range(-(2**63 // 1000), 2**63 // 1000 + 1)
@@ -70,7 +70,7 @@ class DriverRows:
         rows = reduce(DataFrame.unionAll, parts or [self._made([])]).coalesce(1)
         return rows.select(
             *("key", "value", "topic", "partition", "offset"),
-            F.timestamp_millis("timestamp_ms").alias("timestamp"),
+            F.timestamp_micros("timestamp_us").alias("timestamp"),
             "timestampType",
             *(["headers"] if self.headers else []),
         )
@@ -87,21 +87,30 @@ class DriverRows:
 
     def _rows(self, stretch: ReadTask) -> Iterator[tuple[Row, int]]:
         for _, record in records_of(self.clients, [stretch]):
-            row = _row(stretch, record)
+            row = self._row(stretch, record)
             size = _ROW_BYTES + _size(row[0]) + _size(row[1])
             if self.headers:
                 found = [(each.key(), each.value()) for each in record.headers().toArray()]
                 row, size = (*row, found or None), size + sum(len(key) + _size(value) for key, value in found)
             yield row, size
 
+    def _row(self, stretch: ReadTask, record: Any) -> Row:
+        return (
+            *(record.key(), record.value(), stretch.topic, stretch.partition, int(record.offset())),
+            self._microseconds(int(record.timestamp())),
+            get_field(record.timestampType(), "id"),
+        )
 
-def _row(stretch: ReadTask, record: Any) -> Row:
-    timestamp_ms = int(record.timestamp())
-    return (
-        *(record.key(), record.value(), stretch.topic, stretch.partition, int(record.offset())),
-        timestamp_ms if fits(timestamp_ms) else None,
-        get_field(record.timestampType(), "id"),
-    )
+    def _microseconds(self, timestamp_ms: int) -> int | None:
+        """As Spark's Kafka source has it, which makes a ``java.sql.Timestamp`` of it: one of long ago is moved from
+        that class's calendar, the Julian one before 1582, to Spark's."""
+        if not fits(timestamp_ms):
+            return None
+        if timestamp_ms >= 0:
+            return timestamp_ms * 1000
+        java: Any = self.spark._jvm
+        converted = java.org.apache.spark.sql.catalyst.util.DateTimeUtils.fromJavaTimestamp
+        return int(converted(java.java.sql.Timestamp(timestamp_ms)))
 
 
 def _size(value: Any) -> int:

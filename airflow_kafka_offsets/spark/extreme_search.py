@@ -26,6 +26,9 @@ from airflow_kafka_offsets.spark.stretches import records_of
 _FEW = 1_000
 """So many offsets are looked at without Spark, whose shortest job takes as long; and so many records in a row that
 Spark can read end a stretch."""
+_MANY = 20_000
+"""So many of these records in one stretch, and it is taken to go on up to the range's end: Python looks at some
+thousands a second, and what Spark can read the driver reads as well."""
 _FOUND = 20
 """How many stretches are looked for: each costs some short Spark jobs."""
 _LONGEST = 1_500
@@ -123,6 +126,9 @@ class _Search:
                 last, count, calm = offset, count + 1, 0
             if calm > _FEW:
                 reached = offset + 1
+                break
+            if count == _MANY:
+                last = pinned.end_offset - 1
                 break
         self._reached = reached
         if first is not None:

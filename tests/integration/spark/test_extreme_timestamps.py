@@ -238,7 +238,7 @@ class TestTimestampsThatSparkHasNot:
         self, spark: SparkSession, told: Callable[..., RunConf], make_extreme: Callable[..., str], table: str
     ) -> None:
         """As Spark itself has them: which the driver reads makes no difference."""
-        stamps = (EXTREME[0], *(each for each in FITTING if each > -(10**13)), EXTREME[3])
+        stamps = (EXTREME[0], *FITTING, EXTREME[3])
         topic = make_extreme(*stamps)
         last = len(stamps) - 1
         window = PinnedWindow.open(spark, told(manifest_of([(topic, 0, 0, last + 1)]), f"{topic}-0:0-{last}"))
@@ -246,7 +246,8 @@ class TestTimestampsThatSparkHasNot:
         window = PinnedWindow.open(spark, told(manifest_of([(topic, 0, 1, last)]), "", "try-3"))
         by_spark = {each.offset: each.ms for each in milliseconds(window.read())}
         assert by_driver == by_spark | {0: None, last: None}
-        assert list(by_spark.values()) == list(stamps[1:-1])
+        recent = [each for each in stamps[1:-1] if each > -(10**13)]  # those before 1582 it moves to another calendar
+        assert list(by_spark.values())[-len(recent) :] == recent
 
     def test_a_window_of_nothing_else(
         self, spark: SparkSession, told: Callable[..., RunConf], make_extreme: Callable[..., str], table: str
