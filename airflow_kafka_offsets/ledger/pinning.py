@@ -141,7 +141,8 @@ class Pinning:
     def _way(self, overlap: Overlap) -> str:
         if overlap.loading is not None:
             return (
-                f"where {overlap.window} isn't wanted, end its load first: what that publishes once the window is "
+                f"where {overlap.window} isn't wanted, end its load first, and then airflow kafka-offsets ledger "
+                f"forget {self._pipeline} {overlap.window} --force: what that load publishes once the window is "
                 "forgotten counts nowhere, and may stand in a table"
             )
         force = " --force" if overlap.state in _PUBLISHED else ""

@@ -116,7 +116,10 @@ def refusal(window: str, holes: Sequence[Hole], loader: Loader) -> HoleError:
     ways = [f"load what is missing: {loader.command(each)}" for hole in holes for each in hole.unpinned]
     pinned = [each for hole in holes for each in hole.pinned]
     if pinned:
-        ways.append(f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them")
+        ways.append(
+            f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; one that no run is to load "
+            "any more is taken back by airflow kafka-offsets ledger forget"
+        )
     return HoleError(
         f"Before window {window} there are offsets that no published window has: {shorten(map(str, holes))}. "
         f"To go on, {'; '.join(ways)}. "
