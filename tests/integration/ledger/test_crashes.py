@@ -118,7 +118,7 @@ def take_increments(ledger: Ledger) -> None:
     ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     for number, run in enumerate(("aa", "bb"), 1):
         if ledger.snapshots.increment(run) is None:
-            first = ledger.snapshots.append(snapshot({0: 0}, kind=AsOfKind.EARLIEST))
+            first = ledger.snapshots.append(snapshot({0: 0}, at_ms=T0 + HOUR_MS, kind=AsOfKind.EARLIEST))
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=first.number)
             ledger.snapshots.append(replace(snapshot({0: number * 10}, at_ms=T0 + number), as_of=as_of))
         found = ledger.snapshots.increment(run)
