@@ -25,6 +25,7 @@ _CONDITIONAL_PUT = (*_S3, "gs", "gcs")
 """Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server."""
 _AT_A_TIME = 16
 """Small files that are asked for at a time: on an object store each takes a round trip or two."""
+_MOST_TRIES = 100
 _RESTORE = "Restore it as it was, from a backup or an earlier version of the object."
 _HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
 
@@ -99,15 +100,21 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
     """
     if not content:
         raise ValueError(f"{path} can't be created exclusively without content.")
-    try:
-        _create(path, content)
-    except OSError:
-        # Not every store's conflict comes as FileExistsError: S3 has two codes for it, and its imitators their own.
-        standing = read(path)
-        if standing is None:
-            raise
-        return standing == content
-    return True
+    for _ in range(_MOST_TRIES):
+        try:
+            _create(path, content)
+        except OSError as error:
+            # Not every store's conflict comes as FileExistsError: S3 has two codes for it, and its imitators their own.
+            standing = read(path)
+            if standing is not None:
+                return standing == content
+            if not _is_refusal(error):
+                raise
+            # Whoever had created it has taken it back in between.
+            refusal = error
+        else:
+            return True
+    raise refusal
 
 
 def _create(path: StoragePath, content: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -69,6 +70,20 @@ class TestExclusiveCreation:
 
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(write, range(8))) == 1
+
+    def test_a_name_that_another_writer_takes_back_meanwhile_is_free_again(self, path: PathOf) -> None:
+        """Two entries of the log of snapshots have one marker when they are of one millisecond and one number; the
+        first writer takes it back when that number went to a third one."""
+        taken = path("one")
+
+        def create_and_take_back(_: int) -> bool:
+            created = create_exclusive(taken, b"mine")
+            with suppress(FileNotFoundError):
+                taken.fs.rm_file(taken.path)
+            return created
+
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(create_and_take_back, range(400)))
 
     def test_a_file_that_is_not_there_reads_as_none(self, path: PathOf) -> None:
         assert read(path("none")) is None
