@@ -26,8 +26,9 @@ class FileTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while True:
             if Path(self.path).exists():
-                Path(self.path).unlink()
                 count = int(await self.asset_state_store.aget("count", 0)) + 1
                 await self.asset_state_store.aset("count", count)
+                # Last: a trigger that a failed call ends is started anew, and must find the file.
+                Path(self.path).unlink()
                 yield TriggerEvent({"count": count})
             await asyncio.sleep(0.1)
