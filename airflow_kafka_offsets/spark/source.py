@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -21,6 +21,7 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.leader_epochs import FORGET_PAST
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.source import (
+    Bound,
     Source,
     identity_problems,
     known_ends,
@@ -29,7 +30,6 @@ from airflow_kafka_offsets.offsets.source import (
     topics_read,
     with_epoch,
 )
-from airflow_kafka_offsets.spark.consumer_positions import ConsumerPositions
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients, is_kafka_error, java_classes
 
 _TIMEOUT_S = 60
@@ -135,19 +135,36 @@ class SourceCheck:
 
         :returns: how many logs it takes for uncut: found so, where the brokers can tell.
         """
-        clients = KafkaClients(self.spark, self.options)
         for bounds, cut in ((known_ends(self.manifest), _CUT_SINCE), (known_starts(self.manifest), _CUT_BETWEEN)):
-            if not bounds:
-                continue
-            with clients.consumer() as consumer:
-                try:
-                    ConsumerPositions(clients, consumer).validate(bounds, _TIMEOUT_S)
-                except Py4JJavaError as error:
-                    if _TRUNCATED not in java_classes(error):
-                        raise
-                    logs = sorted(str(each) for each in error.java_exception.partitions())
-                    raise LogTruncatedError(cut.format(window=self.manifest.window, logs=shorten(logs))) from error
+            if bounds:
+                with KafkaClients(self.spark, self.options).consumer() as consumer:
+                    self._validate(consumer, bounds, cut)
         return len(with_epoch(self.manifest))
+
+    def _validate(self, consumer: Any, bounds: Sequence[Bound], cut: str) -> None:
+        """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends.
+
+        :param cut: what to say of logs that were cut below.
+        """
+        java: Any = self.spark._jvm
+        make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
+        position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata
+        partitions = [make(each.topic, each.partition) for each in bounds]
+        consumer.assign(partitions)
+        # Brings all leaders and their epochs, without which a consumer takes a position for valid at once.
+        consumer.endOffsets(partitions)
+        epochs = {each.leader_epoch: offset_at(each.leader_epoch) for each in bounds}
+        for partition, each in zip(partitions, bounds, strict=True):
+            consumer.seek(partition, position(each.offset, epochs[each.leader_epoch], ""))
+        timeout = java.java.time.Duration.ofSeconds(_TIMEOUT_S)
+        try:
+            for partition in partitions:
+                consumer.position(partition, timeout)
+        except Py4JJavaError as error:
+            if _TRUNCATED not in java_classes(error):
+                raise
+            logs = sorted(str(each) for each in error.java_exception.partitions())
+            raise LogTruncatedError(cut.format(window=self.manifest.window, logs=shorten(logs))) from error
 
 
 def _uuid(topic_id: Any) -> str | None:

@@ -38,7 +38,7 @@ times as long."""
 _PARTITIONS = sum(each.partitions for each in _WIDE)
 _FILES = 64
 _END_TO_END_S = 600.0
-_SOURCE_S = 2.0
+_SOURCE_S = 15.0
 
 
 def spark_scale(clusters: Clusters) -> Iterator[Row]:
