@@ -195,9 +195,9 @@ class Resetter:
         changed = [topic for topic, each in self._topic_ids.items() if now.get(topic, each) != each]
         if changed:
             raise TopicChangedError(
-                f"Topic {changed[0]} was deleted or re-created since the reset was planned: its id was "
-                f"{self._topic_ids[changed[0]]}, now it is {now[changed[0]]}. Nothing was written. Plan "
-                "the reset anew.",
+                f"Topic {changed[0]} was re-created since the reset was planned: its id was "
+                f"{self._topic_ids[changed[0]]}, now it is {now[changed[0]]}. Nothing was written. Run the reset "
+                "again.",
                 topic=changed[0],
             )
 

@@ -14,11 +14,13 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.client.call import Call
 from airflow_kafka_offsets.client.leader_epochs import fetch_ends_of
-from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.cuts import of_another_log
 from airflow_kafka_offsets.offsets.extents import LogExtents
 from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_RESET = "airflow kafka-offsets reset puts the group where it is to go on"
 
 
 async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
@@ -54,20 +56,12 @@ def _without_later_epochs(commits: GroupOffsets, extents: LogExtents) -> GroupOf
 
     def told(commit: CommittedOffset) -> CommittedOffset:
         epoch = later.get(_key(commit))
-        return commit if epoch is None else commit._replace(offset=None, error=_of_another_log(commit, epoch))
+        if epoch is None:
+            return commit
+        seen = f"offset {commit.offset} was committed under epoch {commit.leader_epoch}"
+        return commit._replace(offset=None, error=of_another_log(seen, epoch, _RESET))
 
     return replace(commits, offsets=CommittedOffsets(map(told, commits.offsets)))
-
-
-def _of_another_log(commit: CommittedOffset, leader_epoch: int) -> ResponseError:
-    return ResponseError(
-        "UNKNOWN_LEADER_EPOCH",
-        75,
-        True,
-        f"offset {commit.offset} was committed of leader epoch {commit.leader_epoch}, and the log is at "
-        f"{leader_epoch}: the topic was made again, and airflow kafka-offsets reset puts the group where it is to go "
-        "on; or the leader that answered has been replaced, which passes",
-    )
 
 
 def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[CommittedOffset]:

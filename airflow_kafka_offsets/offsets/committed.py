@@ -115,8 +115,8 @@ def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, grou
     if past:
         raise LogTruncatedError(
             f"Group {group} has committed past the end of logs: {shorten(past)}. Its commits are of another log: the "
-            "topic was made again, the log was cut, or they were copied. Nothing was stored. Decide from where the "
-            "group is to go on, and give it that by airflow kafka-offsets reset."
+            "topic was made again, the log was cut, or they were copied. Nothing was written. Decide where the group "
+            "is to go on, and move it there by airflow kafka-offsets reset."
         )
 
 

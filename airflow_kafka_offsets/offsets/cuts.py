@@ -14,6 +14,8 @@ from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.leader_epochs import UNTOLD, EpochEnds
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
+_GONE = "what was pinned of the old one is gone with it"
+
 
 class SeenOffset(Protocol):
     """An offset that was seen in a log, and the leader epoch it was seen under; None where nobody knows that."""
@@ -68,7 +70,10 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
     :raises OffsetsError: naming partitions; it may pass.
     """
     later = [
-        (f"{each.topic}-{each.partition}", _of_another_log(each.leader_epoch, now))
+        (
+            f"{each.topic}-{each.partition}",
+            of_another_log(f"the offset was seen under epoch {each.leader_epoch}", now, _GONE),
+        )
         for each in seen
         if each.leader_epoch is not None
         and (now := leader_epoch(each.topic, each.partition)) is not None
@@ -78,13 +83,19 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
         raise OffsetsError("Asking whether logs were cut since", later)
 
 
-def _of_another_log(seen: int, now: int) -> ResponseError:
+def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
+    """The error of an offset of a later epoch than its log; or a broker doesn't know the newest leader yet.
+
+    :param seen: what was seen or committed under which epoch, in words.
+    :param leader_epoch: the log's newest one.
+    :param way: what it means if the topic was made again, and what to do.
+    """
     return ResponseError(
         "UNKNOWN_LEADER_EPOCH",
         75,
         True,
-        f"the offset was seen under leader epoch {seen}, and the log is at {now}: the topic was made again, and what "
-        "was pinned of the old one is gone with it; or a broker doesn't know the newest leader yet, which passes",
+        f"{seen}, and the log is at {leader_epoch}: the topic was made again, and {way}; or the leader that answered "
+        "has been replaced, which passes",
     )
 
 
