@@ -97,17 +97,21 @@ class RunResult:
 
     :param attempt: the attempt's name.
     :param manifest_sha256: the manifest that it was given.
-    :param application_id: Spark's own id of the application.
+    :param application_id: Spark's own id of the application; None where a client of Spark Connect doesn't know it.
     :param output: where the rows were written; None for an empty window, which writes none.
+    :param sink: what kind of output it is, as :class:`~airflow_kafka_offsets.offsets.publication.Publication` says.
+    :param apart: the attempt's rows have a place of their own, so that none replaces another's.
     :param read: what was read, over all partitions. Where it wasn't counted once, and the output holds every offset
         once, what that proves.
     :param written: what the output holds, per partition.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
+    :param strict_time: the rows whose timestamp lies outside the window are kept apart.
+    :param outside_written: with strict time, how many rows the output keeps apart; else None.
     :param source: what Kafka said after the read of the cluster and topics that were read; None where nobody asked: of
-        a window without offsets nothing is read.
+        a window without offsets nothing is read, and a client of Spark Connect has nothing to ask with.
     :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
-        before it could say so. None in results of earlier versions, where it is the attempt itself.
+        before it could say so.
     :param task_starts: what ``read.starts`` has to be, were each task read once, by what was written; None where every
         offset has a row.
     :param unread: records at the ends of what the tasks wrote that Kafka has, as it was asked after the write, one for
@@ -116,13 +120,17 @@ class RunResult:
 
     attempt: str
     manifest_sha256: str
-    application_id: str
+    application_id: str | None
     output: str | None
+    sink: str
+    apart: bool
     read: Tally
     written: tuple[PartitionTally, ...]
     seconds: float
+    written_by: str
     allow_gaps: bool = False
-    written_by: str | None = None
+    strict_time: bool = False
+    outside_written: int | None = None
     source: Source | None = None
     task_starts: int | None = None
     unread: tuple[UnreadRecord, ...] | None = None
@@ -143,10 +151,9 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
-            fields = {"written_by": None, "task_starts": None, "unread": None} | dict(fields)
-            apart = ("read", "written", "source", "unread")
-            plain = {name: fields[name] for name in cls.__slots__ if name not in apart}
-            for name in (plain["attempt"], plain["written_by"] or plain["attempt"]):
+            nested = ("read", "written", "source", "unread")
+            plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
+            for name in (plain["attempt"], plain["written_by"]):
                 if not ATTEMPT_NAME.fullmatch(name):
                     raise ValueError(f"attempt {name!r}")
             written = tuple(PartitionTally(**each) for each in fields["written"])
@@ -194,7 +201,7 @@ class Verdict:
 def judge(manifest: Manifest, result: RunResult, publication: Publication | None = None) -> Verdict:
     """Compare a run with its manifest. Offsets without a record pass where the run or the topic allows them.
 
-    :param publication: what ``committed.json`` says of the run; None before there is one.
+    :param publication: what was published of the run; None before that.
     """
     ranges = {(each.topic, each.partition): each for each in manifest.ranges}
     written = {(each.topic, each.partition): each for each in result.written}
@@ -208,7 +215,9 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
     problems.extend(source_problems(manifest, result.source))
     written_rows, unread = total_of(result.written), bool(result.unread)
     different = list(difference(result.read, written_rows, manifest.span, result.task_starts, unread=unread))
-    may_pass = not problems and not result.unread and counted_twice(result.read, result.task_starts)
+    unsure = counted_twice(result.read, result.task_starts) or _sides_unknown(result)
+    may_pass = not problems and not unread and unsure
+    problems.extend(_misplaced(result))
     if not different:
         problems.extend(shortfall(manifest, result))
     gaps = max(0, manifest.span - result.read.count)
@@ -256,13 +265,36 @@ def _sum_of(first: int, last: int) -> int:
 
 
 def _misstated(publication: Publication | None, result: RunResult) -> Iterable[str]:
-    """What ``committed.json`` says otherwise than the run's own counts, which it was made from."""
+    """What a publication says otherwise than the run's own counts, which it was made from."""
     if publication is None:
         return
-    counted = {"attempt": result.attempt, "output": result.output, "rows": result.rows_written}
-    counted["manifest_sha256"] = result.manifest_sha256
-    if publication.outside is not None:
-        counted["outside"] = result.read.outside_window
+    counted = {
+        "attempt": result.attempt,
+        "manifest_sha256": result.manifest_sha256,
+        "output": result.output,
+        "outside": result.outside_written,
+        "rows": result.rows_written,
+        "sink": result.sink,
+    }
     for name, value in counted.items():
         if getattr(publication, name) != value:
-            yield f"committed.json says {name} {getattr(publication, name)}, and the run's result {value}"
+            yield f"its publication says {name} {getattr(publication, name)}, and the run's result {value}"
+
+
+def _sides_unknown(result: RunResult) -> bool:
+    return result.strict_time and result.read.outside_window is None
+
+
+def _misplaced(result: RunResult) -> Iterable[str]:
+    """What is wrong with the two sides of an output of strict time: the rows' column may have been changed."""
+    if _sides_unknown(result):
+        yield (
+            "Spark has read some records more than once, so that nobody knows how many lie outside the window's time, "
+            "which strict time proves: sort within partitions (sortWithinPartitions) in place of the whole, or run the "
+            "task again where an executor was lost"
+        )
+    elif result.strict_time and result.outside_written != result.read.outside_window:
+        yield (
+            f"{result.read.outside_window} of {result.read.count} rows lie outside its time, and the output keeps "
+            f"{result.outside_written} apart: leave the column outside_window as read() made it"
+        )
