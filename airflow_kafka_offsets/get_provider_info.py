@@ -24,7 +24,7 @@ def get_provider_info() -> dict[str, Any]:
                 "triggers.lag_zero",
                 "triggers.window_complete",
                 "triggers.new_data",
-                "triggers.window_published",
+                "triggers.window_loaded",
             )
         ],
         "operators": [

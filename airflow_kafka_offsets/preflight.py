@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
@@ -16,7 +17,8 @@ from airflow_kafka_offsets.offsets.leader_epochs import FORGET_PAST, EpochEnds
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.preflight import check_ranges, check_topics, clamp_lost, lost_ranges
-from airflow_kafka_offsets.offsets.snapshots import Boundary, OffsetSnapshot
+from airflow_kafka_offsets.offsets.snapshots import Boundary, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.source import Source, tells_epochs, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows import TruncationPolicy
 
 log = logging.getLogger(__name__)
@@ -59,14 +61,40 @@ def changed_since(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
     """
     manifest = pinned.manifest
     try:
-        check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-        refuse_rewritten_window(client, ledger, manifest)
+        refuse_changed(client, ledger, pinned)
     except LogTruncatedError as error:
         _refuse_cut_between(client, ledger, manifest)
         return str(error)
     except WindowError as error:
         return str(error)
     return None
+
+
+def refuse_changed(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> Mapping[str, TopicFacts]:
+    """Refuse a window whose topics and logs aren't those any more that it was resolved on. Retention is no change.
+
+    :returns: what Kafka says of the topics.
+    :raises TopicChangedError: another cluster, a topic that is missing or was re-created.
+    :raises LogTruncatedError: a log was cut below the window's start or end, though it may have grown again since.
+    :raises KafkaOffsetsError: when Kafka can't be asked.
+    """
+    manifest = pinned.manifest
+    facts = client.topic_facts(sorted(manifest.topics))
+    check_topics(manifest, client.cluster_id(), facts)
+    refuse_rewritten_window(client, ledger, manifest)
+    return facts
+
+
+def source_now(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> Source:
+    """Where a window is read from, as Kafka tells it at this moment.
+
+    :raises WindowError: as :func:`refuse_changed`.
+    :raises KafkaOffsetsError: when Kafka can't be asked.
+    """
+    facts = refuse_changed(client, ledger, pinned)
+    topic_ids = {topic: facts[topic].topic_id for topic in topics_read(pinned.manifest)}
+    uncut = len(with_epoch(pinned.manifest)) if tells_epochs(topic_ids) else None
+    return Source(client.cluster_id(), topic_ids, uncut, now_ms())
 
 
 def refuse_rewritten_window(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:

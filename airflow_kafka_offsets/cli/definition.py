@@ -233,6 +233,25 @@ _LEDGER_GROUP = GroupCommand(
             args=(_PIPELINE, _WINDOWS, *_POLICIES, _ON_OVERLAP, _LEDGER, _CONN_ID, *_SHOWN),
         ),
         ActionCommand(
+            name="publish",
+            help="Publish a window that a driver has loaded and counted, and nobody has published; asks Kafka",
+            func=lazy_load_command("airflow_kafka_offsets.cli.publish.publish_window"),
+            args=(
+                _PIPELINE,
+                Arg(("window",), help="The window's name, as ledger list shows it"),
+                Arg(("--attempt",), help="Which attempt; default: the one that counted last and is proved"),
+                Arg(
+                    ("--result",),
+                    help="File with the JSON that PinnedWindow.write(...).to_json() gave, where the driver doesn't "
+                    "reach the ledger; - for standard input",
+                    metavar="FILE",
+                ),
+                _LEDGER,
+                _CONN_ID,
+                *_SHOWN,
+            ),
+        ),
+        ActionCommand(
             name="forget",
             help="Let windows count no more, so that the next run resolves them anew",
             func=lazy_load_command("airflow_kafka_offsets.cli.ledger.forget_windows"),

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.seams import Seam, seams, uncovered
-from airflow_kafka_offsets.offsets.window_names import live_revisions, month_of, revision_folder, window_extent
+from airflow_kafka_offsets.offsets.window_names import live_revisions, month_of, window_extent
 
 HolePolicy = Literal["fail", "warn"]
 """What to do about a hole: fail the task, or say so and go on."""
@@ -200,10 +200,9 @@ class Surroundings:
     def _is_published(self, window: str) -> bool:
         self._asked += 1
         if self._asked <= _FEW:
-            folders_of = self._ledger.window_folders.revision
-            return any(folders_of(window, each).publication() is not None for each in self._live[window])
-        folders = (revision_folder(window, each) for each in self._live[window])
-        return not self._published_in(month_of(window)).isdisjoint(folders)
+            first = self._ledger.window_folders.revision(window, self._live[window][0])
+            return first.publications.counting(self._live[window]) is not None
+        return window in self._published_in(month_of(window))
 
     def _published(self, window: str) -> Manifest:
         folder = self._ledger.window_folders.published(window)

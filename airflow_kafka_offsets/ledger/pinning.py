@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows import TruncationPolicy, window_betwe
 OverlapPolicy = Literal["fail", "allow"]
 """What to do about a window that shares offsets with another one of its pipeline: refuse it, or pin it all the same."""
 
-_PUBLISHED = (WindowState.COMMITTED, WindowState.VERIFIED)
+_PUBLISHED = (WindowState.PUBLISHED, WindowState.VERIFIED)
 
 
 class Pinning:

@@ -21,8 +21,9 @@ from airflow_kafka_offsets.local_file import create_local
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
-_CONDITIONAL_PUT = (*_S3, "gs", "gcs")
-"""Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server."""
+_CONDITIONAL_PUT = (*_S3, "gs", "gcs", "abfs", "abfss", "az", "adl")
+"""Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server: s3fs, gcsfs and adlfs, from
+some version on each. Whether this one does is tried out when a ledger is made."""
 _AT_A_TIME = 16
 """Small files that are asked for at a time: on an object store each takes a round trip or two."""
 _MOST_TRIES = 100

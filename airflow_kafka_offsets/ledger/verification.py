@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.errors import LedgerError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, by_revision, day_of, summary_of
@@ -95,7 +95,7 @@ def _examine(folder: WindowFolder, last_snapshot: int, ledger_id: str) -> _Exami
         if pinned.manifest.ledger_id != ledger_id:
             problems.append(f"the manifest was pinned in another ledger ({pinned.manifest.ledger_id})")
         if published is not None:
-            verdict, rows = _count(pinned, listing, published, folder.result(published.attempt))
+            verdict, rows = _count(pinned, listing, published, folder.counted(published.attempt))
             problems += rows
             found = verdict
     except LedgerError as error:
@@ -121,20 +121,39 @@ def _misfits(
     if (manifest.window, manifest.revision) != (folder.id, folder.revision):
         yield f"the manifest is that of {manifest.window}, revision {manifest.revision}"
     if "verified.json" in listing.files and published is None:
-        yield "verified.json without committed.json"
+        yield "verified.json without a publication"
     if published is not None and published.manifest_sha256 != pinned.sha256:
         yield f"published from another manifest ({published.manifest_sha256})"
+    if published is not None:
+        yield from _out_of_order(folder.publications.all())
     strays = sorted(set(listing.results) - set(listing.attempts))
     if strays:
         yield f"results of {strays[0]}, which was never recorded as an attempt"
 
 
+def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
+    """Publications that can't have come one after the other."""
+    by_number = {each.number: each for each in publications}
+    if list(by_number) != list(range(1, len(by_number) + 1)):
+        yield f"its publications are numbered {shorten(map(str, by_number))}: some are missing"
+    for each in publications:
+        replaced = None if each.replaces is None else by_number.get(each.replaces)
+        if replaced is not None and replaced.revision >= each.revision:
+            yield (
+                f"publication {each.number} of revision {each.revision} takes the place of number {replaced.number} of "
+                f"revision {replaced.revision}"
+            )
+
+
 def _count(
-    pinned: PinnedManifest, listing: WindowListing, published: Publication, result: RunResult | None
+    pinned: PinnedManifest, listing: WindowListing, published: Publication, counted: tuple[RunResult, str] | None
 ) -> tuple[str, list[str]]:
     """The verdict on the published attempt in words, and as a problem when it isn't proved."""
-    if result is None:
+    if counted is None:
         return "", [f"the result of {published.attempt} is missing"]
+    result, sha256 = counted
+    if sha256 != published.result_sha256:
+        return "", [f"the result of {published.attempt} was changed after it was published ({sha256})"]
     verdict = judge(pinned.manifest, result, published)
     # Names are in order of time. Attempts after the published one found it there, and read nothing.
     unfinished = [each for each in listing.attempts if each < published.attempt and each not in listing.results]

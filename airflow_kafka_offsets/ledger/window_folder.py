@@ -9,10 +9,12 @@ from enum import StrEnum
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
     names_below,
+    parse_json,
     plain_uri,
     read,
     read_json,
@@ -24,7 +26,7 @@ from airflow_kafka_offsets.offsets.failure import FAILURES, MOST_BYTES, FailureN
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.preflight import LostRange
-from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
+from airflow_kafka_offsets.offsets.publication import Publication
 
 _TAKEN_BACK = b"taken back"
 """How ``manifest.sha256`` begins instead of a hash, where the window was taken back before it was settled."""
@@ -36,18 +38,17 @@ class WindowState(StrEnum):
     RESOLVED = "resolved"
     SUBMITTED = "submitted"
     LOST = "lost"
-    COMMITTED = "committed"
+    PUBLISHED = "published"
     VERIFIED = "verified"
 
 
+_VERIFIED = "verified.json"
 _STATES = {
-    "verified.json": WindowState.VERIFIED,
-    COMMITTED: WindowState.COMMITTED,
     "losses": WindowState.LOST,
     "attempts": WindowState.SUBMITTED,
     "applications": WindowState.SUBMITTED,
 }
-"""What the furthest file in a window's folder says."""
+"""What the furthest file says in the folder of a window that isn't published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,17 @@ class WindowListing:
     """What is in a window's folder, read at one time.
 
     :param files: the files' paths from the folder on, in order.
+    :param published: whether the revision was published.
     """
 
     files: tuple[str, ...]
+    published: bool
 
     @property
     def state(self) -> WindowState:
         """How far the window has come."""
+        if self.published:
+            return WindowState.VERIFIED if _VERIFIED in self.files else WindowState.PUBLISHED
         present = {each.partition("/")[0] for each in self.files}
         return next((state for name, state in _STATES.items() if name in present), WindowState.RESOLVED)
 
@@ -72,10 +77,14 @@ class WindowListing:
 
     @property
     def unended(self) -> list[str]:
-        """Names of the attempts that noted no failure: they may be running, unless they were killed. None in a window
-        that is published."""
-        failed = self._named(FAILURES)
-        return [] if COMMITTED in self.files else [each for each in self.attempts if each not in failed]
+        """Names of the attempts of which no failure was noted: they may be running, unless they were killed. None in a
+        window that is published."""
+        return [] if self.published else [each for each in self.attempts if each not in self.failures]
+
+    @property
+    def failures(self) -> list[str]:
+        """Names of the attempts that are known to have failed."""
+        return self._named(FAILURES)
 
     @property
     def results(self) -> list[str]:
@@ -135,16 +144,19 @@ class WindowFolder:
     :param folder: its folder.
     :param window: the window's name.
     :param revision: the revision's number, from 1 on.
+    :param publications: what was published of the window, in any revision.
     """
 
-    def __init__(self, folder: StoragePath, window: str, revision: int) -> None:
+    def __init__(self, folder: StoragePath, window: str, revision: int, publications: Publications) -> None:
         self._folder = folder
         self.id = window
         self.revision = revision
+        self.publications = publications
 
     def listing(self) -> WindowListing:
         """What is in its folder."""
-        return WindowListing(tuple(names_below(self._folder)))
+        published = self.publication() is not None
+        return WindowListing(tuple(names_below(self._folder)), published)
 
     def pin(self, manifest: Manifest) -> PinnedManifest:
         """Store the manifest, or return the one that is stored already. It is to be settled then.
@@ -245,12 +257,34 @@ class WindowFolder:
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.
 
-        :raises LedgerCorruptError: when the file isn't what it should be.
+        :raises LedgerCorruptError: when the file isn't what it should be, or is being written at this moment.
+        """
+        found = self.counted(attempt)
+        return None if found is None else found[0]
+
+    def counted(self, attempt: str) -> tuple[RunResult, str] | None:
+        """The same, and the file's hash.
+
+        :raises LedgerCorruptError: as :meth:`result`; and when it is another attempt's.
         """
         path = self._folder / "results" / f"{attempt}.json"
-        fields = read_json(path)
+        content = read(path)
+        if content is None:
+            return None
         with _naming(path):
-            return None if fields is None else RunResult.from_json(fields)
+            found = RunResult.from_json(parse_json(path, content))
+        if found.attempt != attempt:
+            raise LedgerCorruptError(f"{path} is the result of attempt {found.attempt}.")
+        return found, digest(content)
+
+    def record_result(self, result: RunResult) -> None:
+        """Keep what a driver counted that doesn't reach the ledger.
+
+        :raises LedgerConflictError: when the attempt has another result.
+        """
+        path = self._folder / "results" / f"{result.attempt}.json"
+        if not create_exclusive(path, to_json_bytes(result.to_json())):
+            raise LedgerConflictError(f"{path} exists already, and says otherwise: an attempt has one result.")
 
     def failure(self, attempt: str) -> FailureNote | None:
         """Why an attempt failed, as its driver noted it; None when it noted nothing.
@@ -261,6 +295,10 @@ class WindowFolder:
         content = read(path, limit_bytes=MOST_BYTES)
         with _naming(path):
             return None if content is None else FailureNote.from_bytes(content)
+
+    def record_failure(self, attempt: str, note: FailureNote) -> None:
+        """Note why an attempt failed, where its driver hasn't."""
+        create_exclusive(self._folder / FAILURES / f"{attempt}.json", note.to_bytes())
 
     def record_loss(self, lost: Iterable[LostRange], found_ms: int) -> None:
         """Note that records of the window are gone: which, and when that was found."""
@@ -289,25 +327,28 @@ class WindowFolder:
         return f"attempt {unended[-1]}{since}{by}"
 
     def publication(self) -> Publication | None:
-        """Which attempt is published; None when none is.
+        """The newest publication of this revision; None when none was published. Another revision's may count.
 
-        :raises LedgerCorruptError: when ``committed.json`` isn't what it should be.
+        :raises LedgerCorruptError: when one isn't what it should be.
         """
-        path = self._folder / COMMITTED
-        content = read(path)
-        with _naming(path):
-            return None if content is None else Publication.from_bytes(content)
+        return self.publications.counting([self.revision])
 
     def published_result(self) -> tuple[Publication, RunResult]:
-        """The same of a published window, and what its attempt counted.
+        """The same of a published revision, and what its attempt counted.
 
-        :raises LedgerCorruptError: when either is missing.
+        :raises LedgerCorruptError: when either is missing, or the counts were changed since.
         """
         published = self.publication()
-        result = None if published is None else self.result(published.attempt)
-        if published is None or result is None:
+        counted = None if published is None else self.counted(published.attempt)
+        if published is None or counted is None:
             by = "nobody" if published is None else f"{published.attempt}, whose result is missing"
             raise LedgerCorruptError(f"Window {self.id} is published by {by}.")
+        result, sha256 = counted
+        if sha256 != published.result_sha256:
+            raise LedgerCorruptError(
+                f"The result of attempt {published.attempt} was changed after window {self.id} was published: its hash "
+                f"is {sha256}, and was {published.result_sha256}."
+            )
         return published, result
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
@@ -316,7 +357,7 @@ class WindowFolder:
 
         :raises LedgerConflictError: when another verdict is recorded.
         """
-        path = self._folder / "verified.json"
+        path = self._folder / _VERIFIED
         fields = {"format": 1, "attempt": attempt} | asdict(verdict)
         if verdict.explained is None:
             del fields["explained"]

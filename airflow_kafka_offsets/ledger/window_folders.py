@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from airflow_kafka_offsets.errors import LedgerError, WindowOverlapError
+from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import COMMITTED, counting
+from airflow_kafka_offsets.offsets.publication import PUBLICATIONS, Publication
 from airflow_kafka_offsets.offsets.window_names import (
     forgotten_marker,
     is_month,
@@ -20,6 +21,7 @@ from airflow_kafka_offsets.offsets.window_names import (
 )
 
 _MOST_TRIES = 1_000
+_FIRST = 1
 
 
 class WindowFolders:
@@ -38,7 +40,9 @@ class WindowFolders:
 
     def revision(self, window: str, number: int) -> WindowFolder:
         """One revision's folder; it need not exist."""
-        return WindowFolder(self._folder / month_of(window) / revision_folder(window, number), window, number)
+        month = self._folder / month_of(window)
+        publications = Publications(month / revision_folder(window, _FIRST))
+        return WindowFolder(month / revision_folder(window, number), window, number, publications)
 
     def live(self, window: str) -> list[WindowFolder]:
         """A window's revisions that count, oldest first."""
@@ -50,10 +54,17 @@ class WindowFolders:
         return _newest(live) if live else self.revision(window, self._next_number(window))
 
     def published(self, window: str) -> WindowFolder | None:
-        """The published revision whose rows count."""
-        live = self.live(window)
-        found = counting([each.publication() for each in live])
-        return None if found is None else live[found]
+        """The published revision whose rows count; None when none is published."""
+        found = self.publication(window)
+        return None if found is None else self.revision(window, found.revision)
+
+    def publication(self, window: str) -> Publication | None:
+        """What of a window counts; None when nothing is published.
+
+        :raises LedgerCorruptError: when a publication isn't what it should be.
+        """
+        publications = self.revision(window, _FIRST).publications
+        return publications.counting([each.revision for each in self.live(window)])
 
     def all(self) -> list[WindowFolder]:
         """The newest revision of every window, in order of time."""
@@ -70,20 +81,21 @@ class WindowFolders:
         """The same of one window, whose revisions are known."""
         revisions = [self.revision(window, each) for each in numbers]
         newest = _newest(revisions)
-        if newest.revision == 1:
+        if newest.revision == _FIRST:
             return [newest]
-        publications = [each.publication() for each in revisions]
-        published = counting(publications)
-        found = [] if published is None else [revisions[published]]
-        if published is None or publications[revisions.index(newest)] is None:
-            found.append(newest)
-        return found
+        published = newest.publications.counting(numbers)
+        if published is None or published.revision == newest.revision:
+            return [newest]
+        return [self.revision(window, published.revision), newest]
 
     def published_in(self, month: str) -> set[str]:
-        """Folders of a month's revisions that have a publication, by one look: on an object store a request for a
-        thousand files."""
-        found = (each.split("/") for each in names_below(self._folder / month))
-        return {folder for folder, *rest in found if rest == [COMMITTED]}
+        """The windows of a month that are published, by one look: on an object store a request for a thousand files."""
+        found = names_below(self._folder / month)
+        folders = {each.partition("/")[0] for each in found}
+        live, made = live_revisions(folders), revisions_of(folders)
+        begun = {each.split("/")[0] for each in found if each.split("/")[1:2] == [PUBLICATIONS]}
+        # Where nothing was forgotten, whatever is published counts.
+        return {each for each in begun & live.keys() if live[each] == made[each] or self.published(each) is not None}
 
     def pin_again(self, manifest: Manifest) -> PinnedManifest:
         """Store a manifest as the window's next revision, and settle it: it has no other offsets than the window has.

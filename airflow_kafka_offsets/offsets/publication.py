@@ -1,8 +1,8 @@
 """The publication: which attempt of a window counts. Created by Airflow's side, exclusively, and read by everybody.
 
-A window has one sequence of them for all its revisions, ``publications/00000001.json`` and on in the folder of its first
-one. The number alone is a file's name, so that of two publishers one creates it, and the other one looks again. The
-newest one counts whose revision wasn't forgotten.
+A window has one sequence of them for all its revisions, ``publications/00000001.json`` and on, in the folder of its
+first one. The number alone is a file's name, so that of two publishers one creates it, and the other one looks again.
+The newest one counts whose revision wasn't forgotten.
 """
 
 from __future__ import annotations

@@ -51,6 +51,8 @@ class DriverMemory:
         self._task = task
         self._context = context
         self._store: Any = context.get("task_state_store") if task.durable else None
+        self.failed: str | None = None
+        """The attempt of an earlier try whose driver :meth:`earlier` found to have failed."""
 
     def note(self, ref: WindowRef, attempt: str, revision: int, note_key: str) -> None:
         """Note an attempt before its driver is submitted. The id of a driver before it is forgotten first: an id that
@@ -85,6 +87,7 @@ class DriverMemory:
         status = self._status(job_id)
         if not (self._task.is_job_active(status) or self._task.is_job_succeeded(status)):
             self._task.log.warning("Driver %s of an earlier try is %s: another is submitted", job_id, status)
+            self.failed = None if status == _UNKNOWN else str(noted["attempt"])
             return None
         driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), noted.get("note_key"))
         self._task.log.info(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, UnprovenError, shorten
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.driver_note import SparkApplication
+from airflow_kafka_offsets.offsets.failure import FailureNote
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.source import source_problems
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
@@ -32,7 +32,11 @@ from airflow_kafka_offsets.operators.spark_failure import keep_output, noted_fai
 from airflow_kafka_offsets.operators.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.operators.spark_secrets import DriverPlace
 from airflow_kafka_offsets.operators.submission import Submission
+from airflow_kafka_offsets.operators.tries import Tries
+from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, publish
 from airflow_kafka_offsets.spark.conf import new_attempt
+
+_TASKS_LOG = "the load's own task says why, in the log of that try"
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -43,13 +47,15 @@ if TYPE_CHECKING:
 
 class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     """
-    A ``SparkSubmitOperator`` whose application reads one pinned window and publishes it once.
+    A ``SparkSubmitOperator`` whose application loads one pinned window, and which publishes it once.
 
     Before Spark starts it checks that every record of the window is still there. It then hands the application the
     manifest's URI and hash, never the offsets, and the part of this package that a driver needs. Every argument of
-    ``SparkSubmitOperator`` works as it does there.
+    ``SparkSubmitOperator`` works as it does there. When Spark has ended, it takes what the driver has counted, holds it
+    against the manifest, asks Kafka once more, and publishes the window.
 
-    A retry, or a second attempt beside the first, reads the same range, and only one of them is published. A run of a
+    A retry, or a second attempt beside the first, reads the same range, and only one of them is published. Where an
+    earlier try of the task died after its driver had counted, the retry publishes that, without Spark. A run of a
     window that is published already counts the published rows again and leaves them, and Kafka isn't asked.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
@@ -92,7 +98,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
-        """Pre-flight, submit, and report what is published; or go on with the driver of an earlier try."""
+        """Pre-flight, submit, publish and report; or go on where an earlier try ended."""
         one_of("on_truncation", self.on_truncation, "fail", "clamp")
         ref = WindowRef.from_json(self.window)
         left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_truncation)
@@ -105,6 +111,13 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         earlier = None if self._memory is None else self._memory.earlier(ref)
         if earlier is not None:
             return self._go_on(load, earlier, published)
+        counted = None if published else self._tries(context).counted(load.ledger, ref.window, self._failed)
+        if counted is not None:
+            self.log.info(
+                "Attempt %s of an earlier try has loaded and counted window %s: it is published, without Spark",
+                *(counted.result.attempt, ref.window),
+            )
+            return self._report(load, counted.pinned, counted.result.attempt)
         # Of a published window Spark counts the output, and asks Kafka for nothing.
         pinned = pinned if published else load.records_left.of(pinned)
         return self._run_anew(load, pinned, published)
@@ -147,6 +160,8 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
                 yield
         except Exception as error:
             failure = spark_failure(folder, watched.attempt, output_of(self._hook), error)
+            with suppress(Exception):  # each store has its own; the failure itself must come through
+                folder.record_failure(watched.attempt, FailureNote(type(failure).__name__, _TASKS_LOG))
             if published is None:
                 failure = load.records_left.explain(pinned, failure)
             raise failure from None  # the provider's own is a long command, and output that is in the log
@@ -165,22 +180,22 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
             show_link(context, SparkUILink(), application.ui)
 
     def _begin(self, load: _Load, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
-        ti = load.context["ti"]
-        run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id, "try_number": ti.try_number}
-        fields = {"started_at": iso_instant(now_ms()), "airflow": run}
+        fields = {"started_at": iso_instant(now_ms())} | self._tries(load.context).fields()
         load.ledger.folder_of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
             self._memory.note(load.ref, attempt, pinned.manifest.revision, note_key)
 
     def _report(self, load: _Load, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.folder_of(pinned)
-        folder = load.ledger.window_folders.published(load.ref.window) or tried
-        published = folder.publication()
+        counted = counted_attempt(load.ledger, pinned, attempt)
+        published = (
+            load.ledger.window_folders.publication(load.ref.window) if counted is None else load.publish(counted)
+        )
         if published is None:
-            raise self._unpublished(tried, attempt)
+            raise self._uncounted(tried, attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
-        counts = load.ledger.pinned(folder.id, folder.revision)
-        self._refuse_another_source(load, folder, counts)
+        counts = load.ledger.pinned(tried.id, published.revision)
+        folder = load.ledger.folder_of(counts)
         report = load_report(folder, counts.manifest, published, attempt)
         own = tried.application(attempt)
         self.application_id = own.id if own else report["application_id"]
@@ -188,28 +203,25 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
 
-    def _refuse_another_source(self, load: _Load, folder: WindowFolder, counts: PinnedManifest) -> None:
-        """Go by what Kafka told the driver after the read. An application with a publish() of its own may not ask."""
-        _, result = folder.published_result()
-        problems = list(source_problems(counts.manifest, result.source))
-        if problems:
-            raise UnprovenError(
-                f"Window {folder.id} is published by attempt {result.attempt}, and isn't proved: {shorten(problems)}. "
-                f"{load.ref.take_back()}"
-            )
+    def _tries(self, context: Context) -> Tries:
+        return Tries.of(context, self.application, self.application_args, self.conf)
 
-    def _unpublished(self, folder: WindowFolder, attempt: str) -> KafkaOffsetsError:
-        """Why nothing is published after all. The provider takes a driver pod that vanishes for one that ended well."""
+    @property
+    def _failed(self) -> str | None:
+        return None if self._memory is None else self._memory.failed
+
+    def _uncounted(self, folder: WindowFolder, attempt: str) -> KafkaOffsetsError:
+        """Why there is nothing to publish. The provider takes a driver pod that vanishes for one that ended well."""
         note = noted_failure(folder, attempt)
         if note is not None:  # the application went on without what it asked for
             return note.as_error()
-        if self._memory is not None and folder.result(attempt) is None:
+        if self._memory is not None:
             return DriverGoneError(
                 f"The driver of attempt {attempt} is gone, and window {folder.id} is not published: it was deleted or "
-                "evicted before it had counted anything, or its application doesn't call publish(). A retry runs anew."
+                "evicted before it had counted anything, or its application doesn't call write(). A retry runs anew."
             )
         return LedgerError(
-            f"Spark ended well, but window {folder.id} is not published. Does {self.application} call publish()?"
+            f"Spark ended well, but nothing of window {folder.id} was counted. Does {self.application} call write()?"
         )
 
 
@@ -239,6 +251,18 @@ class _Load:
     @property
     def ledger(self) -> Ledger:
         return self.records_left.ledger
+
+    def published(self) -> Publication | None:
+        """What counts of the window."""
+        return self.ledger.window_folders.publication(self.ref.window)
+
+    def publish(self, counted: CountedAttempt) -> Publication:
+        """Publish what an attempt has counted.
+
+        :returns: what counts then.
+        """
+        with self.kafka.get_conn() as client:
+            return publish(client, self.ledger, counted)
 
     def seen(self, pinned: PinnedManifest) -> SeenWindow:
         """A revision, as others are told of it."""

@@ -28,7 +28,8 @@ from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.holes import Loader, SeenHoles, refusal
 from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.preflight import changed_since
-from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
+from airflow_kafka_offsets.publisher import proved_attempts, publish, take_over
+from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
 
 class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     """
-    Checks the published attempt of a window against the manifest, and the manifest against its neighbours.
+    Publishes a window that was loaded and isn't published yet, and checks the published attempt against the manifest,
+    and the manifest against its neighbours.
+
+    ``KafkaSparkSubmitOperator`` publishes what it loads. Where something else submits Spark (the classic operator,
+    ``@task.pyspark``, a notebook), this one does, once the driver has counted: after the proof, and after Kafka was
+    asked whether its topics are still those that were resolved.
 
     Three claims: what was read fits the manifest, what was written is what was read, and the window meets the windows
     before and after it without gap or overlap: those that touch it, and the nearest published ones on each side. The
@@ -53,13 +59,15 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     as it holds there; the others must be markers, aborted or compacted records.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), where the driver doesn't reach
+        the ledger, as a client of Spark Connect; by default what the ledger has. (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
         must run before retention comes to the window.
     :param on_hole: what to do about a hole before this window that nobody loads: ``fail`` (default), naming it and the
         command that loads it, so that a retry passes once it is loaded; or ``warn``.
     :param kafka_conn_id: connection id, for that and to ask whether cluster, topic ids and leader epochs are what they
         were; of type ``kafka`` or ``kafka_offsets``. (templated)
-    :param deferrable: wait on the triggerer for a window that isn't published yet, because its load runs elsewhere;
+    :param deferrable: wait on the triggerer for a window that isn't loaded yet, because its load runs elsewhere;
         default ``[operators] default_deferrable``. Without it such a window fails the task.
     :param poke_interval: time between two looks into the ledger, a timedelta or seconds.
     :param timeout: how long to wait at most, a timedelta or seconds; the task fails then, and isn't tried again. None
@@ -71,13 +79,14 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     nobody asked for it.
     """
 
-    template_fields: Sequence[str] = ("window", "kafka_conn_id")
+    template_fields: Sequence[str] = ("window", "result", "kafka_conn_id")
     ui_color = "#e8f4e0"
 
     def __init__(
         self,
         *,
         window: Any,
+        result: Any = None,
         explain_gaps: bool = False,
         on_hole: HolePolicy = "fail",
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
@@ -88,6 +97,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.window = window
+        self.result = result
         self.explain_gaps = explain_gaps
         self.on_hole = on_hole
         self.kafka_conn_id = kafka_conn_id
@@ -100,14 +110,14 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         """Judge, record, and fail unless proved; or wait first."""
         one_of("on_hole", self.on_hole, "fail", "warn")
         ref = WindowRef.from_json(self.window)
-        if self.deferrable and ref.loaded(ref.ledger())[1] is None:
+        if self.deferrable and self.result is None and not is_loaded(ref):
             self._wait(ref)
         return self._verify(ref, context)
 
     def _wait(self, ref: WindowRef) -> NoReturn:
         poll_interval_ms = as_milliseconds(self.poke_interval, "poke_interval") or 0
         self.defer(
-            trigger=KafkaWindowPublishedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000),
+            trigger=KafkaWindowLoadedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000),
             method_name="execute_complete",
             timeout=self._longest_wait(),
         )
@@ -130,12 +140,13 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         except TaskDeferralTimeout as error:
             window = WindowRef.from_json(self.window).window
             raise AirflowFailException(
-                f"Window {window} was not published within {_seconds(self._longest_wait())}: look for what became of "
+                f"Window {window} was not loaded within {_seconds(self._longest_wait())}: look for what became of "
                 "its load, then clear this task."
             ) from error
 
     def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:
         ledger = ref.ledger()
+        self._publish(ref, ledger)
         folder, pinned = ref.published(ledger)
         manifest = pinned.manifest
         publication, result = folder.published_result()
@@ -168,6 +179,22 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         )
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
+
+    def _publish(self, ref: WindowRef, ledger: Ledger) -> None:
+        """Publish what a driver has counted and nobody has published."""
+        pinned, published = ref.loaded(ledger)
+        if published is not None:
+            return
+        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
+            if self.result is None:
+                proved = proved_attempts(ledger, pinned)
+                counted = proved[-1] if proved else None
+            else:
+                counted = take_over(client, ledger, pinned, RunResult.from_json(self.result))
+            if counted is None:
+                return
+            found = publish(client, ledger, counted)
+        self.log.info("Window %s is published: %s rows of attempt %s", ref.window, found.rows, found.attempt)
 
     def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
         """What has become of the window's topics since it was loaded. That it was loaded from them is in the verdict,

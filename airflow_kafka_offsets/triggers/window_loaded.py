@@ -1,4 +1,4 @@
-"""Fires once when a window has been published, wherever its load runs."""
+"""Fires once when a window has been loaded, wherever its load runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.publisher import proved_attempts
 from airflow_kafka_offsets.triggers.shared import refusing_arguments
 
 _SHORTEST_S = 1.0
 """Each look is some requests to the ledger's store."""
 
 
-class KafkaWindowPublishedTrigger(BaseTrigger):
+class KafkaWindowLoadedTrigger(BaseTrigger):
     """
-    Looks into the ledger until the window is published: the revision that is referred to, or one that replaced it.
+    Looks into the ledger until the window is loaded: published, in the revision that is referred to or one that
+    replaced it; or counted by a driver and proved, so that it can be published.
 
     The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "..."}`` when waiting can't help, as for a
     window that was forgotten. A store that can't be read is logged, and asked again.
@@ -45,10 +47,10 @@ class KafkaWindowPublishedTrigger(BaseTrigger):
         while True:
             try:
                 # In a thread: stores block, and so does looking up the connection in the ledger's root.
-                if await asyncio.to_thread(_is_published, self._ref):
+                if await asyncio.to_thread(is_loaded, self._ref):
                     yield TriggerEvent({"status": "done"})
                     return
-                self._say(f"Window {self._ref.window} isn't published yet.")
+                self._say(f"Window {self._ref.window} isn't loaded yet.")
             except KafkaOffsetsError as error:
                 yield TriggerEvent({"status": "failed", "message": str(error)})
                 return
@@ -63,6 +65,8 @@ class KafkaWindowPublishedTrigger(BaseTrigger):
         self._said = line
 
 
-def _is_published(ref: WindowRef) -> bool:
-    _, publication = ref.loaded(ref.ledger())
-    return publication is not None
+def is_loaded(ref: WindowRef) -> bool:
+    """Whether a window is published, or can be."""
+    ledger = ref.ledger()
+    pinned, publication = ref.loaded(ledger)
+    return publication is not None or bool(proved_attempts(ledger, pinned))

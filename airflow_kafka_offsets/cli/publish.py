@@ -1,0 +1,70 @@
+"""``airflow kafka-offsets ledger publish``: what a driver has counted, and no task has published."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
+from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.printing import command, print_rows
+from airflow_kafka_offsets.cli.tables import every_column
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.audit import RunResult
+from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, proved_attempts, publish, take_over
+
+
+@command
+def publish_window(args: Any) -> int:
+    """One row: what counts of the window."""
+    ledger = stored_ledger(args)
+    require_windows(ledger, [args.window], [folder.id for folder in ledger.windows()])
+    pinned = ledger.pinned(args.window)
+    with kafka_client(args) as client:
+        counted = _counted(client, ledger, pinned, args)
+        found = publish(client, ledger, counted)
+    row = {
+        "window": args.window,
+        "revision": found.revision,
+        "published": found.attempt,
+        "rows": found.rows,
+        "output": found.output,
+        "verdict": str(counted.verdict) if found.attempt == counted.result.attempt else None,
+    }
+    print_rows([row], args, every_column([row]), single=True)
+    return 0
+
+
+def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args: Any) -> CountedAttempt:
+    if args.result is not None:
+        return take_over(client, ledger, pinned, _handed_over(args.result))
+    if args.attempt is not None:
+        named = counted_attempt(ledger, pinned, args.attempt)
+        if named is None:
+            counted = ", ".join(ledger.folder_of(pinned).listing().results) or "none has"
+            raise ConfigurationError(
+                f"Attempt {args.attempt} has counted nothing of revision {pinned.manifest.revision} of window "
+                f"{args.window}. Those that have: {counted}."
+            )
+        return named
+    proved = proved_attempts(ledger, pinned)
+    if not proved:
+        raise LedgerError(
+            f"Of window {args.window}, revision {pinned.manifest.revision}, no attempt has counted what proves it: "
+            "load it, or name one with --attempt to see what it lacks."
+        )
+    return proved[-1]
+
+
+def _handed_over(place: str) -> RunResult:
+    try:
+        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+        fields = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--result {place} can't be read as JSON: {error}.") from error
+    return RunResult.from_json(fields)

@@ -1,0 +1,71 @@
+"""Tries of one task instance: what each notes beside its attempt, so that the next one knows its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Self
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.publisher import CountedAttempt, proved_attempts
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """One task instance, and what its application is given.
+
+    :param dag_id: the Dag.
+    :param run_id: its run.
+    :param task_id: the task.
+    :param map_index: which of a mapped task's; -1 for another one.
+    :param try_number: which try this is.
+    :param asked: hash of the application, its arguments and its confs. What an earlier try has loaded otherwise, as
+        before the Dag was changed, is no result of this one.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    asked: str
+
+    @classmethod
+    def of(
+        cls, context: Context, application: str, arguments: Sequence[Any] | None, conf: Mapping[str, Any] | None
+    ) -> Self:
+        """The tries of the task that runs."""
+        ti: Any = context["ti"]
+        given = json.dumps([application, arguments or [], conf or {}], sort_keys=True, default=str)
+        asked = sha256(given.encode()).hexdigest()
+        map_index = getattr(ti, "map_index", None)
+        return cls(ti.dag_id, ti.run_id, ti.task_id, -1 if map_index is None else map_index, ti.try_number, asked)
+
+    def fields(self) -> dict[str, Any]:
+        """For the note of an attempt."""
+        return {"airflow": self._instance() | {"try_number": self.try_number}, "asked": self.asked}
+
+    def counted(self, ledger: Ledger, window: str, failed: str | None) -> CountedAttempt | None:
+        """What an earlier try has loaded and counted, and died before it published it; None where there is none.
+
+        :param failed: an attempt whose driver failed afterwards.
+        """
+        found: list[CountedAttempt] = []
+        for folder in ledger.window_folders.live(window):
+            pinned = ledger.pinned(window, folder.revision)
+            proved = (each for each in proved_attempts(ledger, pinned) if each.result.attempt != failed)
+            found += [each for each in proved if self._is_own(folder.attempt(each.result.attempt))]
+        # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
+        return next((each for each in found if each.result.apart), found[-1] if found else None)
+
+    def _is_own(self, noted: Mapping[str, Any]) -> bool:
+        run = noted.get("airflow") or {}
+        return noted.get("asked") == self.asked and self._instance().items() <= run.items()
+
+    def _instance(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
