@@ -18,16 +18,15 @@ from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce
-from tests.unit.spark.manifests import source_of
+from tests.integration.ledger.loads import publish_result
+from tests.unit.offsets.results import run_result, tallies
 
 Context = dict[str, Any]
 Commit = Callable[[str, str, int], None]
@@ -126,27 +125,11 @@ def publish() -> Publish:
     """Record a window as published, as a Spark run would that read and wrote every offset once."""
 
     def record(window: dict[str, Any]) -> None:
-        folder = Path(window["manifest"].removeprefix("file://")).parent
-        manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
-        rows = tuple(
-            PartitionTally(
-                topic=each.topic,
-                partition=each.partition,
-                count=each.span,
-                min_offset=each.start_offset,
-                max_offset=each.end_offset - 1,
-                offset_sum=sum(range(each.start_offset, each.end_offset)),
-                checksum=0,
-            )
-            for each in manifest.non_empty()
-        )
-        read = Tally(manifest.span)
-        result = RunResult("try-1", manifest.sha256, "app-1", "file:/out", read, rows, 1.0, source=source_of(manifest))
-        for name, fields in (("attempts", {"format": 1, "attempt": "try-1"}), ("results", result.to_json())):
-            (folder / name).mkdir(exist_ok=True)
-            (folder / name / "try-1.json").write_text(json.dumps(fields))
-        publication = Publication("try-1", "file:/out", manifest.sha256, result.rows_written)
-        (folder / "committed.json").write_bytes(publication.to_bytes())
+        ref = WindowRef.from_json(window)
+        ledger = ref.ledger()
+        pinned = ref.read(ledger)
+        ledger.folder_of(pinned).record_attempt("try-1", {})
+        publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest), attempt="try-1"))
 
     return record
 

@@ -52,8 +52,8 @@ def rows_of(home: Path) -> int:
     import pyarrow.parquet as pq
 
     total = 0
-    for committed in (home / "ledger" / "flights_daily" / "windows").glob("*/*/committed.json"):
-        output = json.loads(committed.read_text())["output"]
+    for published in (home / "ledger" / "flights_daily" / "windows").glob("*/*/publications/*.json"):
+        output = json.loads(published.read_text())["output"]
         total += sum(pq.read_metadata(file).num_rows for file in Path(output.removeprefix("file:")).glob("*.parquet"))
     return total
 

@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.manifest import digest
 from airflow_kafka_offsets.operators.outlets import SeenWindow
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -69,8 +70,10 @@ def folder(loaded: dict[str, Any]) -> Path:
     """The window's folder in the ledger; its rows are in a table of their own."""
     found = Path(urlsplit(loaded["manifest"]).path).parent
     output = f"s3a://lake/flights/window={loaded['window']}/attempt=try-1"
-    change(found / "committed.json", output=output)
-    change(found / "results" / "try-1.json", output=output)
+    result = found / "results" / "try-1.json"
+    change(result, output=output)
+    sha256 = digest(result.read_bytes())
+    change(found / "publications" / "00000001.json", output=output, result_sha256=sha256)
     return found
 
 

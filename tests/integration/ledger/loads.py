@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import create_exclusive, to_json_bytes
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
-from tests.unit.spark.manifests import source_of
+from tests.unit.offsets.results import run_result
 
 OFFSETS = 10
 """In each hour, on one partition."""
@@ -29,15 +29,31 @@ def resolve(ledger: Ledger, hour: int) -> PinnedManifest:
 
 def publish(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1") -> RunResult:
     """Attempt, result and publication."""
-    folder, manifest = ledger.folder_of(pinned), pinned.manifest
+    folder = ledger.folder_of(pinned)
     if attempt not in folder.listing().attempts:
         folder.record_attempt(attempt, {"airflow": {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}})
     result = result_of(pinned, attempt)
-    place = ledger.folder / "windows" / manifest.window[:6] / manifest.window
-    create_exclusive(place / "results" / f"{attempt}.json", to_json_bytes(result.to_json()))
-    published = Publication(attempt, result.output, pinned.sha256, result.rows_written)
-    create_exclusive(place / "committed.json", published.to_bytes())
+    publish_result(ledger, pinned, result)
     return result
+
+
+def publish_result(ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> Publication:
+    """A result and its publication, as it is when Kafka has nothing against it."""
+    ledger.folder_of(pinned).record_result(result)
+    counted = counted_attempt(ledger, pinned, result.attempt)
+    assert counted is not None
+    return publish_counted(ledger, counted)
+
+
+def publish_counted(ledger: Ledger, counted: CountedAttempt) -> Publication:
+    """The next publication of a window. Of the same attempt there is one."""
+    window, publications = counted.pinned.manifest.window, ledger.folder_of(counted.pinned).publications
+    before = publications.all()
+    if before and before[-1].attempt == counted.result.attempt:
+        return before[-1]
+    published = counted.publication(1 + len(before), ledger.window_folders.publication(window))
+    assert publications.create(published)
+    return published
 
 
 def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
@@ -46,9 +62,8 @@ def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
     offsets = range(pinned_range.start_offset, pinned_range.end_offset)
     checksum = pinned_range.start_offset
     written = PartitionTally("t", 0, len(offsets), offsets[0], offsets[-1], sum(offsets), checksum)
-    read = Tally(len(offsets), checksum)
-    output, source = f"file:///out/{pinned.manifest.window}", source_of(pinned.manifest)
-    return RunResult(attempt, pinned.sha256, "app-1", output, read, (written,), 1.0, source=source)
+    output = f"file:///out/{pinned.manifest.window}"
+    return run_result(pinned.manifest, [written], attempt=attempt, output=output, read=Tally(len(offsets), checksum))
 
 
 def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:

@@ -30,7 +30,9 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.seams import shared
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.unit.offsets.results import run_result, tallies
 
 PathOf = Callable[[str], ObjectStoragePath]
 LEVEL = IsolationLevel.READ_COMMITTED
@@ -242,6 +244,8 @@ class TestWindows:
         assert folder.listing().attempts == ["a-1"]
         with pytest.raises(LedgerConflictError, match="name of its own"):
             folder.record_attempt("a-1", {"again": True})
+        publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest)))
+        assert folder.listing().state is WindowState.PUBLISHED
         folder.record_verified("a-1", Verdict((), (), 0))
         folder.record_verified("a-1", Verdict((), (), 0))
         assert folder.listing().state is WindowState.VERIFIED

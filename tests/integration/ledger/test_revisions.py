@@ -13,11 +13,12 @@ from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
+from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.unit.offsets.results import run_result, tallies
 
 FIRST, SECOND = window_id(T0, T0 + HOUR_MS), window_id(T0 + HOUR_MS, T0 + 2 * HOUR_MS)
 PathOf = Callable[[str], ObjectStoragePath]
@@ -40,9 +41,7 @@ def pin(ledger: Ledger, hour: int, start: int, end: int) -> PinnedManifest:
 
 
 def publish(ledger: Ledger, pinned: PinnedManifest) -> None:
-    committed = ledger.folder_of(pinned)._folder / "committed.json"
-    published = Publication("a", "file:///out", pinned.sha256, 1, None, *pinned.manifest.snapshots)
-    create_exclusive(committed, published.to_bytes())
+    publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest)))
 
 
 class TestForget:

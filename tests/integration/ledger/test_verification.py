@@ -15,6 +15,7 @@ from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.integration.ledger.loads import OFFSETS, load, publish, resolve, result_of
+from tests.unit.offsets.results import publication
 
 DAY = range(-30, -6)
 """The hours of 2026-11-20, UTC, as counted from T0, 2026-11-21T06:00Z."""
@@ -74,9 +75,11 @@ class TestVerify:
             ("manifest.json", b"{}", "changed after it was pinned"),
             ("manifest.sha256", None, "manifest.sha256 is missing"),
             ("manifest.json", None, "there is no manifest"),
-            ("committed.json", None, "verified.json without committed.json"),
-            ("committed.json", b'{"format":1,"attempt":"a-1","output":null,"manifest_sha256":"x","rows":1}', "another"),
-            ("committed.json", b"{", "This is not a committed.json"),
+            ("publications/00000001.json", None, "verified.json without a publication"),
+            ("publications/00000001.json", publication(attempt="a-1", manifest_sha256="x").to_bytes(), "another"),
+            ("publications/00000001.json", publication(number=2).to_bytes(), "says that it is number 2"),
+            ("publications/00000001.json", b"{", "This is not a publication"),
+            ("results/a-1.json", b"{", "is not JSON"),
             ("results/a-1.json", None, "the result of a-1 is missing"),
             ("attempts/a-1.json", None, "results of a-1, which was never recorded"),
         ],

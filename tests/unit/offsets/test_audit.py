@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,9 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, UnreadRecord, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.windows import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
-from tests.unit.spark.manifests import source_of
+from tests.unit.offsets.results import publication, run_result
 
 
 def manifest(cleanup_policy: str = "delete") -> Manifest:
@@ -41,8 +41,7 @@ def result(
 
     rows = PartitionTally("t", 0, len(written), min(written), max(written), sum(written), checksum(written))
     tally = Tally(len(read), checksum(read), starts=7)
-    asked = {"source": source_of(pinned), "task_starts": 7, "unread": unread}
-    return RunResult("a-1", pinned.sha256, "app-1", "file:/out", tally, (rows,), 1.5, allow_gaps, **asked)
+    return run_result(pinned, [rows], read=tally, allow_gaps=allow_gaps, task_starts=7, unread=unread)
 
 
 WHOLE = list(range(10, 20))
@@ -132,12 +131,24 @@ class TestVerdict:
 
     def test_a_publication_must_say_what_the_run_counted(self) -> None:
         run = result(manifest(), WHOLE, WHOLE)
-        run = replace(run, read=replace(run.read, outside_window=2))
-        said = Publication("a-1", "file:/out", run.manifest_sha256, 10, outside=2)
+        said = publication(manifest_sha256=run.manifest_sha256, rows=10)
         assert judge(manifest(), run, said).proved
-        assert judge(manifest(), run, replace(said, outside=None)).proved, "without strict time"
-        for other in ({"rows": 9}, {"output": "file:/other"}, {"outside": 3}, {"manifest_sha256": "0"}):
+        others: list[dict[str, Any]] = [{"rows": 9}, {"output": "file:/other"}, {"outside": 3}, {"sink": "delta"}]
+        for other in (*others, {"attempt": "a-2"}, {"manifest_sha256": "0"}):
             assert not judge(manifest(), run, replace(said, **other)).proved
+
+    def test_rows_on_the_wrong_side_of_strict_time_are_no_proof(self) -> None:
+        run = replace(result(manifest(), WHOLE, WHOLE), strict_time=True, outside_written=2)
+        right = replace(run, read=replace(run.read, outside_window=2))
+        assert judge(manifest(), right).proved
+        wrong = judge(manifest(), replace(right, outside_written=3))
+        assert "2 of 10 rows lie outside its time, and the output keeps 3 apart" in str(wrong)
+        assert not wrong.may_pass
+
+    def test_sides_that_a_read_counted_twice_leave_open_may_be_known_to_the_next_attempt(self) -> None:
+        run = replace(result(manifest(), WHOLE, WHOLE), strict_time=True, outside_written=2)
+        unsure = judge(manifest(), replace(run, read=replace(run.read, outside_window=None)))
+        assert (unsure.proved, unsure.may_pass) == (False, True)
 
     def test_a_run_of_another_manifest_does_not_pass(self) -> None:
         run = replace(result(manifest(), WHOLE, WHOLE), manifest_sha256="0" * 64)
@@ -148,7 +159,7 @@ class TestVerdict:
         empty = Manifest.of(
             "loads", LEDGER_ID, window_between(snapshot({0: 5}, number=1), snapshot({0: 5}, at_ms=T0 + 1, number=2))
         )
-        run = RunResult("a-1", empty.sha256, "app-1", None, Tally(), (), 0.1)
+        run = run_result(empty, [], output=None, source=None)
         assert judge(empty, run).proved
 
     def test_a_result_reads_back_as_it_was_written(self) -> None:

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContent, Lo
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
+from tests.unit.offsets.results import run_result
 
 
 def rows(*offsets: int, partition: int = 0) -> PartitionTally:
@@ -18,7 +19,7 @@ def rows(*offsets: int, partition: int = 0) -> PartitionTally:
 
 
 def result(*written: PartitionTally) -> RunResult:
-    return RunResult("a-1", "sha", "app-1", "file:/out", Tally(), written, 1.0, allow_gaps=True)
+    return run_result("sha", written, read=Tally(), allow_gaps=True)
 
 
 def content(records: int, aborted: int, markers: int, missing: int, offset_sum: int | None = None) -> LogContent:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.snapshots import Evidence, TopicFacts
-from airflow_kafka_offsets.offsets.source import Source, with_epoch
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.offsets.windows import OffsetRange
@@ -44,12 +43,6 @@ def manifest_of(
         topics={each.topic: TopicFacts(each.topic, None, len(rows), cleanup_policy) for each in rows},
         ranges=rows,
     )
-
-
-def source_of(manifest: Manifest) -> Source:
-    """What a driver notes that found everything as it was resolved."""
-    ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
-    return Source(manifest.cluster_id, ids, len(with_epoch(manifest)), manifest.end_ms)
 
 
 def make_ledger(folder: Path) -> None:

@@ -14,13 +14,13 @@ import pytest
 from airflow.models.trigger import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger
+from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
 
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, use_connection
 from tests.integration.airflow.waits.waits import Triggerer, triggering, wait_for_lines
@@ -99,8 +99,8 @@ class TestUnpublished:
     ) -> None:
         """A folder where a file should be is an error that no class of ours has."""
         wait = deferred(verify, context)
-        in_the_way = Path(pinned.uri.removeprefix("file://")).with_name("committed.json")
-        in_the_way.mkdir()
+        in_the_way = Path(pinned.uri.removeprefix("file://")).with_name("publications") / "00000001.json"
+        in_the_way.mkdir(parents=True)
         number = triggerer.start(taken_up(wait.trigger))
         wait_for_lines(said, "can't be read (IsADirectoryError", "Looking again")
         in_the_way.rmdir()

@@ -75,7 +75,7 @@ class TestVerify:
         assert (
             "airflow backfill create --dag-id d --from-date 2026-11-20T07:00:00Z --to-date 2026-11-20T07:59:59Z" in said
         )
-        assert ledger.window(window["window"]).listing().state is WindowState.COMMITTED
+        assert ledger.window(window["window"]).listing().state is WindowState.PUBLISHED
 
     def test_a_retry_passes_once_they_are_loaded(self, load: Any, scheduled: Context) -> None:
         load(0)

@@ -32,28 +32,20 @@ from tests.integration.airflow.windows.conftest import (
     ranges,
 )
 
-PUBLISH = """
+COUNT = """
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 
-from airflow_kafka_offsets.offsets.audit import RunResult, Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.source import Source, with_epoch
+from tests.unit.offsets.results import run_result, tallies
 
 told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
 folder = Path(told["manifest"][7:]).parent
 manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
-ids = {topic: each.topic_id for topic, each in manifest.topics.items()}
-source = Source(manifest.cluster_id, ids, len(with_epoch(manifest)), 1)
-result = RunResult(told["attempt"], told["sha256"], "app-1", "file:/out", Tally(2), (), 1.0, source=source)
+result = run_result(manifest, tallies(manifest), attempt=told["attempt"])
 (folder / "results").mkdir(exist_ok=True)
 (folder / "results" / f"{told['attempt']}.json").write_text(json.dumps(result.to_json()))
-published = Publication(told["attempt"], "file:/out", told["sha256"], 2)
-with suppress(FileExistsError), (folder / "committed.json").open("xb") as file:
-    file.write(published.to_bytes())
 """
 DELETE_AND_FAIL = """
 from kafka import KafkaAdminClient, TopicPartition
@@ -161,14 +153,14 @@ class TestBetweenPinAndLoad:
         self, ten: str, window: XCom, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace, run: Run
     ) -> None:
         """E10, S13"""
-        in_sparks_place(PUBLISH)
+        in_sparks_place(COUNT)
         result = load(window, on_truncation="clamp").execute(context)
         assert result["rows"] == 2
         kept, loaded = (ledger.pinned(window["window"], revision).manifest.ranges[0] for revision in (1, 2))
         assert (kept.start_offset, kept.end_offset, kept.lost_offsets) == (2, 7, 0)
         assert (loaded.start_offset, loaded.end_offset, loaded.lost_offsets) == (5, 7, 3)
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
-        assert (row["state"], row["revision"], row["offsets"], row["lost"]) == ("committed", 2, 2, 3)
+        assert (row["state"], row["revision"], row["offsets"], row["lost"]) == ("published", 2, 2, 3)
         assert load(window, on_truncation="clamp").execute(context)["published_attempt"] == result["attempt"]
 
     def test_a_published_window_stays_published_and_kafka_is_not_asked(
@@ -211,7 +203,7 @@ class TestWhileSparkReads:
         assert fails_with(DataLossError, failed)
         folder = ledger.window(vanishing["window"])
         assert (folder.listing().state, folder.revision, len(folder.listing().attempts)) == (WindowState.LOST, 1, 1)
-        in_sparks_place(PUBLISH)
+        in_sparks_place(COUNT)
         load(vanishing, on_truncation="clamp").execute(context)
         assert ledger.pinned(vanishing["window"]).manifest.lost_offsets == 3
 
@@ -234,6 +226,6 @@ class TestWhileSparkReads:
             load(window).execute(context)
         assert not isinstance(failed.value, AirflowFailException)
         assert ledger.window(window["window"]).listing().state is WindowState.SUBMITTED
-        in_sparks_place(PUBLISH)
+        in_sparks_place(COUNT)
         load(window).execute(context)
         assert ledger.pinned(window["window"]).sha256 == window["sha256"]
