@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter
-from threading import Lock
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +31,7 @@ from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
+from airflow_kafka_offsets.spark.newer_source import newer_source
 from airflow_kafka_offsets.spark.publish import PublishedRun, publish
 from airflow_kafka_offsets.spark.published import read_publication
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
@@ -54,10 +53,6 @@ FAST = {
     "kafka.receive.buffer.bytes": "-1",
 }
 """Reader options that differ from Spark's defaults. Together they read some four times as fast."""
-
-_V1_SOURCES = "spark.sql.sources.useV1SourceList"
-_ONE_AT_A_TIME = Lock()
-"""A session's threads would take each other's settings for the user's own."""
 
 _PINNED = frozenset(
     name.lower()
@@ -207,7 +202,7 @@ class PinnedWindow:
 
     def _spark_reads(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         give_back_soon(self.spark)
-        with _version_2(self.spark):
+        with newer_source(self.spark):
             return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 
     def _driver_reads(self) -> list[DataFrame]:
@@ -319,29 +314,6 @@ def pinned_window(
     conf = RunConf.read(confs, os.environ)
     with failures_noted(spark, hadoop_uri(conf.manifest_uri).rpartition("/")[0], conf.attempt):
         return PinnedWindow.open(spark, conf)
-
-
-@contextmanager
-def _version_2(spark: SparkSession) -> Iterator[None]:
-    """Have Spark read Kafka by its newer interface (version 2) where the session doesn't say otherwise: the older one,
-    which is Spark's default, makes an object of every record and takes it apart again.
-
-    It is chosen when a frame is made, so that the conf is set no longer than that. Under Spark Connect frames are made
-    later, by the server.
-    """
-    if is_connect(spark):
-        yield
-        return
-    with _ONE_AT_A_TIME:
-        if _V1_SOURCES in spark.conf.getAll:
-            yield
-            return
-        sources = spark.conf.get(_V1_SOURCES) or ""
-        spark.conf.set(_V1_SOURCES, ",".join(each for each in sources.split(",") if each != "kafka"))
-        try:
-            yield
-        finally:
-            spark.conf.unset(_V1_SOURCES)
 
 
 def cores(spark: SparkSession) -> int | None:

@@ -32,6 +32,7 @@ from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.identity import require_ledger
+from airflow_kafka_offsets.spark.newer_source import newer_source
 from airflow_kafka_offsets.spark.published import read_publication
 from airflow_kafka_offsets.spark.results import read_result, result_uri, source_is_proved, write_result
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
@@ -195,7 +196,8 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
     """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
     try:
-        written = sink.write(rows, attempt)
+        with newer_source(rows.sparkSession):
+            written = sink.write(rows, attempt)
     except JAVA_ERRORS as error:
         about_records = window.record_error(error)
         if about_records is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import COMMITTED
 from airflow_kafka_offsets.spark import Attempt, FileSink, Sink, Written, count_only
+from airflow_kafka_offsets.spark.newer_source import OLDER_SOURCES
 from tests.integration.spark.conftest import OpenWindow, window_folder
 from tests.integration.spark.sinks.conftest import EXPECTED, FORMATS, KINDS, OTHER, Holds, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying, interrupted
@@ -42,6 +44,19 @@ class TestEverySink:
         assert publish(emptied, sink) == "try-2"
         assert holds(sink, emptied.manifest) == {}
         assert holds(sink, neighbour) == {2: list(range(125, 250))}
+
+    @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
+    def test_is_written_from_the_newer_interface_to_kafka(
+        self, open_window: OpenWindow, manifest: Manifest, sink: Sink
+    ) -> None:
+        """Spark resolves the source again when rows are written. The session stays as it was."""
+        window = open_window(manifest)
+        before = len(rdds_of_stages(window.spark))
+        publish(window, sink)
+        ran = {name for stage in rdds_of_stages(window.spark)[before:] for name in stage}
+        assert "DataSourceRDD" in ran
+        assert "KafkaSourceRDD" not in ran
+        assert OLDER_SOURCES not in window.spark.conf.getAll
 
     @pytest.mark.parametrize("moment", ["before its write", "after its write"])
     def test_a_second_attempt_beside_the_first_never_doubles(
@@ -134,3 +149,19 @@ def test_a_rerun_of_a_sink_that_kept_an_earlier_attempts_rows_counts_those(
         publish(open_window(short), Keeping(table))
     assert publish(open_window(short, "try-2"), Keeping(table)) == "try-2"
     assert publish(open_window(short, "try-3"), Keeping(table)) == "try-2"
+
+
+def rdds_of_stages(spark: SparkSession) -> list[list[str]]:
+    """The RDDs of each stage that Spark has run so far, as its UI draws them."""
+    context = spark.sparkContext
+    no_quantiles = context._gateway.new_array(context._jvm.double, 0)  # type: ignore[union-attr]
+    status = context._jsc.sc().statusStore()
+    stages = status.stageList(None, False, False, no_quantiles, None)
+    numbers = sorted(stages.apply(each).stageId() for each in range(stages.size()))
+    return [_names(status.operationGraphForStage(each).rootCluster()) for each in numbers]
+
+
+def _names(cluster: Any) -> list[str]:
+    nodes, inner = cluster.childNodes(), cluster.childClusters()
+    own = [str(nodes.apply(each).name()) for each in range(nodes.size())]
+    return own + [name for each in range(inner.size()) for name in _names(inner.apply(each))]
