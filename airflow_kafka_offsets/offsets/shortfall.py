@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets.manifest import Manifest
 
 KEEP_EVERY_RECORD = (
-    "Publish every record once: flag rows in a column where you would drop them, and filter what is published, "
+    "Write every record once: flag rows in a column where you would drop them, and filter what is published, "
     "read_published(...).where(...)"
 )
 """The way out for all that drops or doubles rows."""
@@ -40,20 +40,20 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
         )
     elif written.count < read.count:
         yield (
-            f"{counts}: the {read.count - written.count} others were dropped between read() and publish(), by a "
+            f"{counts}: the {read.count - written.count} others were dropped between read() and write(), by a "
             "filter, a limit, a join, dropDuplicates or a sink that drops rows. "
             f"{KEEP_EVERY_RECORD}{'' if unread else _or_read_anew(read, task_starts)}"
         )
     elif written.count > read.count:
         yield (
-            f"{counts}: rows were doubled between read() and publish(), by explode, a join that matches several, or a "
-            "union; or another action (count(), show(), take()) ran on the rows before publish(), and is the one that "
-            f"was counted. {KEEP_EVERY_RECORD}, with publish() as the only action"
+            f"{counts}: rows were doubled between read() and write(), by explode, a join that matches several, or a "
+            "union; or another action (count(), show(), take()) ran on the rows before write(), and is the one that "
+            f"was counted. {KEEP_EVERY_RECORD}, with write() as the only action"
         )
     elif not read.same_rows(written):
         yield (
             f"read and wrote {read.count} rows each, but not the same ones: topic, partition or offset was changed "
-            "between read() and publish(), or some rows were dropped and as many doubled. Leave these three columns as "
+            "between read() and write(), or some rows were dropped and as many doubled. Leave these three columns as "
             "they are"
         )
 
@@ -87,7 +87,7 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
         yield (
             f"Kafka has records of the window that were not read, such as {shorten(map(str, result.unread))}: the read "
             "was stopped early, by limit, head, take, a join with an empty side, or a function that stops iterating "
-            f"between read() and publish(). {KEEP_EVERY_RECORD}"
+            f"between read() and write(). {KEEP_EVERY_RECORD}"
         )
         return
     forbidden = list(_gaps_not_allowed(manifest, result))
@@ -124,7 +124,7 @@ def _cause(result: RunResult) -> str:
     if result.unread is None:
         return (
             "which isn't compacted. Either its log has none at the others, as transactions leave them, or the read was "
-            f"stopped early (limit, head, take): Kafka wasn't asked. {allow}; otherwise publish every record once"
+            f"stopped early (limit, head, take): Kafka wasn't asked. {allow}; otherwise write every record once"
         )
     return (
         "which isn't compacted, and all that was read was written: its log has none at the others, as transactions "

@@ -42,6 +42,7 @@ class RunCounts:
     written: tuple[PartitionTally, ...]
     task_starts: int | None = None
     unread: tuple[UnreadRecord, ...] | None = None
+    outside: int | None = None
 
 
 def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
@@ -60,12 +61,12 @@ def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
     )
     if plan.sorted_by is not None:
         raise ConfigurationError(
-            f"{plan.sorted_by}() before publish() has Spark read Kafka twice: first for a sample. {why}, once. "
+            f"{plan.sorted_by}() before write() has Spark read Kafka twice: first for a sample. {why}, once. "
             f"{_SORT_WITHIN}."
         )
     if not plan.counted:
         raise ConfigurationError(
-            "Nothing counts what is read for the rows to publish: they aren't those of the last read(), or an RDD, a "
+            "Nothing counts what is read for the rows to write: they aren't those of the last read(), or an RDD, a "
             f"checkpoint, collected rows or a filter that is never true came in between. {why}. Make them of read()'s "
             "rows by DataFrame operations alone."
         )
@@ -80,10 +81,10 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame) -> RunCo
     :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
     :raises UncheckedSourceError: when Kafka can't be asked.
     """
-    manifest = window.manifest
-    written = scan(output, manifest)
+    manifest, scanned = window.manifest, scan(output, window.manifest)
+    written, outside = scanned.written, scanned.outside
     if not manifest.span:
-        return RunCounts(Tally(), written)
+        return RunCounts(Tally(), written, outside=outside)
     read = window.observed().found() if RowPlan.of(rows).counted else None
     total = total_of(written)
     if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
@@ -92,12 +93,12 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame) -> RunCo
     if read is None:
         raise UnprovenError(f"Window {manifest.window} is not published: {UNREAD}")
     if total.count >= manifest.span:
-        return RunCounts(read, written)
+        return RunCounts(read, written, outside=outside)
     looked_at = scan_tasks(output, split_with_gaps(window.tasks, written))
     found = rows_of_tasks(window.tasks, written, looked_at)
     starts = starts_of(found)
     # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
     if not total.same_rows(read) and not counted_twice(read, starts):
-        return RunCounts(read, written, starts)
+        return RunCounts(read, written, starts, outside=outside)
     stretches = [stretch for each in found for stretch in each.silent()]
-    return RunCounts(read, written, starts, unread_records(window.clients(), stretches))
+    return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)

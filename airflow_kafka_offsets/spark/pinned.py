@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
-from airflow_kafka_offsets.offsets.audit import Tally
+from airflow_kafka_offsets.offsets.audit import RunResult, Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows import OffsetRange
@@ -32,11 +32,11 @@ from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri, is_conne
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
 from airflow_kafka_offsets.spark.newer_source import newer_source
-from airflow_kafka_offsets.spark.publish import PublishedRun, publish
-from airflow_kafka_offsets.spark.published import read_publication
+from airflow_kafka_offsets.spark.publications import standing_publication
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
 from airflow_kafka_offsets.spark.source import SourceCheck
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
+from airflow_kafka_offsets.spark.writing import write
 
 FAST = {
     # Spark asks the leader for the log's start and end after every poll: two round trips for each 500 records by
@@ -70,7 +70,7 @@ _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 class PinnedWindow:
-    """A window that a Spark session may read, and publish once.
+    """A window that a Spark session may read, and write.
 
     :param spark: the session.
     :param folder: the window's folder in the ledger, where the manifest is.
@@ -105,7 +105,7 @@ class PinnedWindow:
         self.note_key = note_key
         self.strict_time = False
         self.proved_read: Tally | None = None
-        """What :meth:`publish` found to be read: by the attempt that published the window before, or by this one."""
+        """What :meth:`write` found to be read: by the attempt that published the window before, or by this one."""
         self.tasks: Sequence[ReadTask] = ()
         """Which tasks Spark makes of what :meth:`read` returned last."""
         self._kafka = kafka
@@ -210,16 +210,20 @@ class PinnedWindow:
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
         columns = _COLUMNS + (_HEADERS if headers else "")
-        if self._apart and read_publication(HadoopFiles(self.spark), self.folder) is not None:
+        if self._apart and self._is_published():
             return [self._unasked(columns)]
         if not self._apart:
             return [self.spark.createDataFrame([], columns).coalesce(1)]
         rows = DriverRows(self.spark, self.clients(), headers)
         return [rows.frame(each) for each in self._apart]
 
+    def _is_published(self) -> bool:
+        found = standing_publication(HadoopFiles(self.spark), self.folder, self.manifest)
+        return found is not None and found.manifest_sha256 == self.manifest.sha256
+
     def _unasked(self, columns: str) -> DataFrame:
         """In place of the records that the driver would read of a published window: retention may have passed them,
-        and :meth:`publish` needs no rows. Whatever else would run on them fails."""
+        and :meth:`write` needs no rows. Whatever else would run on them fails."""
         why = (
             f"Window {self.manifest.window} is published, so that the records of the conf {EXTREME_TIMESTAMPS} weren't "
             "read again: take its rows from read_published()."
@@ -239,8 +243,8 @@ class PinnedWindow:
 
     @property
     def audit(self) -> Tally:
-        """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`publish`
-        found the window published, and so read nothing, it is what the attempt that published it has read.
+        """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`write`
+        found the window published, and so read nothing, it is what the attempt that is published has read.
 
         Kafka is asked then whether it still has the topics that were resolved, so that these were read. A client of
         Spark Connect has nothing to ask with: there ``KafkaVerifyWindowOperator`` or nobody does.
@@ -277,14 +281,16 @@ class PinnedWindow:
         :raises ConfigurationError: when nothing was read yet.
         """
         if self._read is None:
-            raise ConfigurationError("Call read() first: what is published comes from its rows.")
+            raise ConfigurationError("Call read() first: what is written comes from its rows.")
         return SourceCheck(self.spark, self.manifest, self._options)
 
-    def publish(self, rows: DataFrame, sink: Sink) -> PublishedRun:
-        """Write the rows, prove them, and make them visible, once; see
-        :func:`~airflow_kafka_offsets.spark.publish.publish`."""
+    def write(self, rows: DataFrame, sink: Sink) -> RunResult:
+        """Write the rows and prove them; see :func:`~airflow_kafka_offsets.spark.writing.write`. Airflow's side
+        publishes them then."""
         with failures_noted(self.spark, self.folder, self.attempt):
-            return publish(self, rows, sink)
+            result = write(self, rows, sink)
+        self.proved_read = result.read
+        return result
 
 
 def pinned_window(
@@ -300,7 +306,7 @@ def pinned_window(
     :mod:`airflow_kafka_offsets.spark.conf`). Elsewhere, as in a notebook or under Spark Connect, name the manifest and
     its hash, which ``KafkaResolveWindowOperator`` returns; brokers then come from confs or from ``read()``'s options.
 
-    :param spark: the session, also one of Spark Connect: it can read and audit, but not publish.
+    :param spark: the session, also one of Spark Connect.
     :param manifest_uri: URI of the window's ``manifest.json``.
     :param sha256: hex digest that its bytes must have.
     :param allow_gaps: offsets without a record are expected, as transactions leave them; None goes by the conf.

@@ -103,6 +103,19 @@ class ObservedRows:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What an output holds.
+
+    :param written: its rows, by topic and partition.
+    :param outside: how many of them it keeps apart by ``outside_window``; None where it keeps none apart, or has rows
+        on neither side.
+    """
+
+    written: tuple[PartitionTally, ...]
+    outside: int | None
+
+
 def audited_columns(strict_time: bool) -> dict[str, str]:
     """The columns that the output must keep, and their types.
 
@@ -142,16 +155,24 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
     return ObservedRows(rows.observe(observation, *_columns(metrics)), observation, manifest)
 
 
-def scan(rows: DataFrame, manifest: Manifest) -> tuple[PartitionTally, ...]:
+def scan(rows: DataFrame, manifest: Manifest) -> Scanned:
     """Tally rows by topic and partition: one pass over three columns.
 
     :param rows: rows with Kafka's topic, partition and offset.
     :param manifest: what was read.
     """
     metrics = _same_rows(manifest) | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
-    grouped = _audited(rows).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
-    tallies = (_partition_tally(each.asDict()) for each in grouped)
-    return tuple(sorted(tallies, key=lambda each: (each.topic, each.partition)))
+    more = []
+    if OUTSIDE_COLUMN in rows.columns:
+        more = [f"`{OUTSIDE_COLUMN}`"]
+        metrics |= {
+            "outside": f"sum(if(`{OUTSIDE_COLUMN}`, 1L, 0L))",
+            "neither": f"sum(if(`{OUTSIDE_COLUMN}` IS NULL, 1L, 0L))",
+        }
+    grouped = _audited(rows, more).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
+    sums = sorted((each.asDict() for each in grouped), key=lambda each: (each["topic"], each["partition"]))
+    told = more and not any(each["neither"] for each in sums)
+    return Scanned(tuple(map(_partition_tally, sums)), sum(each["outside"] for each in sums) if told else None)
 
 
 def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tuple[int, int]]:
@@ -200,9 +221,9 @@ def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
     return Tally(sums["count"], sums["checksum"] or 0, outside_window=None)
 
 
-def _audited(rows: DataFrame) -> DataFrame:
+def _audited(rows: DataFrame, more: Sequence[str] = ()) -> DataFrame:
     # A sink may keep them as other types, and a hash is of one.
-    return rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()))
+    return rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()), *more)
 
 
 def _same_rows(manifest: Manifest) -> dict[str, str]:
