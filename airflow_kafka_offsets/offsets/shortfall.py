@@ -1,8 +1,9 @@
 """The shortfall: why a window has other rows than offsets, in words that name the cause and the way on.
 
-Three things make fewer rows than offsets: a transform that drops rows, which the count sees; a read that is stopped
-early, which it doesn't see, and Kafka does; and a log without a record at some offsets. Only the last one is fine,
-where the topic or the user says so. No I/O here.
+Three things make fewer rows than offsets: a transform that drops rows, which the count of what is read sees; a read
+that is stopped early, which it doesn't see, and Kafka does; and a log without a record at some offsets. Only the last
+one is fine, where the topic or the user says so. Where every offset has to have a row, nothing is counted as it is
+read, and the three can't be told apart. No I/O here.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
     :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.audit.RunResult`.
     :param unread: whether Kafka has records that aren't in the output: then they were dropped, whatever was counted.
     """
+    if not read.counted:
+        if read.count == written.count and not read.same_rows(written):
+            yield (
+                f"wrote {written.count} rows, as many as there are offsets, but not each of them once: topic, "
+                "partition or offset was changed between read() and write(), or some rows were dropped and as many "
+                "doubled. Leave these three columns as they are"
+            )
+        return
     counts = f"read {read.count} rows, wrote {written.count}"
     if read.count > span or _is_multiple(read.starts, task_starts):
         yield (
@@ -79,8 +88,11 @@ def _or_read_anew(read: Tally, task_starts: int | None) -> str:
 
 
 def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
-    """Why there are fewer rows than offsets, though what was read was written; nothing where that is allowed, and Kafka
-    was asked."""
+    """Why there are other rows than offsets, though what was read was written, or nobody counted it; nothing where that
+    is allowed, and Kafka was asked."""
+    if not result.read.counted:
+        yield from _not_once(manifest, result)
+        return
     if result.rows_written >= manifest.span:
         return
     if result.unread:
@@ -105,6 +117,29 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
             "sort, a repartitionByRange, or anew for an executor that was lost; or Spark split the window otherwise "
             "than plan() says. Run the task again where an executor was lost; otherwise sort within partitions "
             "(sortWithinPartitions), or read(minPartitions='1')"
+        )
+
+
+def _not_once(manifest: Manifest, result: RunResult) -> Iterator[str]:
+    """Which partitions lack rows, or have some too many, where every offset has to have one."""
+    rows = {(each.topic, each.partition): each.count for each in result.written}
+    more = {
+        f"{each.topic}-{each.partition}": (rows.get((each.topic, each.partition), 0) - each.span, each.span)
+        for each in manifest.ranges
+    }
+    lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
+    doubled = [f"{name} has {count} rows more than offsets" for name, (count, _) in more.items() if count > 0]
+    if lacking:
+        yield (
+            f"{shorten(lacking)}. Either they were dropped between read() and write(), by a filter, a join, "
+            "dropDuplicates or a sink that drops rows; or the read was stopped early (limit, head, take); or the log "
+            f"has no record there, as transactions leave it. {KEEP_EVERY_RECORD}; if producers write in transactions, "
+            "allow gaps (allow_gaps=True)"
+        )
+    if doubled:
+        yield (
+            f"{shorten(doubled)}: rows were doubled between read() and write(), by explode, a join that matches "
+            f"several, or a union. {KEEP_EVERY_RECORD}"
         )
 
 

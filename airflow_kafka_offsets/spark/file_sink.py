@@ -51,7 +51,8 @@ class FileSink(Sink):
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
         """The attempt's rows; none where its folder is gone."""
-        schema = audited_ddl(attempt.strict_time)
+        # Known ones: to find them out, Spark would open files, and read all of JSON.
+        schema = attempt.schema or audited_ddl(attempt.strict_time)
         folder = self._folder(attempt)
         if not attempt.offsets or not HadoopFiles(spark).exists(folder):
             return spark.createDataFrame([], schema)

@@ -87,7 +87,7 @@ def load(spark: SparkSession, asked: argparse.Namespace) -> RunResult:
         "maxRecordsPerPartition": asked.max_records_per_partition,
         "includeHeaders": "true" if asked.headers else None,
     }
-    options = {name: str(value) for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     window = pinned_window(spark)
     with failures_noted(spark, window.folder, window.attempt):
         print(window.plan(**options).summary(), file=sys.stderr, flush=True)

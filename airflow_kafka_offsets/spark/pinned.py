@@ -25,6 +25,7 @@ from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, EXTREME_TIMESTAMPS, KAFKA, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.spark.cores import cores
 from airflow_kafka_offsets.spark.driver_rows import DriverRows
 from airflow_kafka_offsets.spark.extreme_search import extreme_timestamp_error
 from airflow_kafka_offsets.spark.failure import failures_noted
@@ -112,7 +113,7 @@ class PinnedWindow:
         self._named = tuple(extreme_timestamps)
         self._apart = extreme.within(self._named, manifest.ranges)
         self._options: Mapping[str, str] = {}
-        self._read: ObservedRows | None = None
+        self._observed: ObservedRows | None = None
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf) -> Self:
@@ -137,16 +138,17 @@ class PinnedWindow:
             note_key=conf.note_key,
         )
 
-    def read(self, *, strict_time: bool = False, **options: str) -> DataFrame:
+    def read(self, *, strict_time: bool = False, counted: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
-        timestamp, timestampType, and headers where ``includeHeaders`` is true. They are counted as they pass
-        (:attr:`audit`).
+        timestamp, timestampType, and headers where ``includeHeaders`` is true.
 
-        Each action on the frame reads Kafka anew (S25), and the first one is the one that is counted. A window without
-        offsets gives a frame without rows, and Kafka isn't asked (S6).
+        Each action on the frame reads Kafka anew (S25). A window without offsets gives a frame without rows, and Kafka
+        isn't asked (S6).
 
         :param strict_time: add the boolean column ``outside_window``: whether the record's timestamp lies outside the
             window's two instants. What is published keeps such rows apart.
+        :param counted: count the records as they pass, for :attr:`audit`: those of the first action. Where
+            :meth:`write` needs that, with strict time or where offsets may be without a record, it is so anyway.
         :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
             (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is among them.
         :raises ConfigurationError: for an option that would change which records are read, and for strict time of a
@@ -157,12 +159,15 @@ class PinnedWindow:
                 f"Window {self.manifest.window} isn't between two instants, so that no row lies outside its time: "
                 "strict_time has no meaning there."
             )
+        self.strict_time, self._observed = strict_time, None
         with failures_noted(self.spark, self.folder, self.attempt):
-            observed = observe(self._frame(options), self.manifest, may_have_gaps=self.may_have_gaps)
-        self.strict_time, self._read = strict_time, observed
+            rows = self._frame(options)
+            if counted or self.needs_count:
+                self._observed = observe(rows, self.manifest, may_have_gaps=self.may_have_gaps)
+                rows = self._observed.rows
         if strict_time:
-            return observed.rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
-        return observed.rows
+            return rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
+        return rows
 
     def plan(self, **options: str) -> SplitPlan:
         """Which tasks Spark makes of the window when :meth:`read` gets the same options; print it for a table. A range
@@ -190,6 +195,11 @@ class PinnedWindow:
     def may_have_gaps(self) -> bool:
         """Whether offsets of the window may be without a record: by the user's leave, or on a compacted topic."""
         return self.allow_gaps or any(each.compacted for each in self.manifest.topics.values())
+
+    @property
+    def needs_count(self) -> bool:
+        """Whether the proof of what is written needs the count of what is read."""
+        return bool(self.manifest.span) and (self.may_have_gaps or self.strict_time)
 
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
         plan = self.plan(**options)
@@ -249,7 +259,7 @@ class PinnedWindow:
         Kafka is asked then whether it still has the topics that were resolved, so that these were read. A client of
         Spark Connect has nothing to ask with: there ``KafkaVerifyWindowOperator`` or nobody does.
 
-        :raises ConfigurationError: when nothing was read yet.
+        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
         :raises UnprovenError: when no action has read the rows.
         :raises TopicChangedError: another cluster was read, or a topic that was re-created.
         :raises LogTruncatedError: a log was cut below the window's end since it was resolved.
@@ -265,11 +275,16 @@ class PinnedWindow:
     def observed(self) -> ObservedRows:
         """The rows of the last :meth:`read`, and what counts them.
 
-        :raises ConfigurationError: when nothing was read yet.
+        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
         """
-        if self._read is None:
+        if not self._options:
             raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
-        return self._read
+        if self._observed is None:
+            raise ConfigurationError(
+                "What is read of this window isn't counted, as what write() has written proves it by itself. To audit "
+                "rows that go elsewhere, have them counted: read(counted=True)."
+            )
+        return self._observed
 
     def clients(self) -> KafkaClients:
         """Kafka's own clients of the cluster that :meth:`read` reads."""
@@ -280,7 +295,7 @@ class PinnedWindow:
 
         :raises ConfigurationError: when nothing was read yet.
         """
-        if self._read is None:
+        if not self._options:
             raise ConfigurationError("Call read() first: what is written comes from its rows.")
         return SourceCheck(self.spark, self.manifest, self._options)
 
@@ -320,17 +335,6 @@ def pinned_window(
     conf = RunConf.read(confs, os.environ)
     with failures_noted(spark, hadoop_uri(conf.manifest_uri).rpartition("/")[0], conf.attempt):
         return PinnedWindow.open(spark, conf)
-
-
-def cores(spark: SparkSession) -> int | None:
-    """How many tasks run at the same time, as far as the driver knows: executors that it hasn't got yet don't count.
-
-    Under Spark Connect, which has no driver at hand, the conf ``spark.default.parallelism`` says it; None without.
-    """
-    if not is_connect(spark):
-        return spark.sparkContext.defaultParallelism
-    told = spark.conf.get("spark.default.parallelism", None)
-    return int(told) if told else None
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

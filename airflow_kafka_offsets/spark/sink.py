@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
 """Columns that aren't the user's: which window a row is of, and with strict time whether its timestamp lies outside."""
@@ -37,6 +38,8 @@ class Attempt:
         What one of them has committed need not be written again.
     :param refused: names of the others that began before: they wrote what wasn't proved, or died before they had asked
         Kafka where it came from. To be written again.
+    :param schema: columns of the rows that the attempt has written, as Spark has them; None where what was published is
+        counted again, for which the audit's columns will do.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
         same moment, so that neither is among the other's ``earlier``.
     """
@@ -52,6 +55,7 @@ class Attempt:
     strict_time: bool = False
     earlier: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    schema: StructType | None = field(default=None, compare=False, repr=False)
     noted: Callable[[], Collection[str]] = field(default=frozenset, compare=False, repr=False)
 
     @property

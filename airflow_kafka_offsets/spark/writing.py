@@ -27,12 +27,14 @@ from airflow_kafka_offsets.offsets.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.source import Source
 from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
+from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.identity import require_ledger
 from airflow_kafka_offsets.spark.newer_source import newer_source
 from airflow_kafka_offsets.spark.publications import standing_publication
 from airflow_kafka_offsets.spark.results import published_result, result_uri, source_is_proved, write_result
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.table_sink import TableSink
 from airflow_kafka_offsets.spark.tally import audited_columns, scan
 
 if TYPE_CHECKING:
@@ -159,7 +161,8 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
             f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
         ) from error
     _refuse_unproved_writer(files, window, written, attempt)
-    counts = count_run(window, rows, sink.read(window.spark, replace(attempt, name=written.attempt)))
+    output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
+    counts = count_run(window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
     return RunResult(
         attempt=attempt.name,
         manifest_sha256=attempt.manifest_sha256,
