@@ -1,8 +1,9 @@
 """The audit: what a run read and wrote, counted, and the verdict against the manifest.
 
-Reading is summed up over the whole run in the same pass (a Spark ``Observation`` can't group); writing is counted per
-partition by one scan of three columns. Equal checksums make the two the same set of (topic, partition, offset), so what
-holds per partition for the one holds for the other.
+Writing is counted per partition by one scan of three columns. Where every offset has a record, that is all: it has to
+hold each offset once. Where offsets may be without one, and with strict time, reading is summed up over the whole run
+too, in the same pass (a Spark ``Observation`` can't group). Equal checksums make the two the same set of (topic,
+partition, offset), so what holds per partition for the one holds for the other.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Tally:
     :param bytes_per_record: mean size of key and value, of a sample of them; None where none was in the sample.
     :param starts: sum of a hash of the record that each task began with; None where every offset has a record, and
         nobody needs it.
+    :param counted: it was counted. Else it is what reading every offset once gives, which the output has to hold.
     """
 
     count: int = 0
@@ -41,6 +43,7 @@ class Tally:
     outside_window: int | None = 0
     bytes_per_record: float | None = None
     starts: int | None = None
+    counted: bool = True
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
@@ -101,8 +104,8 @@ class RunResult:
     :param output: where the rows were written; None for an empty window, which writes none.
     :param sink: what kind of output it is, as :class:`~airflow_kafka_offsets.offsets.publication.Publication` says.
     :param apart: the attempt's rows have a place of their own, so that none replaces another's.
-    :param read: what was read, over all partitions. Where it wasn't counted once, and the output holds every offset
-        once, what that proves.
+    :param read: what was read, over all partitions; where nothing counted it, what the output has to hold. Where it
+        wasn't counted once, and the output holds every offset once, what that proves.
     :param written: what the output holds, per partition.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive, plain_uri
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
-_SHIPPED = ("__init__.py", "errors.py", "local_file.py", "offsets/*.py", "spark/*.py")
+_SHIPPED = ("__init__.py", "errors.py", "offsets/*.py", "spark/*.py")
 """Nothing that imports Airflow or kafka-python: a Spark cluster has neither."""
 
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"

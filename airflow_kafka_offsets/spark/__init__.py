@@ -1,6 +1,6 @@
-"""What the Spark driver runs: the pinned read, the audit, the publish, and a ready-made load application.
+"""What the Spark driver runs: the pinned read, the audit, the write with its proof, and a ready-made load application.
 
-Imports pyspark, the standard library and ``airflow_kafka_offsets.{errors,local_file,offsets}`` only, since it ships as
+Imports pyspark, the standard library and ``airflow_kafka_offsets.{errors,offsets}`` only, since it ships as
 a small zip::
 
     from airflow_kafka_offsets.spark import FileSink, pinned_window, read_published
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.file_sink import FileSink
     from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
     from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
-    from airflow_kafka_offsets.spark.publish import PublishedRun
     from airflow_kafka_offsets.spark.published import read_published
     from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written, count_only
 
@@ -28,7 +27,6 @@ _MODULES = {
     "FileSink": "file_sink",
     "IcebergSink": "iceberg_sink",
     "PinnedWindow": "pinned",
-    "PublishedRun": "publish",
     "Sink": "sink",
     "Written": "sink",
     "count_only": "sink",
@@ -42,7 +40,6 @@ __all__ = [
     "FileSink",
     "IcebergSink",
     "PinnedWindow",
-    "PublishedRun",
     "Sink",
     "Written",
     "count_only",

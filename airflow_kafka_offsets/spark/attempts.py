@@ -1,8 +1,8 @@
 """Attempts at a window, as the ledger knows them: a note each in ``applications/``, written before anything is read.
 
-It says which Spark application the attempt is, when it began, and later whether what it wrote was refused. Two attempts
-that list the notes and write theirs at one moment may miss each other, so that whoever meets an attempt that isn't
-among the earlier ones looks again (:attr:`~airflow_kafka_offsets.spark.sink.Attempt.noted`).
+It says which Spark application the attempt is, when it began, whether it writes, and later whether that was refused.
+Two attempts that list the notes and write theirs at one moment may miss each other, so that whoever meets an attempt
+that isn't among the earlier ones looks again (:attr:`~airflow_kafka_offsets.spark.sink.Attempt.noted`).
 """
 
 from __future__ import annotations
@@ -43,12 +43,18 @@ class AttemptNotes:
         found = self._files.names(self._folder)
         return frozenset(each.removesuffix(_ENDING) for each in found if each.endswith(_ENDING))
 
-    def begin(self, window: PinnedWindow) -> Attempt:
+    def begin(self, window: PinnedWindow, *, writes: bool) -> Attempt:
         """Note which Spark application this attempt is.
 
+        :param writes: it is to write the window's rows; else the window is published, and its output counted again.
         :raises ConfigurationError: an attempt of this name has begun before.
         """
         notes = {name: self._read(name) for name in self.names()}
+        if window.attempt in notes:
+            raise ConfigurationError(
+                f"{self._uri(window.attempt)} exists: the attempt's name was used before. Every try needs its own; "
+                "where the cluster restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+            )
         manifest = window.manifest
         trusted = {
             name
@@ -74,18 +80,24 @@ class AttemptNotes:
             metrics_unsaid(window.spark)
         context = window.spark.sparkContext
         application = SparkApplication(str(context.applicationId), context.uiWebUrl)
-        note = application.to_json(attempt.name, window.note_key) | {"started_ms": attempt.started_ms}
-        uri = self._uri(attempt.name)
-        if not self._files.create_exclusive(uri, json.dumps(note).encode()):
-            raise ConfigurationError(
-                f"{uri} exists: the attempt's name was used before. Every try needs its own; where the cluster "
-                "restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
-            )
+        note = application.to_json(attempt.name, window.note_key)
+        self._write(attempt.name, note | {"started_ms": attempt.started_ms, "writes": writes})
         return attempt
+
+    def writes(self, attempt: str) -> None:
+        """Note that an attempt writes after all."""
+        self._write(attempt, self._read(attempt) | {"writes": True})
 
     def distrust(self, attempt: str) -> None:
         """Note that what an attempt committed isn't to be taken over: the next one writes anew."""
-        self._files.write(self._uri(attempt), json.dumps(self._read(attempt) | {"refused": True}).encode())
+        self._write(attempt, self._read(attempt) | {"refused": True})
+
+    def writers(self) -> list[str]:
+        """Names of the attempts that have begun, and not only to count what was published before."""
+        return sorted(each for each in self.names() if self._read(each).get("writes") is not False)
+
+    def _write(self, attempt: str, note: dict[str, Any]) -> None:
+        self._files.write(self._uri(attempt), json.dumps(note).encode())
 
     def _read(self, attempt: str) -> dict[str, Any]:
         """What an attempt noted when it began; empty where that is half written."""

@@ -1,13 +1,13 @@
-"""The counts of a run: what was read, what was written, and what Kafka says of the offsets without a row.
+"""The counts of a run: what was written, what was read, and what Kafka says of the offsets without a row.
 
-An output that holds every offset of its window once is proved by itself, however often Spark has read Kafka for it.
-Where offsets may be without a record, the count of what was read has to be of one read, and Kafka is asked whether the
-read was stopped early.
+An output that holds every offset of its window once is proved by itself, however often Spark has read Kafka for it; so
+where every offset has a record, nothing counts what is read. Where offsets may be without one, the count of what was
+read has to be of one read, and Kafka is asked whether the read was stopped early. Strict time needs that count too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
@@ -20,8 +20,10 @@ from airflow_kafka_offsets.offsets.audit import (
 )
 from airflow_kafka_offsets.offsets.shortfall import counted_twice
 from airflow_kafka_offsets.offsets.task_rows import rows_of_tasks, split_with_gaps, starts_of
+from airflow_kafka_offsets.spark.cores import cores
+from airflow_kafka_offsets.spark.hadoop import is_connect
 from airflow_kafka_offsets.spark.row_plan import RowPlan
-from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, scan, scan_tasks
+from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, sampled_bytes, scan, scan_tasks
 from airflow_kafka_offsets.spark.unread import unread_records
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class RunCounts:
     written: tuple[PartitionTally, ...]
     task_starts: int | None = None
     unread: tuple[UnreadRecord, ...] | None = None
+    outside: int | None = None
 
 
 def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
@@ -49,7 +52,7 @@ def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
 
     :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
     """
-    if not window.manifest.span or not (window.may_have_gaps or window.strict_time):
+    if not window.needs_count:
         return
     plan = RowPlan.of(rows)
     why = (
@@ -60,44 +63,52 @@ def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
     )
     if plan.sorted_by is not None:
         raise ConfigurationError(
-            f"{plan.sorted_by}() before publish() has Spark read Kafka twice: first for a sample. {why}, once. "
+            f"{plan.sorted_by}() before write() has Spark read Kafka twice: first for a sample. {why}, once. "
             f"{_SORT_WITHIN}."
         )
     if not plan.counted:
         raise ConfigurationError(
-            "Nothing counts what is read for the rows to publish: they aren't those of the last read(), or an RDD, a "
+            "Nothing counts what is read for the rows to write: they aren't those of the last read(), or an RDD, a "
             f"checkpoint, collected rows or a filter that is never true came in between. {why}. Make them of read()'s "
             "rows by DataFrame operations alone."
         )
 
 
-def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame) -> RunCounts:
+def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
     """Count what was read for the rows and what the output holds of them, after the write.
 
     :param rows: what was written.
     :param output: what was read back.
+    :param sampled: some rows of the output may be looked at for little, to learn their size.
     :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once.
     :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
     :raises UncheckedSourceError: when Kafka can't be asked.
     """
-    manifest = window.manifest
-    written = scan(output, manifest)
+    manifest, scanned = window.manifest, scan(output, window.manifest, late=not window.needs_count)
+    written, outside = scanned.written, scanned.outside
     if not manifest.span:
-        return RunCounts(Tally(), written)
-    read = window.observed().found() if RowPlan.of(rows).counted else None
+        return RunCounts(Tally(), written, outside=outside)
+    if not window.needs_count:
+        size = sampled_bytes(output) if sampled else None
+        return RunCounts(replace(_every_offset(window), outside_window=scanned.late, bytes_per_record=size), written)
+    read = window.observed().found() if is_connect(window.spark) or RowPlan.of(rows).counted else None
     total = total_of(written)
     if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
-        proved = every_offset(window.spark, manifest)
+        proved = _every_offset(window)
         read = proved if total.same_rows(proved) else read
     if read is None:
-        raise UnprovenError(f"Window {manifest.window} is not published: {UNREAD}")
+        raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
     if total.count >= manifest.span:
-        return RunCounts(read, written)
+        return RunCounts(read, written, outside=outside)
     looked_at = scan_tasks(output, split_with_gaps(window.tasks, written))
     found = rows_of_tasks(window.tasks, written, looked_at)
     starts = starts_of(found)
     # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
     if not total.same_rows(read) and not counted_twice(read, starts):
-        return RunCounts(read, written, starts)
+        return RunCounts(read, written, starts, outside=outside)
     stretches = [stretch for each in found for stretch in each.silent()]
-    return RunCounts(read, written, starts, unread_records(window.clients(), stretches))
+    return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)
+
+
+def _every_offset(window: PinnedWindow) -> Tally:
+    return every_offset(window.spark, window.manifest, cores(window.spark))

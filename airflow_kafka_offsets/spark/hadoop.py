@@ -1,32 +1,21 @@
 """Files as the driver reaches them: Hadoop's ``FileSystem``, with the credentials that the Spark job itself has.
 
-The one operation that publishing stands on is exclusive creation: a file appears with its whole content or not at all,
-and only one of two racing writers creates it. ``FileSystem.create(overwrite=False)`` does not promise that (on local
-disks it checks first and creates then), so each kind of store gets the call that does, and every other kind is refused.
+Small ones are read and written, and folders are listed: whatever store Spark writes to will do. No file is created
+exclusively, and none is renamed: what two writers could race for is created by Airflow's side alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.errors import ConfigurationError, ExclusiveCreateError, StoreFailedError
-from airflow_kafka_offsets.local_file import create_local
+from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
 
-_ATOMIC_RENAME = ("file", "hdfs")
-"""Stores that rename a folder in one step."""
-_CONDITIONAL_PUT = frozenset({"s3a", "gs"})
-"""Stores that put an object only where there is none. ``gs`` does so whenever ``overwrite`` is false; see below for
-S3."""
-_S3A_CONDITIONAL = "fs.option.create.conditional.overwrite"
-"""HADOOP-19256, Hadoop 3.4.2. Older clients look first and put then."""
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """What comes of Java through Python: as it is, or as PySpark's own error where it knows the class."""
 
@@ -74,7 +63,6 @@ class HadoopFiles:
         # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
-        self._gateway: Any = spark.sparkContext._gateway
 
     def read(self, uri: str) -> bytes | None:
         """A file's content; None when there is no such file."""
@@ -123,115 +111,6 @@ class HadoopFiles:
             raise ConfigurationError(
                 f"The output folder {uri} can't be written. Check the path and who may write there."
             )
-
-    def rename(self, source: str, target: str) -> bool:
-        """Rename a folder to a name that isn't taken.
-
-        :returns: False when there is no such folder, or the name is taken.
-        """
-        with _explained("Renaming", source):
-            fs, path = self._locate(source)
-            _, place = self._locate(target)
-            if not fs.exists(path) or fs.exists(place):
-                return False
-            fs.mkdirs(place.getParent())
-            return self._rename(fs, path, place)
-
-    def _rename(self, fs: Any, path: Any, place: Any) -> bool:
-        """``FileSystem.rename`` would move the folder into one that came there since we looked."""
-        try:
-            if _scheme(fs) == "file":
-                Path(path.toUri().getPath()).rename(place.toUri().getPath())
-            else:
-                options = self._gateway.new_array(self._jvm.org.apache.hadoop.fs.Options.Rename, 0)
-                self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(fs.getUri(), self._conf).rename(
-                    path, place, options
-                )
-        except (OSError, *JAVA_ERRORS):
-            if fs.exists(path) and not fs.exists(place):
-                raise
-            return False
-        return True
-
-    def require_atomic_rename(self, source: str, target: str) -> None:
-        """Refuse two stores, and one whose rename copies file by file.
-
-        :raises ConfigurationError: naming those that do it in one step.
-        """
-        with _explained("Looking for", target):
-            stores = {str(fs.getUri()): _scheme(fs) for fs in (self._locate(each)[0] for each in (source, target))}
-        if len(stores) > 1 or not set(stores.values()) <= set(_ATOMIC_RENAME):
-            raise ConfigurationError(
-                f"A folder can't be renamed in one step from {source} to {target}, so readers would see part of a "
-                f"window. Use one store for both ({' or '.join(_ATOMIC_RENAME)}), or let readers go through "
-                "read_published()."
-            )
-
-    def delete(self, uri: str) -> None:
-        """Delete a file, or a folder with all that is in it; nothing happens when there is none."""
-        with _explained("Deleting", uri):
-            fs, path = self._locate(uri)
-            fs.delete(path, True)
-
-    def require_exclusive(self, uri: str) -> None:
-        """Refuse a store that can't create a file exclusively: asked before a run reads anything.
-
-        :raises ExclusiveCreateError: saying what is needed.
-        """
-        with _explained("Looking for", uri):
-            fs, path = self._locate(uri)
-            scheme = _scheme(fs)
-            if scheme == "s3a" and not fs.hasPathCapability(path, _S3A_CONDITIONAL):
-                raise ExclusiveCreateError(
-                    f"{uri} can't be created exclusively: S3's conditional put needs Hadoop 3.4.2 or later with "
-                    f"fs.s3a.create.conditional.enabled, and this Spark runs Hadoop {self._hadoop_version()}. "
-                    "Use Spark 4.1 or later with the hadoop-aws of its Hadoop version, or keep the ledger elsewhere."
-                )
-            known = {"hdfs", "file"} | _CONDITIONAL_PUT
-            if scheme not in known:
-                raise ExclusiveCreateError(
-                    f"{uri} is on a store ({scheme}) that isn't known to create a file exclusively, so two "
-                    f"attempts could both win. Use one of {', '.join(sorted(known))}."
-                )
-
-    def _hadoop_version(self) -> str:
-        return str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
-
-    def create_exclusive(self, uri: str, content: bytes) -> bool:
-        """Create a file with this content, unless it exists.
-
-        :returns: True when the file holds exactly this content; False when somebody else's stands there. A writer whose
-            first request got through unheard finds its own content, and wins.
-        :raises ExclusiveCreateError: when the store can't create exclusively.
-        """
-        self.require_exclusive(uri)
-        with _explained("Creating", uri):
-            fs, path = self._locate(uri)
-            try:
-                self._create(fs, path, content)
-            except (FileExistsError, *JAVA_ERRORS):
-                standing = self.read(uri)
-                if standing is None:
-                    raise
-                return standing == content
-            return True
-
-    def _create(self, fs: Any, path: Any, content: bytes) -> None:
-        scheme = _scheme(fs)
-        if scheme == "file":
-            create_local(Path(path.toUri().getPath()), content)
-        elif scheme == "hdfs":
-            # A file is there from its first byte on; a rename shows it whole, and never takes a name that is taken.
-            aside = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{uuid4().hex}")
-            self._fill(fs.create(aside, False), content)
-            if not fs.rename(aside, path):
-                fs.delete(aside, False)
-                raise FileExistsError(str(path))
-        else:
-            builder = fs.createFile(path).overwrite(False).recursive()
-            if scheme == "s3a":
-                builder = builder.must(_S3A_CONDITIONAL, True)
-            self._fill(builder.build(), content)
 
     def _fill(self, stream: Any, content: bytes) -> None:
         """Not closed when writing fails: closing would let an object store show half a file."""

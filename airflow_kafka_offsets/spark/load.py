@@ -13,19 +13,20 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.offsets.audit import RunResult
 from airflow_kafka_offsets.offsets.failure import exit_line
 from airflow_kafka_offsets.spark.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.pinned import pinned_window
-from airflow_kafka_offsets.spark.publish import PublishedRun
 from airflow_kafka_offsets.spark.sink import Sink
 
 SINKS: Mapping[str, Callable[[str], Sink]] = {
@@ -44,9 +45,6 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="load.py", description="Load a pinned window of Kafka records into a table.")
     parser.add_argument("--output", required=True, help="the table: its folder or its name")
     parser.add_argument("--sink", choices=tuple(SINKS), default="parquet", help="what the table is; default: parquet")
-    parser.add_argument(
-        "--hive-path", help="move each published window to a plain folder window=... below this one; files alone"
-    )
     parser.add_argument("--key-as", choices=("binary", "string"), default="binary", help="type of the column key")
     value = parser.add_mutually_exclusive_group()
     value.add_argument("--value-as", choices=("binary", "string"), default="binary", help="type of the column value")
@@ -63,18 +61,6 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--strict-time", action="store_true", help="keep rows apart whose timestamp lies outside the window"
     )
     return parser.parse_args(argv)
-
-
-def sink(asked: argparse.Namespace) -> Sink:
-    """Where the rows go.
-
-    :raises ConfigurationError: when the sink has no folder to move.
-    """
-    if asked.hive_path is None:
-        return SINKS[asked.sink](asked.output)
-    if asked.sink not in FILE_FORMATS:
-        raise ConfigurationError(f"--hive-path moves {', '.join(FILE_FORMATS)} files: {asked.sink} is a table already.")
-    return FileSink(asked.output, asked.sink, hive_path=asked.hive_path)
 
 
 def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | None) -> DataFrame:
@@ -94,20 +80,30 @@ def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | Non
         raise ConfigurationError(f"--json-schema {json_schema!r} is not a schema: {error}") from error
 
 
-def load(spark: SparkSession, asked: argparse.Namespace) -> PublishedRun:
+def load(spark: SparkSession, asked: argparse.Namespace) -> RunResult:
     """Load the window that the job's confs name."""
     given = {
         "minPartitions": asked.min_partitions,
         "maxRecordsPerPartition": asked.max_records_per_partition,
         "includeHeaders": "true" if asked.headers else None,
     }
-    options = {name: str(value) for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     window = pinned_window(spark)
     with failures_noted(spark, window.folder, window.attempt):
         print(window.plan(**options).summary(), file=sys.stderr, flush=True)
         rows = window.read(strict_time=asked.strict_time, **options)
         shaped = shape(rows, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
-        return window.publish(shaped, sink(asked))
+        return window.write(shaped, SINKS[asked.sink](asked.output))
+
+
+def outcome(result: RunResult) -> dict[str, Any]:
+    """What was written, in short; the counts of each partition are in the ledger."""
+    return {
+        "attempt": result.attempt,
+        "rows": result.rows_written,
+        "outside": result.outside_written,
+        "output": result.output,
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -118,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # One for each side of strict time: with one alone, Spark would sort all rows by side first.
         spark.conf.set(_WRITERS, 2)
     try:
-        print(json.dumps(load(spark, asked).to_json()), flush=True)
+        print(json.dumps(outcome(load(spark, asked))), flush=True)
     except KafkaOffsetsError as error:
         sys.exit(exit_line(error))
     finally:

@@ -8,36 +8,36 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter
-from threading import Lock
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
-from airflow_kafka_offsets.offsets.audit import Tally
+from airflow_kafka_offsets.offsets.audit import RunResult, Tally
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, EXTREME_TIMESTAMPS, KAFKA, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.spark.cores import cores
 from airflow_kafka_offsets.spark.driver_rows import DriverRows
 from airflow_kafka_offsets.spark.extreme_search import extreme_timestamp_error
 from airflow_kafka_offsets.spark.failure import failures_noted
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri, is_connect, read_file
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
-from airflow_kafka_offsets.spark.publish import PublishedRun, publish
-from airflow_kafka_offsets.spark.published import read_publication
+from airflow_kafka_offsets.spark.newer_source import newer_source
+from airflow_kafka_offsets.spark.publications import standing_publication
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
 from airflow_kafka_offsets.spark.source import SourceCheck
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
+from airflow_kafka_offsets.spark.writing import write
 
 FAST = {
     # Spark asks the leader for the log's start and end after every poll: two round trips for each 500 records by
@@ -55,10 +55,6 @@ FAST = {
 }
 """Reader options that differ from Spark's defaults. Together they read some four times as fast."""
 
-_V1_SOURCES = "spark.sql.sources.useV1SourceList"
-_ONE_AT_A_TIME = Lock()
-"""A session's threads would take each other's settings for the user's own."""
-
 _PINNED = frozenset(
     name.lower()
     for name in (
@@ -75,7 +71,7 @@ _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 class PinnedWindow:
-    """A window that a Spark session may read, and publish once.
+    """A window that a Spark session may read, and write.
 
     :param spark: the session.
     :param folder: the window's folder in the ledger, where the manifest is.
@@ -110,14 +106,14 @@ class PinnedWindow:
         self.note_key = note_key
         self.strict_time = False
         self.proved_read: Tally | None = None
-        """What :meth:`publish` found to be read: by the attempt that published the window before, or by this one."""
+        """What :meth:`write` found to be read: by the attempt that published the window before, or by this one."""
         self.tasks: Sequence[ReadTask] = ()
         """Which tasks Spark makes of what :meth:`read` returned last."""
         self._kafka = kafka
         self._named = tuple(extreme_timestamps)
         self._apart = extreme.within(self._named, manifest.ranges)
         self._options: Mapping[str, str] = {}
-        self._read: ObservedRows | None = None
+        self._observed: ObservedRows | None = None
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf) -> Self:
@@ -142,16 +138,17 @@ class PinnedWindow:
             note_key=conf.note_key,
         )
 
-    def read(self, *, strict_time: bool = False, **options: str) -> DataFrame:
+    def read(self, *, strict_time: bool = False, counted: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
-        timestamp, timestampType, and headers where ``includeHeaders`` is true. They are counted as they pass
-        (:attr:`audit`).
+        timestamp, timestampType, and headers where ``includeHeaders`` is true.
 
-        Each action on the frame reads Kafka anew (S25), and the first one is the one that is counted. A window without
-        offsets gives a frame without rows, and Kafka isn't asked (S6).
+        Each action on the frame reads Kafka anew (S25). A window without offsets gives a frame without rows, and Kafka
+        isn't asked (S6).
 
         :param strict_time: add the boolean column ``outside_window``: whether the record's timestamp lies outside the
             window's two instants. What is published keeps such rows apart.
+        :param counted: count the records as they pass, for :attr:`audit`: those of the first action. Where
+            :meth:`write` needs that, with strict time or where offsets may be without a record, it is so anyway.
         :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
             (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is among them.
         :raises ConfigurationError: for an option that would change which records are read, and for strict time of a
@@ -162,12 +159,15 @@ class PinnedWindow:
                 f"Window {self.manifest.window} isn't between two instants, so that no row lies outside its time: "
                 "strict_time has no meaning there."
             )
+        self.strict_time, self._observed = strict_time, None
         with failures_noted(self.spark, self.folder, self.attempt):
-            observed = observe(self._frame(options), self.manifest, may_have_gaps=self.may_have_gaps)
-        self.strict_time, self._read = strict_time, observed
+            rows = self._frame(options)
+            if counted or self.needs_count:
+                self._observed = observe(rows, self.manifest, may_have_gaps=self.may_have_gaps)
+                rows = self._observed.rows
         if strict_time:
-            return observed.rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
-        return observed.rows
+            return rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
+        return rows
 
     def plan(self, **options: str) -> SplitPlan:
         """Which tasks Spark makes of the window when :meth:`read` gets the same options; print it for a table. A range
@@ -196,6 +196,11 @@ class PinnedWindow:
         """Whether offsets of the window may be without a record: by the user's leave, or on a compacted topic."""
         return self.allow_gaps or any(each.compacted for each in self.manifest.topics.values())
 
+    @property
+    def needs_count(self) -> bool:
+        """Whether the proof of what is written needs the count of what is read."""
+        return bool(self.manifest.span) and (self.may_have_gaps or self.strict_time)
+
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
         plan = self.plan(**options)
         self._options = reader_options(self.manifest, self._kafka, dict(plan.options) | dict(options))
@@ -207,7 +212,7 @@ class PinnedWindow:
 
     def _spark_reads(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         give_back_soon(self.spark)
-        with _version_2(self.spark):
+        with newer_source(self.spark):
             return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 
     def _driver_reads(self) -> list[DataFrame]:
@@ -215,16 +220,20 @@ class PinnedWindow:
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
         columns = _COLUMNS + (_HEADERS if headers else "")
-        if self._apart and read_publication(HadoopFiles(self.spark), self.folder) is not None:
+        if self._apart and self._is_published():
             return [self._unasked(columns)]
         if not self._apart:
             return [self.spark.createDataFrame([], columns).coalesce(1)]
         rows = DriverRows(self.spark, self.clients(), headers)
         return [rows.frame(each) for each in self._apart]
 
+    def _is_published(self) -> bool:
+        found = standing_publication(HadoopFiles(self.spark), self.folder, self.manifest)
+        return found is not None and found.manifest_sha256 == self.manifest.sha256
+
     def _unasked(self, columns: str) -> DataFrame:
         """In place of the records that the driver would read of a published window: retention may have passed them,
-        and :meth:`publish` needs no rows. Whatever else would run on them fails."""
+        and :meth:`write` needs no rows. Whatever else would run on them fails."""
         why = (
             f"Window {self.manifest.window} is published, so that the records of the conf {EXTREME_TIMESTAMPS} weren't "
             "read again: take its rows from read_published()."
@@ -244,13 +253,13 @@ class PinnedWindow:
 
     @property
     def audit(self) -> Tally:
-        """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`publish`
-        found the window published, and so read nothing, it is what the attempt that published it has read.
+        """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`write`
+        found the window published, and so read nothing, it is what the attempt that is published has read.
 
         Kafka is asked then whether it still has the topics that were resolved, so that these were read. A client of
         Spark Connect has nothing to ask with: there ``KafkaVerifyWindowOperator`` or nobody does.
 
-        :raises ConfigurationError: when nothing was read yet.
+        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
         :raises UnprovenError: when no action has read the rows.
         :raises TopicChangedError: another cluster was read, or a topic that was re-created.
         :raises LogTruncatedError: a log was cut below the window's end since it was resolved.
@@ -266,11 +275,16 @@ class PinnedWindow:
     def observed(self) -> ObservedRows:
         """The rows of the last :meth:`read`, and what counts them.
 
-        :raises ConfigurationError: when nothing was read yet.
+        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
         """
-        if self._read is None:
+        if not self._options:
             raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
-        return self._read
+        if self._observed is None:
+            raise ConfigurationError(
+                "What is read of this window isn't counted, as what write() has written proves it by itself. To audit "
+                "rows that go elsewhere, have them counted: read(counted=True)."
+            )
+        return self._observed
 
     def clients(self) -> KafkaClients:
         """Kafka's own clients of the cluster that :meth:`read` reads."""
@@ -281,15 +295,17 @@ class PinnedWindow:
 
         :raises ConfigurationError: when nothing was read yet.
         """
-        if self._read is None:
-            raise ConfigurationError("Call read() first: what is published comes from its rows.")
+        if not self._options:
+            raise ConfigurationError("Call read() first: what is written comes from its rows.")
         return SourceCheck(self.spark, self.manifest, self._options)
 
-    def publish(self, rows: DataFrame, sink: Sink) -> PublishedRun:
-        """Write the rows, prove them, and make them visible, once; see
-        :func:`~airflow_kafka_offsets.spark.publish.publish`."""
+    def write(self, rows: DataFrame, sink: Sink) -> RunResult:
+        """Write the rows and prove them; see :func:`~airflow_kafka_offsets.spark.writing.write`. Airflow's side
+        publishes them then."""
         with failures_noted(self.spark, self.folder, self.attempt):
-            return publish(self, rows, sink)
+            result = write(self, rows, sink)
+        self.proved_read = result.read
+        return result
 
 
 def pinned_window(
@@ -305,7 +321,7 @@ def pinned_window(
     :mod:`airflow_kafka_offsets.spark.conf`). Elsewhere, as in a notebook or under Spark Connect, name the manifest and
     its hash, which ``KafkaResolveWindowOperator`` returns; brokers then come from confs or from ``read()``'s options.
 
-    :param spark: the session, also one of Spark Connect: it can read and audit, but not publish.
+    :param spark: the session, also one of Spark Connect.
     :param manifest_uri: URI of the window's ``manifest.json``.
     :param sha256: hex digest that its bytes must have.
     :param allow_gaps: offsets without a record are expected, as transactions leave them; None goes by the conf.
@@ -319,40 +335,6 @@ def pinned_window(
     conf = RunConf.read(confs, os.environ)
     with failures_noted(spark, hadoop_uri(conf.manifest_uri).rpartition("/")[0], conf.attempt):
         return PinnedWindow.open(spark, conf)
-
-
-@contextmanager
-def _version_2(spark: SparkSession) -> Iterator[None]:
-    """Have Spark read Kafka by its newer interface (version 2) where the session doesn't say otherwise: the older one,
-    which is Spark's default, makes an object of every record and takes it apart again.
-
-    It is chosen when a frame is made, so that the conf is set no longer than that. Under Spark Connect frames are made
-    later, by the server.
-    """
-    if is_connect(spark):
-        yield
-        return
-    with _ONE_AT_A_TIME:
-        if _V1_SOURCES in spark.conf.getAll:
-            yield
-            return
-        sources = spark.conf.get(_V1_SOURCES) or ""
-        spark.conf.set(_V1_SOURCES, ",".join(each for each in sources.split(",") if each != "kafka"))
-        try:
-            yield
-        finally:
-            spark.conf.unset(_V1_SOURCES)
-
-
-def cores(spark: SparkSession) -> int | None:
-    """How many tasks run at the same time, as far as the driver knows: executors that it hasn't got yet don't count.
-
-    Under Spark Connect, which has no driver at hand, the conf ``spark.default.parallelism`` says it; None without.
-    """
-    if not is_connect(spark):
-        return spark.sparkContext.defaultParallelism
-    told = spark.conf.get("spark.default.parallelism", None)
-    return int(told) if told else None
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Published windows: which attempt counts (``committed.json``), and the rows of all that do.
+"""Published windows: the rows of the attempts that count.
 
 A window's folder in the output may hold several attempts: killed ones, unproved ones, one that lost a race, those of
 another revision. Readers who go through :func:`read_published` see the published one of each window and nothing else.
@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
 from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
-from airflow_kafka_offsets.offsets.manifest import Manifest, digest
-from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication, counting
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.seams import seams, shared
 from airflow_kafka_offsets.offsets.window_names import (
     is_month,
@@ -31,9 +31,11 @@ from airflow_kafka_offsets.offsets.window_names import (
     window_extent,
 )
 from airflow_kafka_offsets.offsets.windows import OffsetRange
+from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.identity import ledger_identity
+from airflow_kafka_offsets.spark.publications import counting_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
 from airflow_kafka_offsets.spark.table_sink import read_table
 
@@ -44,15 +46,6 @@ _READERS = 16
 
 RangesOf = Callable[[str], tuple[OffsetRange, ...]]
 """The offsets of a window, read when they are first asked for."""
-
-
-def read_publication(files: HadoopFiles, folder: str) -> Publication | None:
-    """What a window's folder says; None when nothing is published.
-
-    :raises LedgerCorruptError: when the file isn't what it should be.
-    """
-    content = files.read(f"{folder}/{COMMITTED}")
-    return None if content is None else Publication.from_bytes(content)
 
 
 def read_published(
@@ -73,8 +66,9 @@ def read_published(
     :param options: options of Spark's source of files. ``mergeSchema="true"`` where columns were added over time;
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
-    :raises LedgerConflictError: when published windows with rows share offsets, whose rows would come twice; and when a
-        table is another ledger's.
+    :raises LedgerConflictError: when published windows with rows share offsets, whose rows would come twice; when a
+        table is another ledger's; and when a newer revision of a window is being loaded into a table: its rows may
+        already be there, in the place of the published ones.
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
@@ -88,7 +82,7 @@ def read_published(
     in_files = [each for each in with_rows.values() if each.sink in FILE_FORMATS]
     in_tables = {window: each for window, each in with_rows.items() if each.sink not in FILE_FORMATS}
     owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
-    frames = [*_files(spark, files, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
+    frames = [*_files(spark, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
     rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
     return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
 
@@ -102,7 +96,6 @@ def _rows(published: Publication, outside: bool) -> int:
 
 def _files(
     spark: SparkSession,
-    files: HadoopFiles,
     published: Iterable[Publication],
     outside: bool,
     options: Mapping[str, str],
@@ -110,23 +103,13 @@ def _files(
     """What lies in folders. What Spark reads together must be of one format, in one table, and equally deep."""
 
     def place(each: Publication) -> tuple[str, str, bool, str]:
-        folder = _folder(files, each)
+        assert each.output is not None, "it has rows"
         strict = each.outside is not None
         side = f"/{OUTSIDE_COLUMN}={str(outside).lower()}" if strict else ""
-        return each.sink, folder.rpartition(f"/{WINDOW_COLUMN}=")[0], strict, folder + side
+        return each.sink, each.output.rpartition(f"/{WINDOW_COLUMN}=")[0], strict, each.output + side
 
-    with ThreadPoolExecutor(_READERS) as pool:
-        places = sorted(pool.map(place, published))
-    for (kind, root, _), same in groupby(places, key=itemgetter(0, 1, 2)):
+    for (kind, root, _), same in groupby(sorted(map(place, published)), key=itemgetter(0, 1, 2)):
         yield spark.read.options(basePath=root, **options).format(kind).load([folder for *_, folder in same])
-
-
-def _folder(files: HadoopFiles, published: Publication) -> str:
-    """Where a window's rows are: a crash may have left them where they were written."""
-    assert published.output is not None, "it has rows"
-    if published.moved_to is not None and not files.exists(published.output):
-        return published.moved_to
-    return published.output
 
 
 def _tables(
@@ -148,8 +131,8 @@ def _tables(
 def published_windows(
     files: HadoopFiles, pipeline_uri: str, *, start: datetime | None = None, end: datetime | None = None
 ) -> dict[str, Publication]:
-    """What is published, by window, in order of time: of each its newest revision that is published. Bounds and errors
-    as in :func:`read_published`."""
+    """What is published, by window, in order of time: of each what counts. Bounds and errors as in
+    :func:`read_published`."""
     folder = f"{hadoop_uri(pipeline_uri)}/windows"
     low = 0 if start is None else instant_ms(start)
     high = _FAR_FUTURE_MS if end is None else instant_ms(end)
@@ -158,33 +141,41 @@ def published_windows(
         months = [each for each in files.names(folder) if is_month(each) and each <= month_of(compact_instant(high))]
         names = chain.from_iterable(pool.map(lambda month: files.names(f"{folder}/{month}"), months))
         live = {window: each for window, each in live_revisions(names).items() if _overlap(window, low, high)}
-        found = pool.map(lambda window: _counting(files, folder, window, live[window]), live)
-        published = {window: each for window, each in zip(live, found, strict=True) if each is not None}
+
+        def publication(window: str) -> Publication | None:
+            found = counting_publication(files, f"{folder}/{month_of(window)}", window, live[window])
+            if found is not None and found.rows and found.sink not in FILE_FORMATS:
+                _refuse_replaced(files, f"{folder}/{month_of(window)}", window, found, live[window])
+            return found
+
+        found = zip(live, pool.map(publication, live), strict=True)
+        published = {window: each for window, each in found if each is not None}
     _refuse_crossing(published, low, high)
-    ranges = cache(lambda window: _ranges(files, folder, published[window], window, live[window]))
+    ranges = cache(lambda window: _ranges(files, folder, published[window], window))
     _refuse_overlaps(published, ranges)
     _refuse_seams(published, ranges)
     return published
 
 
-def _counting(files: HadoopFiles, folder: str, window: str, revisions: list[int]) -> Publication | None:
-    """What is published of a window's revision that counts."""
-    published = [
-        read_publication(files, f"{folder}/{month_of(window)}/{revision_folder(window, n)}") for n in revisions
-    ]
-    found = counting(published)
-    return None if found is None else published[found]
+def _refuse_replaced(files: HadoopFiles, month: str, window: str, published: Publication, live: Iterable[int]) -> None:
+    """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published yet.
+    Attempts that only count what is published replace nothing."""
+    for revision in (each for each in live if each > published.revision):
+        begun = AttemptNotes(files, f"{month}/{revision_folder(window, revision)}").writers()
+        if begun:
+            raise LedgerConflictError(
+                f"Window {window} is published in revision {published.revision}, and attempt {begun[-1]} has begun to "
+                f"load revision {revision} into a table, where the rows of one take the place of the other's: nobody "
+                f"can tell whose are there. Load and publish revision {revision}, and read then."
+            )
 
 
-def _ranges(
-    files: HadoopFiles, folder: str, published: Publication, window: str, revisions: Iterable[int]
-) -> tuple[OffsetRange, ...]:
+def _ranges(files: HadoopFiles, folder: str, published: Publication, window: str) -> tuple[OffsetRange, ...]:
     """The offsets of a published window."""
-    for each in revisions:
-        content = files.read(f"{folder}/{month_of(window)}/{revision_folder(window, each)}/manifest.json")
-        if content is not None and digest(content) == published.manifest_sha256:
-            return Manifest.from_bytes(content).ranges
-    raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
+    content = files.read(f"{folder}/{month_of(window)}/{revision_folder(window, published.revision)}/manifest.json")
+    if content is None:
+        raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
+    return Manifest.from_bytes(content, published.manifest_sha256).ranges
 
 
 def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:

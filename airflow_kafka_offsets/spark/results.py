@@ -1,4 +1,4 @@
-"""Results: what each attempt read and wrote, a file each in ``results/`` beside the window, before it publishes.
+"""Results: what each attempt read and wrote, a file each in ``results/`` beside the window, proved or not.
 
 An attempt that has one has asked Kafka after its write where its rows came from. Of one that died before, nobody knows:
 for as long as it read, another cluster may have been behind the address.
@@ -11,7 +11,9 @@ import json
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.audit import RunResult
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.source import source_problems
+from airflow_kafka_offsets.offsets.window_names import revision_folder
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 
 
@@ -38,6 +40,22 @@ def read_result(files: HadoopFiles, folder: str, attempt: str) -> RunResult | No
 def write_result(files: HadoopFiles, folder: str, result: RunResult) -> None:
     """Keep an attempt's result."""
     files.write(result_uri(folder, result.attempt), json.dumps(result.to_json()).encode())
+
+
+def published_result(files: HadoopFiles, folder: str, published: Publication, window: str) -> RunResult:
+    """What a published attempt has counted.
+
+    :param folder: of the window, in any of its revisions.
+    :raises LedgerCorruptError: when that is missing, or isn't what it should be.
+    """
+    place = f"{folder.rpartition('/')[0]}/{revision_folder(window, published.revision)}"
+    found = read_result(files, place, published.attempt)
+    if found is None:
+        raise LedgerCorruptError(
+            f"Attempt {published.attempt} is published, but its counts are missing: "
+            f"{result_uri(place, published.attempt)}. Restore the file."
+        )
+    return found
 
 
 def source_is_proved(files: HadoopFiles, folder: str, attempt: str, manifest: Manifest) -> bool:

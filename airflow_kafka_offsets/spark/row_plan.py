@@ -1,4 +1,4 @@
-"""The plan of the rows that are to be published: whether the count of what is read stands in it, and whether Kafka is
+"""The plan of the rows that are to be written: whether the count of what is read stands in it, and whether Kafka is
 read twice. Looked at before anything is read, in what Spark's optimizer leaves of the query (S25).
 
 A plan doesn't show what functions of the user do, nor what a table sorts by itself: it saves the time of a load that

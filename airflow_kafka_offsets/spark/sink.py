@@ -1,7 +1,7 @@
-"""The sink: where a window's rows go, and the two promises that publishing needs of such a place.
+"""The sink: where a window's rows go, and the two promises that a load needs of such a place.
 
 A sink replaces a window's rows as a whole, in one step that happens or doesn't, and reads back what it holds of a
-window. Everything else (counting, the verdict, ``committed.json``) is done for it.
+window. Everything else (counting, the verdict, the publication) is done for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from airflow_kafka_offsets.offsets.publication import Publication
+    from pyspark.sql.types import StructType
 
 WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
 """Columns that aren't the user's: which window a row is of, and with strict time whether its timestamp lies outside."""
@@ -24,7 +23,7 @@ WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_wi
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at publishing a window.
+    """One try at loading a window.
 
     :param name: the attempt's name, used by no other.
     :param pipeline: the window's pipeline, for people: other ledgers may have one of the same name.
@@ -39,7 +38,8 @@ class Attempt:
         What one of them has committed need not be written again.
     :param refused: names of the others that began before: they wrote what wasn't proved, or died before they had asked
         Kafka where it came from. To be written again.
-    :param moved_to: of a published attempt, where the ledger says that its rows were moved; None where they stayed.
+    :param schema: columns of the rows that the attempt has written, as Spark has them; None where what was published is
+        counted again, for which the audit's columns will do.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
         same moment, so that neither is among the other's ``earlier``.
     """
@@ -55,7 +55,7 @@ class Attempt:
     strict_time: bool = False
     earlier: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
-    moved_to: str | None = None
+    schema: StructType | None = field(default=None, compare=False, repr=False)
     noted: Callable[[], Collection[str]] = field(default=frozenset, compare=False, repr=False)
 
     @property
@@ -104,21 +104,6 @@ class Sink(ABC):
         """What the output holds of the window: at least ``topic``, ``partition``, ``offset``, and ``outside_window``
         where the attempt has strict time. Called after :meth:`write`, and again by a rerun of a published window, then
         with the published attempt."""
-
-    def published(  # noqa: B027  # optional
-        self, spark: SparkSession, publication: Publication, attempt: Attempt
-    ) -> None:
-        """Called when the window is published, and again by every rerun.
-
-        :param attempt: the published one.
-        """
-
-    def moves_to(self, attempt: Attempt) -> str | None:  # optional
-        """Where :meth:`published` will move the output; None when it stays."""
-        return None
-
-    def outrun(self, spark: SparkSession, attempt: Attempt) -> None:  # noqa: B027  # optional
-        """Called when another attempt was published first: remove what is this one's alone."""
 
 
 def count_only(rows: DataFrame) -> None:

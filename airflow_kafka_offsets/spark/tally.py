@@ -1,13 +1,14 @@
 """The tally of rows: what the audit compares, summed up by Spark.
 
-What is read is summed up while it is written, in the same pass (``Observation``), so that Kafka is read once. What was
-written is counted from the output, three columns of it. Both use the same checksum: equal ones make it the same rows.
+What was written is counted from the output, three columns of it. Where that doesn't prove the window by itself, what is
+read is summed up while it is written, in the same pass (``Observation``), so that Kafka is read once. Both use the same
+checksum: equal ones make it the same rows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,9 @@ _OFFSETS = {
 }
 _CONTENT = "coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0)"
 _SAMPLED = 64
-"""Of so many offsets, a power of two, one is looked at for its bytes."""
+"""Of so many offsets, a power of two, one is looked at for its bytes as it is read."""
+_SAMPLE = 1_000
+"""Rows of the output that are looked at for their bytes, where nothing counts what is read."""
 AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that rows are told apart by: the output must keep them."""
 _CHUNK = 65536
@@ -40,6 +43,8 @@ UNREAD = (
     "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark took them for "
     "empty, or an RDD, a checkpoint or collected rows came in between."
 )
+_TASKS = 8
+"""Where nobody knows how many run at the same time."""
 _ROW_BITS = 33
 """How many bits of ``monotonically_increasing_id()`` are a row's place among those of its task."""
 
@@ -103,6 +108,22 @@ class ObservedRows:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What an output holds.
+
+    :param written: its rows, by topic and partition.
+    :param outside: how many of them it keeps apart by ``outside_window``; None where it keeps none apart, or has rows
+        on neither side.
+    :param late: rows whose ``timestamp`` lies outside the window's two instants; None where it has no such column, or
+        nobody asked.
+    """
+
+    written: tuple[PartitionTally, ...]
+    outside: int | None
+    late: int | None
+
+
 def audited_columns(strict_time: bool) -> dict[str, str]:
     """The columns that the output must keep, and their types.
 
@@ -142,16 +163,43 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
     return ObservedRows(rows.observe(observation, *_columns(metrics)), observation, manifest)
 
 
-def scan(rows: DataFrame, manifest: Manifest) -> tuple[PartitionTally, ...]:
+def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
     """Tally rows by topic and partition: one pass over three columns.
 
     :param rows: rows with Kafka's topic, partition and offset.
     :param manifest: what was read.
+    :param late: count late and early rows too, by one more column.
     """
     metrics = _same_rows(manifest) | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
-    grouped = _audited(rows).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
-    tallies = (_partition_tally(each.asDict()) for each in grouped)
-    return tuple(sorted(tallies, key=lambda each: (each.topic, each.partition)))
+    kinds = dict(rows.dtypes)
+    more = {}
+    if kinds.get(OUTSIDE_COLUMN) == "boolean":
+        more[OUTSIDE_COLUMN] = {
+            "outside": f"sum(if(`{OUTSIDE_COLUMN}`, 1L, 0L))",
+            "neither": f"sum(if(`{OUTSIDE_COLUMN}` IS NULL, 1L, 0L))",
+        }
+    if late and kinds.get("timestamp") == "timestamp":
+        more["timestamp"] = {"late": f"sum(if({outside_window(manifest)}, 1L, 0L))"}
+    for each in more.values():
+        metrics |= each
+    grouped = _audited(rows, more).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
+    sums = sorted((each.asDict() for each in grouped), key=lambda each: (each["topic"], each["partition"]))
+    told = OUTSIDE_COLUMN in more and not any(each["neither"] for each in sums)
+    return Scanned(
+        written=tuple(map(_partition_tally, sums)),
+        outside=sum(each["outside"] for each in sums) if told else None,
+        late=sum(each["late"] for each in sums) if "timestamp" in more else None,
+    )
+
+
+def sampled_bytes(rows: DataFrame) -> float | None:
+    """Mean size of key and value of some rows, as Spark finds them first: one short task. None where the two aren't
+    there as Kafka has them, and without rows."""
+    kinds = dict(rows.dtypes)
+    if any(kinds.get(name) not in ("binary", "string") for name in ("key", "value")):
+        return None
+    found = [each[0] for each in rows.selectExpr(_CONTENT).take(_SAMPLE)]
+    return sum(found) / len(found) if found else None
 
 
 def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tuple[int, int]]:
@@ -184,25 +232,26 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tup
     return {ReadTask(*each[:4]): (each["first"], each["last"]) for each in found.collect()}
 
 
-def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
+def every_offset(spark: SparkSession, manifest: Manifest, tasks: int | None) -> Tally:
     """The tally of rows that have each offset of a window once: what an output that lacks none has to hold.
 
     Nothing is read. What only a read can count is unknown.
+
+    :param tasks: how many make them at the same time.
     """
     ranges = [(each.topic, each.partition, each.start_offset, each.end_offset - 1) for each in manifest.non_empty()]
     rows = spark.createDataFrame(ranges, "`topic` string, `partition` int, `start` bigint, `last` bigint")
     chunk = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
     offsets = f"explode(sequence(`from`, least(`last`, `from` + {_CHUNK - 1}L))) AS `offset`"
-    spread = rows.selectExpr("`topic`", "`partition`", "`last`", chunk).repartition(
-        spark.sparkContext.defaultParallelism
-    )
+    spread = rows.selectExpr("`topic`", "`partition`", "`last`", chunk).repartition(tasks or _TASKS)
     (sums,) = spread.selectExpr("`topic`", "`partition`", offsets).agg(*_columns(_same_rows(manifest))).collect()
-    return Tally(sums["count"], sums["checksum"] or 0, outside_window=None)
+    return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
 
 
-def _audited(rows: DataFrame) -> DataFrame:
+def _audited(rows: DataFrame, more: Iterable[str] = ()) -> DataFrame:
     # A sink may keep them as other types, and a hash is of one.
-    return rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()))
+    audited = (f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items())
+    return rows.selectExpr(*audited, *(f"`{name}`" for name in more))
 
 
 def _same_rows(manifest: Manifest) -> dict[str, str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 
-from airflow_kafka_offsets.spark.pinned import FAST, _version_2
+from airflow_kafka_offsets.spark.newer_source import newer_source
+from airflow_kafka_offsets.spark.pinned import FAST
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_session import consume, session, stock, written
@@ -24,7 +25,7 @@ def spark_settings(clusters: Clusters) -> Iterator[Row]:
     address = clusters.records.bootstrap_servers
 
     def read(options: Mapping[str, str], *, version_2: bool = True) -> None:
-        with _version_2(session()) if version_2 else nullcontext():
+        with newer_source(session()) if version_2 else nullcontext():
             rows = stock(address, "settings", **options)
         consume(rows)
 

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.window_names import month_of
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.publish import PublishedRun
 from dev import jars
 from dev.kafka import Broker
 from tests.integration.conftest import Produce, Record
@@ -178,19 +176,6 @@ def open_window(spark: SparkSession, pin: Callable[..., RunConf]) -> OpenWindow:
         return PinnedWindow.open(spark, pin(manifest, attempt, allow_gaps=allow_gaps))
 
     return open_
-
-
-def load(
-    window: PinnedWindow,
-    table: str,
-    transform: Callable[[DataFrame], DataFrame] | None = None,
-    *,
-    strict_time: bool = False,
-    **options: str,
-) -> PublishedRun:
-    """Read a window, transform its rows, and publish them as Parquet."""
-    rows = window.read(strict_time=strict_time, **options)
-    return window.publish(transform(rows) if transform else rows, FileSink(table))
 
 
 @pytest.fixture

@@ -19,6 +19,6 @@ if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
     window = pinned_window(spark)
     try:
-        window.publish(shaped(window.read(), sys.argv[2]), FileSink(sys.argv[1]))
+        window.write(shaped(window.read(), sys.argv[2]), FileSink(sys.argv[1]))
     finally:
         spark.stop()

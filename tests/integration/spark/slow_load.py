@@ -22,4 +22,4 @@ def slowly(rows: DataFrame) -> DataFrame:
 
 if __name__ == "__main__":
     window = pinned_window(SparkSession.builder.getOrCreate())
-    window.publish(slowly(window.read()), FileSink(sys.argv[1]))
+    window.write(slowly(window.read()), FileSink(sys.argv[1]))

@@ -24,7 +24,8 @@ from airflow_kafka_offsets.spark.row_plan import RowPlan
 from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.unread import unread_records
 from dev.kafka import Broker
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, flight_records, load, window_folder
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, flight_records, window_folder
+from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
 pytestmark = pytest.mark.timeout(300)
@@ -99,9 +100,7 @@ class TestAReadThatIsStoppedEarly:
         """Each task reads some rows, and most write none, which looks like a task that ran twice. Kafka knows."""
         topic = make_flights({0: 1000})
         window = open_window(manifest_of([(topic, 0, 0, 1000)]), allow_gaps=True)
-        with pytest.raises(
-            UnprovenError, match=r"dropped between read\(\) and publish\(\), by a filter, a limit"
-        ) as cut:
+        with pytest.raises(UnprovenError, match=r"dropped between read\(\) and write\(\), by a filter, a limit") as cut:
             load(window, table, lambda rows: rows.limit(10), maxRecordsPerPartition="100")
         assert not cut.value.retriable
         assert "executor" not in str(cut.value)
@@ -121,7 +120,7 @@ class TestAReadThatIsStoppedEarly:
                 return super().write(spark.createDataFrame(few, rows.schema), attempt)
 
         with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the 3 others were dropped"):
-            window.publish(rows, Collected(table))
+            window.write(rows, Collected(table))
 
     def test_by_the_older_interface_to_kafka_is_not_proved_either(
         self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest, table: str
@@ -149,7 +148,7 @@ class TestAReadThatIsStoppedEarly:
 
         window = open_window(manifest_of([(topic, 0, 0, 50)]), allow_gaps=True)
         with pytest.raises(DataLossError, match="nobody can tell whether records were there"):
-            window.publish(window.read().limit(10), Slow(table))
+            window.write(window.read().limit(10), Slow(table))
 
 
 class TestAPlainWindow:
@@ -177,14 +176,14 @@ class TestAReadThatWasCountedTwice:
         window = open_window(sparse, allow_gaps=True)
         rows = window.read().withColumn("copy", F.explode(F.array(F.lit(1), F.lit(2))))
         with pytest.raises(UnprovenError, match="more than once"):
-            window.publish(rows, Sorting(table))
+            window.write(rows, Sorting(table))
 
     def test_is_not_needed_where_every_offset_was_written(
         self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
     ) -> None:
         """What can't be known of it is None, and not doubled."""
         window = open_window(manifest)
-        assert window.publish(window.read(), Sorting(table)).rows == 205
+        assert window.write(window.read(), Sorting(table)).rows_written == 205
 
         result = result_of(ledger, manifest)
         assert judge(manifest, result).proved
@@ -197,7 +196,7 @@ class TestAReadThatWasCountedTwice:
     def test_does_not_prove_what_gaps_may_hide(self, open_window: OpenWindow, sparse: Manifest, table: str) -> None:
         window = open_window(sparse, allow_gaps=True)
         with pytest.raises(UnprovenError, match=r"read 16 rows, wrote 8.*sortWithinPartitions"):
-            window.publish(window.read(maxRecordsPerPartition="16"), Sorting(table))
+            window.write(window.read(maxRecordsPerPartition="16"), Sorting(table))
 
 
 class TestStrictTime:
@@ -213,7 +212,7 @@ class TestStrictTime:
     ) -> None:
         window = open_window(manifest)
         with pytest.raises(UnprovenError, match="nobody knows how many lie outside"):
-            window.publish(window.read(strict_time=True), Sorting(table))
+            window.write(window.read(strict_time=True), Sorting(table))
 
 
 class TestRowsOfAnotherOrigin:
@@ -225,7 +224,7 @@ class TestRowsOfAnotherOrigin:
         rows = window.read()
         few = spark.createDataFrame(rows.coalesce(1).limit(3).collect(), rows.schema)
         with pytest.raises(ConfigurationError, match="Nothing counts what is read"):
-            window.publish(few, FileSink(table))
+            window.write(few, FileSink(table))
 
     def test_a_count_that_is_not_directly_above_kafka_does_not_count(
         self, open_window: OpenWindow, manifest: Manifest

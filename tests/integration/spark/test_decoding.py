@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.spark.published import read_published
 from dev import ROOT
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, load
+from tests.integration.spark.conftest import MakeFlights, OpenWindow
+from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 PAGE = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")

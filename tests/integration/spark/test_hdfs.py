@@ -17,7 +17,7 @@ from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from dev.hdfs import Hdfs
 from dev.kafka import Broker
-from tests.integration.spark.conftest import load
+from tests.integration.spark.publishing import load
 from tests.integration.spark.test_pinned_window import offsets
 
 

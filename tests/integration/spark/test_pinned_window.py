@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.newer_source import OLDER_SOURCES, newer_source
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
@@ -100,23 +101,28 @@ class TestEmptyWindow:
 class TestInterface:
     """Spark's newer interface to Kafka, which its own default leaves out."""
 
-    SOURCES = "spark.sql.sources.useV1SourceList"
-
     @pytest.fixture
     def window(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> PinnedWindow:
         return PinnedWindow.open(spark.newSession(), pin(manifest))
 
     def test_is_used_and_the_session_stays_as_it_was(self, window: PinnedWindow) -> None:
         assert "RelationV2" in plan_of(window.read())
-        assert self.SOURCES not in window.spark.conf.getAll
+        assert OLDER_SOURCES not in window.spark.conf.getAll
         with pytest.raises(PySparkException):
             window.read(includeHeaders="perhaps")
-        assert self.SOURCES not in window.spark.conf.getAll
+        assert OLDER_SOURCES not in window.spark.conf.getAll
 
     def test_is_not_used_where_the_session_says_so(self, window: PinnedWindow) -> None:
-        window.spark.conf.set(self.SOURCES, "kafka")
+        window.spark.conf.set(OLDER_SOURCES, "kafka")
         assert "RelationV2" not in plan_of(window.read())
-        assert window.spark.conf.get(self.SOURCES) == "kafka"
+        assert window.spark.conf.get(OLDER_SOURCES) == "kafka"
+
+    def test_threads_of_one_session_share_it(self, window: PinnedWindow) -> None:
+        with newer_source(window.spark):
+            with newer_source(window.spark.newSession()), newer_source(window.spark):
+                pass
+            assert "kafka" not in window.spark.conf.get(OLDER_SOURCES)
+        assert OLDER_SOURCES not in window.spark.conf.getAll
 
 
 def plan_of(rows: DataFrame) -> str:

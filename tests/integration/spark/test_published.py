@@ -17,7 +17,8 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.window_names import window_id
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.published import published_windows, read_published
-from tests.integration.spark.conftest import OpenWindow, load
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import FIVE_MS, SEVEN_MS, SIX_MS, manifest_of
 
 SIX, SEVEN = to_datetime(SIX_MS), to_datetime(SEVEN_MS)

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, load
+from tests.integration.spark.conftest import MakeFlights, OpenWindow
+from tests.integration.spark.publishing import load
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 

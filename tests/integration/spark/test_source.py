@@ -29,7 +29,8 @@ from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until, wait_until_known
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, flight_records, load, window_folder
+from tests.integration.spark.conftest import MakeFlights, flight_records, window_folder
+from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
 RECORDS = 8
@@ -75,7 +76,7 @@ def refused(window: PinnedWindow, table: str, kind: type[KafkaOffsetsError], bec
     """The window is neither published nor proved, whoever asks."""
     with pytest.raises(kind, match=because):
         load(window, table)
-    assert not list(Path(window.folder.removeprefix("file:")).glob("committed.json"))
+    assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
 
 
 class TestOrdinaryLoads:
@@ -144,8 +145,8 @@ class TestRecreatedTopics:
 
         window = open_window(resolved(topic))
         with pytest.raises(TopicChangedError, match=rf"{topic} was re-created .* isn't published"):
-            window.publish(window.read(), Late(table))
-        assert not list(Path(window.folder.removeprefix("file:")).glob("committed.json"))
+            window.write(window.read(), Late(table))
+        assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
 
     def test_after_the_read_and_before_the_commit(
         self,
@@ -165,7 +166,7 @@ class TestRecreatedTopics:
 
         window = open_window(resolved(topic))
         with pytest.raises(TopicChangedError, match="re-created"):
-            window.publish(window.read(), Late(table))
+            window.write(window.read(), Late(table))
 
     def test_a_topic_that_is_gone(
         self,
@@ -212,7 +213,7 @@ class TestOtherClusters:
             window = open_window(resolved(topic))
             rows = window.read(**{"kafka.bootstrap.servers": other.bootstrap_servers})
             with pytest.raises(TopicChangedError, match="is of cluster"):
-                window.publish(rows, FileSink(table))
+                window.write(rows, FileSink(table))
 
 
 def told_at(broker: Broker, told: RunConf) -> RunConf:
@@ -305,11 +306,11 @@ class TestWhenKafkaCannotBeAsked:
         rows = window.read(**{f"kafka.{name}": value for name, value in options.items()})
         try:
             with pytest.raises(UncheckedSourceError, match="nothing is published") as failed:
-                window.publish(rows, Gone(table))
+                window.write(rows, Gone(table))
         finally:
             broker.proxy.heal()
         assert failed.value.retriable
-        assert not list(Path(window.folder.removeprefix("file:")).glob("committed.json"))
+        assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
 
     def test_refused_credentials_are_named_and_not_shown(
         self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], broker: Broker, table: str
@@ -324,5 +325,5 @@ class TestWhenKafkaCannotBeAsked:
         window = open_window(resolved(topic))
         rows = window.read(**{f"kafka.{name}": value for name, value in login.items()})
         with pytest.raises(AuthenticationError, match="Check the credentials") as failed:
-            window.publish(rows, FileSink(table))
+            window.write(rows, FileSink(table))
         assert "hunter2" not in str(failed.value)

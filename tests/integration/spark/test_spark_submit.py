@@ -19,7 +19,9 @@ import airflow_kafka_offsets
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.operators.driver_bundle import write_bundle
 from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
+from tests.integration.spark.publishing import publish, result_of
 from tests.integration.spark.test_pinned_window import offsets
 
 PACKAGE = Path(airflow_kafka_offsets.__file__).parent
@@ -97,8 +99,9 @@ class TestLoad:
         ledger: Path,
         table: str,
     ) -> None:
+        told = pin(manifest)
         process = submit(
-            pin(manifest),
+            told,
             LOAD,
             "--output",
             table,
@@ -112,13 +115,13 @@ class TestLoad:
 
         assert process.returncode == 0, stderr
         assert json.loads(stdout.strip().splitlines()[-1]) == {
-            "window": manifest.window,
             "attempt": "try-1",
-            "published_attempt": "try-1",
             "rows": 205,
             "output": f"{table}/window={manifest.window}/attempt=try-1",
             "outside": 0,
         }
+        window = PinnedWindow.open(spark, told)
+        publish(window, result_of(ledger, manifest, "try-1"))
         rows = read_published(spark, f"file://{ledger}")
         assert offsets(rows) == EXPECTED
         assert rows.where("value.altitude_m = offset AND key = CAST(offset % 7 AS STRING)").count() == 205

@@ -21,8 +21,9 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
 from dev.kafka import Broker
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, load
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
 from tests.integration.spark.functions import keep, stop
+from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")

@@ -18,14 +18,15 @@ from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, 
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sink import Attempt
 from dev.postgres import USER, Postgres
+from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.test_pinned_window import offsets
 
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 """What the fixture ``manifest`` holds, by partition."""
-KINDS = ("hive path", "delta", "iceberg", "postgres")
+KINDS = ("parquet", "delta", "iceberg", "postgres")
 """Sinks that differ in how they replace a window; the formats of files differ in what Spark does alone."""
-FORMATS = ("parquet", "orc", "json")
+FORMATS = ("orc", "json")
 
 OTHER = "0e" * 16
 """Identity of another ledger, whose pipeline has the same name."""
@@ -53,8 +54,6 @@ def make_sink(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
             return IcebergSink(f"lake.flights.{name}")
         if kind == "postgres":
             return PostgresSink(request.getfixturevalue("postgres"), name)
-        if kind == "hive path":
-            return FileSink(f"file://{tmp_path}/{name}", hive_path=f"file://{tmp_path}/{name}_plain")
         return FileSink(f"file://{tmp_path}/{name}", kind)  # type: ignore[arg-type]  # the other kinds are files
 
     return make
@@ -91,4 +90,4 @@ def attempt_of(manifest: Manifest, name: str = "try-1", **facts: Any) -> Attempt
 
 def publish(window: PinnedWindow, sink: Sink) -> str:
     """Load a window as it is; the attempt that is published then."""
-    return window.publish(window.read(), sink).published_attempt
+    return load_rows(window, window.read(), sink).published_attempt

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.table_sink import TableSink
 from tests.integration.spark.sinks.example import PostgresSink, Transaction
 
-_STEPS = ("create_exclusive", "delete", "make_folder", "rename", "write")
+_STEPS = ("make_folder", "write")
 """What changes a store, of the driver's own work."""
 
 

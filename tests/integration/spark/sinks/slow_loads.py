@@ -33,10 +33,10 @@ class SlowLoad:
     output: tuple[str, ...]
 
     def run(self, spark: SparkSession, folder: Path) -> str:
-        """The attempt that is published."""
+        """The attempt whose rows there are."""
         window = pinned_window(spark, self.manifest_uri, self.sha256)
         rows = held_up(window.read(), folder, but_for=0)
-        return window.publish(rows, self.sink()).published_attempt
+        return window.write(rows, self.sink()).written_by
 
     def sink(self) -> Sink:
         return PostgresSink(*self.output) if self.kind == "postgres" else SINKS[self.kind](*self.output)

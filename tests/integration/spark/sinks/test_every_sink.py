@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import COMMITTED
 from airflow_kafka_offsets.spark import Attempt, FileSink, Sink, Written, count_only
-from tests.integration.spark.conftest import OpenWindow, window_folder
+from airflow_kafka_offsets.spark.newer_source import OLDER_SOURCES
+from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import EXPECTED, FORMATS, KINDS, OTHER, Holds, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying, interrupted
 from tests.integration.spark.test_pinned_window import offsets
@@ -43,6 +43,19 @@ class TestEverySink:
         assert holds(sink, emptied.manifest) == {}
         assert holds(sink, neighbour) == {2: list(range(125, 250))}
 
+    @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
+    def test_is_written_from_the_newer_interface_to_kafka(
+        self, open_window: OpenWindow, manifest: Manifest, sink: Sink
+    ) -> None:
+        """Spark resolves the source again when rows are written. The session stays as it was."""
+        window = open_window(manifest)
+        before = len(rdds_of_stages(window.spark))
+        publish(window, sink)
+        ran = {name for stage in rdds_of_stages(window.spark)[before:] for name in stage}
+        assert "DataSourceRDD" in ran
+        assert "KafkaSourceRDD" not in ran
+        assert OLDER_SOURCES not in window.spark.conf.getAll
+
     @pytest.mark.parametrize("moment", ["before its write", "after its write"])
     def test_a_second_attempt_beside_the_first_never_doubles(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds, moment: str
@@ -63,24 +76,21 @@ class TestEverySink:
         assert holds(sink, manifest) == EXPECTED
 
     def test_attempts_that_die_at_each_step_leave_what_the_next_one_can_finish(
-        self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds, ledger: Path
+        self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
     ) -> None:
         """The first dies before its first step, the next one before its second, until one comes through; between steps
-        nothing changes. Steps are the changes of a store, the write of the rows, and what commits them to a table. From
-        ``committed.json`` on readers have the rows, wherever a move has got to."""
+        nothing changes. Steps are the changes of a store, the write of the rows, and what commits them to a table."""
         written = []
         for step in range(16):
             window = open_window(manifest, f"try-{step}")
             with contextlib.suppress(Died), dying(step, sink):
                 written.append(publish(window, sink))
                 break
-            if (window_folder(ledger, manifest) / COMMITTED).exists():
-                assert holds(sink, manifest) == EXPECTED
-        assert step > 3, "the note, the rows, the counts and committed.json are steps"
+        assert step > 2, "the note, the rows and the counts are steps"
         assert publish(open_window(manifest, "try-again"), sink) == written[0]
         assert holds(sink, manifest) == EXPECTED
 
-    @pytest.mark.parametrize("sink", ["hive path", "delta"], indirect=True)
+    @pytest.mark.parametrize("sink", ["parquet", "delta"], indirect=True)
     def test_a_revision_with_fewer_records_of_the_same_snapshots_leaves_the_published_one_alone(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
     ) -> None:
@@ -130,7 +140,23 @@ def test_a_rerun_of_a_sink_that_kept_an_earlier_attempts_rows_counts_those(
             (earlier,) = attempt.earlier
             return Written(self._folder(replace(attempt, name=earlier)), earlier)
 
-    with interrupted("airflow_kafka_offsets.spark.publish.judge"):
+    with interrupted("airflow_kafka_offsets.spark.writing.judge"):
         publish(open_window(short), Keeping(table))
     assert publish(open_window(short, "try-2"), Keeping(table)) == "try-2"
     assert publish(open_window(short, "try-3"), Keeping(table)) == "try-2"
+
+
+def rdds_of_stages(spark: SparkSession) -> list[list[str]]:
+    """The RDDs of each stage that Spark has run so far, as its UI draws them."""
+    context = spark.sparkContext
+    no_quantiles = context._gateway.new_array(context._jvm.double, 0)  # type: ignore[union-attr]
+    status = context._jsc.sc().statusStore()
+    stages = status.stageList(None, False, False, no_quantiles, None)
+    numbers = sorted(stages.apply(each).stageId() for each in range(stages.size()))
+    return [_names(status.operationGraphForStage(each).rootCluster()) for each in numbers]
+
+
+def _names(cluster: Any) -> list[str]:
+    nodes, inner = cluster.childNodes(), cluster.childClusters()
+    own = [str(nodes.apply(each).name()) for each in range(nodes.size())]
+    return own + [name for each in range(inner.size()) for name in _names(inner.apply(each))]

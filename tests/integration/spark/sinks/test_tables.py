@@ -26,6 +26,7 @@ from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
 from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
@@ -65,13 +66,13 @@ class TestAttempts:
         commits = []
         for name, strict_time in (("try-1", False), ("try-2", True)):
             window = open_window(manifest, name)
-            with interrupted("airflow_kafka_offsets.spark.publish.judge"):
-                window.publish(window.read(strict_time=strict_time), table_sink)
+            with interrupted("airflow_kafka_offsets.spark.writing.judge"):
+                window.write(window.read(strict_time=strict_time), table_sink)
             commits.append(_commits(spark, table_sink))
         assert commits[1] > commits[0]
 
         window = open_window(manifest, "try-3")
-        assert window.publish(window.read(strict_time=True), table_sink).outside == 10
+        assert load_rows(window, window.read(strict_time=True), table_sink).outside == 10
         assert _commits(spark, table_sink) == commits[1]
 
     def test_rows_of_one_that_died_before_it_had_asked_where_they_came_from_are_written_anew(
@@ -81,7 +82,7 @@ class TestAttempts:
         manifest = manifest_of([(flights, 0, 0, 9)])
         window = open_window(manifest)
         with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.after"):
-            window.publish(window.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
+            window.write(window.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
         assert read_table(spark, table_sink.kind, table_sink.table).where(IS_ANOTHERS).count() == 9
 
         assert publish(open_window(manifest, "try-2"), table_sink) == "try-2"
@@ -99,7 +100,7 @@ class TestAttempts:
         def overtaken(rows: DataFrame, attempt: Attempt) -> Written:
             table_sink.write = write  # type: ignore[method-assign]
             with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.after"):
-                beside.publish(beside.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
+                beside.write(beside.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
             return write(rows, attempt)
 
         table_sink.write = overtaken  # type: ignore[method-assign]
@@ -115,7 +116,7 @@ class TestAttempts:
     ) -> None:
         window = open_window(manifest)
         with pytest.raises(UnprovenError, match="wrote 204"):
-            window.publish(window.read().where("NOT (partition = 2 AND offset = 7)"), table_sink)
+            window.write(window.read().where("NOT (partition = 2 AND offset = 7)"), table_sink)
         assert read_table(spark, table_sink.kind, table_sink.table).count() == 204
         with pytest.raises(LedgerError, match="no published window"):
             read_published(spark, f"file://{ledger}")
@@ -166,7 +167,7 @@ class TestAttempts:
         slow, fast = open_window(manifest, "try-1"), open_window(manifest, "try-2")
         held = held_up(slow.read(), tmp_path)
         with ThreadPoolExecutor(1) as thread:
-            publishing = thread.submit(slow.publish, held, table_sink)
+            publishing = thread.submit(load_rows, slow, held, table_sink)
             wait_for(tmp_path / "begun")
             try:
                 assert publish(fast, table_sink) == "try-2"
@@ -184,7 +185,7 @@ class TestColumns:
         first, second, third, fourth = windows
         publish(open_window(first), table_sink)
         window = open_window(second)
-        window.publish(window.read().withColumn("added", F.lit(1)).drop("key"), table_sink)
+        load_rows(window, window.read().withColumn("added", F.lit(1)).drop("key"), table_sink)
         publish(open_window(third), table_sink)
 
         rows = read_published(spark, f"file://{ledger}")
@@ -193,7 +194,7 @@ class TestColumns:
 
         changed = open_window(fourth)
         with pytest.raises(ConfigurationError, match="Spark can't write the window's rows to the"):
-            changed.publish(changed.read().withColumn("timestampType", F.lit("text")), table_sink)
+            changed.write(changed.read().withColumn("timestampType", F.lit("text")), table_sink)
 
 
 class TestReading:
@@ -205,7 +206,7 @@ class TestReading:
         sinks = [delta, iceberg, delta, FileSink(table)]
         for number, (bound, sink) in enumerate(zip(bounds, sinks, strict=True)):
             window = open_window(window_of(flights, *bound))
-            window.publish(window.read(strict_time=number < 2), sink)
+            load_rows(window, window.read(strict_time=number < 2), sink)
 
         inside = read_published(spark, f"file://{ledger}")
         assert sorted(offsets(inside)[2]) == sorted([*INSIDE, *range(110, 130)])

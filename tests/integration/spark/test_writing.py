@@ -1,4 +1,4 @@
-"""Publishing a window: once, whole and proved, whatever happens to the attempts."""
+"""Writing a window: whole and proved, whatever happens to the attempts, and what is made of it once it is published."""
 
 from __future__ import annotations
 
@@ -16,48 +16,36 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     DataLossError,
-    ExclusiveCreateError,
     LedgerConflictError,
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.audit import RunResult, judge
+from airflow_kafka_offsets.offsets.audit import judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.publish import PublishedRun
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, load, window_folder
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, window_folder
+from tests.integration.spark.publishing import Loaded, load, load_rows, result_of
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 
 
-def result_of(ledger: Path, manifest: Manifest, attempt: str) -> RunResult:
-    path = window_folder(ledger, manifest) / "results" / f"{attempt}.json"
-    return RunResult.from_json(json.loads(path.read_text()))
-
-
-def committed(ledger: Path, manifest: Manifest) -> dict[str, object]:
-    content = (window_folder(ledger, manifest) / "committed.json").read_text()
-    return dict(json.loads(content))
-
-
-def overtaken(window: PinnedWindow, table: str, another: Callable[[], object]) -> PublishedRun:
-    """Publish a window, while another attempt does so after this one has begun."""
+def overtaken(window: PinnedWindow, table: str, another: Callable[[], object]) -> Loaded:
+    """Load a window, while another attempt does so after this one has begun."""
 
     class Overtaken(FileSink):
         def write(self, rows: DataFrame, attempt: Attempt) -> Written:
             another()
             return super().write(rows, attempt)
 
-    return window.publish(window.read(), Overtaken(table))
+    return load_rows(window, window.read(), Overtaken(table))
 
 
 class TestOneAttempt:
@@ -68,18 +56,10 @@ class TestOneAttempt:
 
         assert (run.attempt, run.published_attempt, run.rows) == ("try-1", "try-1", 205)
         assert run.output == f"{table}/window={manifest.window}/attempt=try-1"
-        assert committed(ledger, manifest) == {
-            "format": 1,
-            "attempt": "try-1",
-            "output": run.output,
-            "manifest_sha256": manifest.sha256,
-            "rows": 205,
-            "outside": None,
-            "start_snapshot": manifest.start_snapshot,
-            "end_snapshot": manifest.end_snapshot,
-            "sink": "parquet",
-            "moved_to": None,
-        }
+        result = result_of(ledger, manifest, "try-1")
+        assert result == run.result
+        assert (result.sink, result.apart, result.written_by) == ("parquet", True, "try-1")
+        assert result.application_id == spark.sparkContext.applicationId
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
 
     def test_counts_what_was_read_and_written(
@@ -113,7 +93,7 @@ class TestOneAttempt:
         load(open_window(manifest), table)
 
         files = {path.name for path in ledger.rglob("*") if path.is_file()}
-        assert files == {"pipeline.json", "manifest.json", "manifest.sha256", "committed.json", "try-1.json"}
+        assert files == {"pipeline.json", "manifest.json", "manifest.sha256", "00000001.json", "try-1.json"}
 
     def test_late_and_early_records_are_counted(
         self, open_window: OpenWindow, flights: str, ledger: Path, table: str
@@ -130,7 +110,7 @@ class TestOneAttempt:
         run = load(open_window(empty_manifest), table)
 
         assert (run.rows, run.output) == (0, None)
-        assert committed(ledger, empty_manifest)["output"] is None
+        assert run.published.output is None
         assert not (tmp_path / "table").exists()
 
 
@@ -144,31 +124,21 @@ class TestRetries:
         run = load(rerun, table)
 
         assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
+        assert run.result == result_of(ledger, manifest, "try-1")
         assert rerun.audit == first.audit
         assert not (window_folder(ledger, manifest) / "results" / "try-2.json").exists()
         assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
 
-    def test_of_two_attempts_side_by_side_one_is_published_and_the_other_leaves_nothing(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str, tmp_path: Path
+    def test_of_two_attempts_side_by_side_one_is_published_and_read(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
     ) -> None:
-        """S22: Airflow's retry may run beside the attempt that it gave up on."""
+        """S22: Airflow's retry may run beside the attempt that it gave up on. Each says what it has counted itself."""
 
         run = overtaken(open_window(manifest, "try-2"), table, lambda: load(open_window(manifest, "try-1"), table))
 
-        assert (run.attempt, run.published_attempt) == ("try-2", "try-1")
-        assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
+        assert (run.attempt, run.result.attempt, run.published_attempt) == ("try-2", "try-2", "try-1")
+        assert run.result.written == result_of(ledger, manifest, "try-1").written
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
-
-    def test_two_attempts_that_differ_are_an_error_that_names_both(
-        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
-    ) -> None:
-        def another() -> None:
-            load(open_window(manifest, "try-1"), table)
-            path = window_folder(ledger, manifest) / "results" / "try-1.json"
-            path.write_text(path.read_text().replace('"count": 80', '"count": 79'))
-
-        with pytest.raises(UnprovenError, match=r"try-1 \(published, 204 rows\) and try-2 \(205 rows\)"):
-            overtaken(open_window(manifest, "try-2"), table, another)
 
     def test_an_attempt_can_not_use_a_name_again(
         self, open_window: OpenWindow, empty_manifest: Manifest, table: str, ledger: Path
@@ -199,21 +169,22 @@ class TestRevisions:
         assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
         assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
 
-    def test_one_that_does_not_count_any_more_gives_way(
-        self, open_window: OpenWindow, manifest: Manifest, clamped: Manifest, table: str, tmp_path: Path
+    def test_one_that_does_not_count_any_more_is_written_for_nothing(
+        self, open_window: OpenWindow, manifest: Manifest, clamped: Manifest, table: str
     ) -> None:
         first, second = open_window(manifest, "try-1"), open_window(clamped, "try-2")
         run = overtaken(second, table, lambda: load(first, table))
 
         assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
-        assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
 
 
 class TestNotProved:
     @pytest.mark.parametrize(
         ("tamper", "words"),
         [
-            pytest.param(lambda rows: rows.where("NOT (partition = 2 AND offset = 7)"), "wrote 204", id="one dropped"),
+            pytest.param(
+                lambda rows: rows.where("NOT (partition = 2 AND offset = 7)"), "lacks 1 of 125 rows", id="one dropped"
+            ),
             pytest.param(
                 lambda rows: rows.withColumn(
                     "copies", F.expr("explode(sequence(1, if(partition = 2 AND offset = 7, 2, 1)))")
@@ -223,7 +194,7 @@ class TestNotProved:
             ),
             pytest.param(
                 lambda rows: rows.withColumn("offset", F.expr("if(partition = 2 AND offset = 7, 8L, offset)")),
-                "not the same ones",
+                "not each of them once",
                 id="one in place of another",
             ),
         ],
@@ -240,7 +211,6 @@ class TestNotProved:
         with pytest.raises(UnprovenError, match=words):
             load(open_window(manifest), table, tamper)
 
-        assert not (window_folder(ledger, manifest) / "committed.json").exists()
         assert result_of(ledger, manifest, "try-1").read.count == 205
 
     def test_an_attempt_that_was_not_proved_stays_known_to_the_ledger(
@@ -264,7 +234,7 @@ class TestNotProved:
                 return super().read(spark, attempt).withColumn("partition", F.col("partition").cast("bigint"))
 
         window = open_window(manifest)
-        assert window.publish(window.read(), Wider(table)).rows == 205
+        assert window.write(window.read(), Wider(table)).rows_written == 205
 
     def test_a_sink_without_a_kind_is_refused_before_anything_is_read(
         self, open_window: OpenWindow, manifest: Manifest
@@ -278,15 +248,13 @@ class TestNotProved:
 
         window = open_window(manifest)
         with pytest.raises(ConfigurationError, match="Nameless has no kind"):
-            window.publish(window.read(), Nameless())
+            window.write(window.read(), Nameless())
 
-    def test_a_write_that_never_reads_is_not_published(
-        self, open_window: OpenWindow, manifest: Manifest, table: str, monkeypatch: pytest.MonkeyPatch
+    def test_a_write_that_never_reads_is_not_proved(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
     ) -> None:
-        """Spark cuts the plan off under a filter that is always false, and reports no metrics."""
-        monkeypatch.setattr("airflow_kafka_offsets.spark.tally._METRICS_TIMEOUT_S", 1.0)
-
-        with pytest.raises(UnprovenError):
+        """Spark cuts the plan off under a filter that is always false."""
+        with pytest.raises(UnprovenError, match="-0 lacks 80 of 80 rows, .*-2 lacks 125 of 125 rows"):
             load(open_window(manifest), table, lambda rows: rows.where("false"))
 
 
@@ -313,7 +281,7 @@ class TestGaps:
         """S10: 10 committed records, 5 aborted ones, and a marker for each transaction."""
         manifest = manifest_of([(transactional, 0, 0, 17)])
 
-        with pytest.raises(UnprovenError, match="10 records for 17 offsets"):
+        with pytest.raises(UnprovenError, match="-0 lacks 7 of 17 rows"):
             load(open_window(manifest), table)
         assert load(open_window(manifest, "try-2", allow_gaps=True), table).rows == 10
 
@@ -376,12 +344,3 @@ class TestRefusals:
 
         with pytest.raises(LedgerConflictError, match=r"ledger forget .* --force"):
             load(open_window(manifest, "try-2"), table)
-
-    def test_a_ledger_that_can_not_arbitrate_is_refused_before_anything_is_read(
-        self, spark: SparkSession, pin: Callable[..., RunConf], manifest: Manifest, table: str, tmp_path: Path
-    ) -> None:
-        window = PinnedWindow(spark, "http://127.0.0.1:1/ledger/w", manifest, "try-1", pin(manifest).kafka)
-        with pytest.raises(ExclusiveCreateError, match=r"on a store \(http\)"):
-            load(window, table)
-
-        assert not (tmp_path / "table").exists()

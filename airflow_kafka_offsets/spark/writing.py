@@ -1,0 +1,238 @@
+"""Writing: a window's rows go to a sink, and are proved.
+
+A sink replaces the window's rows in one step. What was read is compared with what was written and with the manifest,
+Kafka is asked whether these were the window's own topics, and what came out of all that is said in one file,
+``results/<attempt>.json``. Airflow's side publishes it: nothing here makes rows visible, or races with another attempt.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    CountedTwiceError,
+    DataLossError,
+    LedgerConflictError,
+    UnprovenError,
+    WindowError,
+)
+from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, judge
+from airflow_kafka_offsets.offsets.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.source import Source
+from airflow_kafka_offsets.spark.attempts import AttemptNotes
+from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
+from airflow_kafka_offsets.spark.file_sink import FileSink
+from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.identity import require_ledger
+from airflow_kafka_offsets.spark.newer_source import newer_source
+from airflow_kafka_offsets.spark.publications import standing_publication
+from airflow_kafka_offsets.spark.results import published_result, result_uri, source_is_proved, write_result
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.table_sink import TableSink
+from airflow_kafka_offsets.spark.tally import audited_columns, scan
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.pinned import PinnedWindow
+
+_DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
+"""How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
+
+
+def write(window: PinnedWindow, rows: DataFrame, sink: Sink) -> RunResult:
+    """Write a window's rows and prove them.
+
+    Of a window that is published already nothing is read from Kafka and nothing is written: its output is counted
+    again, and what was counted when it was published is returned; where another revision of it counts over this one,
+    what was counted of that. A window without offsets is written without rows (S6); where the sink has old ones, they
+    go.
+
+    :param window: what was read.
+    :param rows: what :meth:`PinnedWindow.read` returned, or what was made of it. Each row must still be there once,
+        with its topic, partition and offset, and ``outside_window`` with strict time: filter and aggregate what is
+        published, or the proof fails.
+    :param sink: where the rows go.
+    :returns: what was read and written, which is proved.
+    :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or taken, the attempt's
+        name was used, or the session is one of Spark Connect.
+    :raises DataLossError: Kafka no longer has all records of the window.
+    :raises TopicChangedError: before the read or after it this was another cluster, or a topic was re-created.
+    :raises LogTruncatedError: a log was cut below the window's end.
+    :raises UncheckedSourceError: Kafka can't be asked for these two.
+    :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
+    :raises UnprovenError: what was read or written isn't the window, so that it can't be published; the rows stay for
+        inspection. It is a :class:`CountedTwiceError` where another try may prove it.
+    :raises LedgerConflictError: the window is published elsewhere, its published rows are gone, or the sink or the
+        window's folder is another ledger's.
+    :raises CommitConflictError: another attempt has written the window meanwhile, and not proved where it read from.
+    """
+    if is_connect(window.spark):
+        raise ConfigurationError("A session of Spark Connect can read and audit a window, and not write it.")
+    if not hasattr(sink, "kind"):
+        raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
+    _check_columns(rows, audited_columns(window.strict_time))
+    refuse_uncountable(window, rows)
+    files = HadoopFiles(window.spark)
+    require_ledger(files, window.folder, window.manifest)
+    standing = standing_publication(files, window.folder, window.manifest)
+    # Nothing of this attempt is written yet, so that all others' rows still have their place.
+    if standing is not None and not counts_over(standing, window.manifest, apart=True):
+        standing = None
+    notes = AttemptNotes(files, window.folder)
+    attempt = notes.begin(window, writes=standing is None)
+    if standing is not None:
+        recorded = _recorded(files, window, standing, sink, attempt)
+        if recorded is not None:
+            return recorded
+        notes.writes(attempt.name)
+    window.source_check().before()
+    result = _load(files, window, rows, sink, attempt)
+    write_result(files, window.folder, result)
+    _refuse_unproved(window, result, notes)
+    return result
+
+
+def _recorded(
+    files: HadoopFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt
+) -> RunResult | None:
+    """What was counted of a publication that goes on counting.
+
+    :returns: None where the rows of this attempt's revision have taken the place of the published ones: another
+        attempt at it has written beside those, or before them. They are to be loaded again, and published.
+    :raises LedgerConflictError: the sink doesn't hold the published rows as they were counted.
+    """
+    recorded, manifest = published_result(files, window.folder, standing, attempt.window), window.manifest
+    if standing.manifest_sha256 == manifest.sha256:
+        _recount(window, standing, recorded, sink, attempt)
+    elif standing.revision == manifest.revision:
+        raise LedgerConflictError(
+            f"Window {attempt.window} is published from another manifest ({standing.manifest_sha256})."
+        )
+    elif standing.revision < manifest.revision and standing.sink == sink.kind and not sink.keeps_attempts_apart:
+        found = _held(window, recorded, sink, attempt)
+        return None if found and found != recorded.written else recorded
+    return recorded
+
+
+def _recount(window: PinnedWindow, standing: Publication, recorded: RunResult, sink: Sink, attempt: Attempt) -> None:
+    """Refuse a published window whose rows the sink doesn't hold as they were counted."""
+    name = attempt.window
+    if standing.sink != sink.kind:
+        raise LedgerConflictError(
+            f"Window {name} is published as {standing.sink} in {standing.output}, and this run was to write "
+            f"{sink.kind}. A window has one output: use another pipeline name for another one."
+        )
+    found = _held(window, recorded, sink, attempt)
+    if found != recorded.written:
+        raise LedgerConflictError(
+            f"Window {name} is published with {standing.rows} rows in {standing.output}, and the output of this run "
+            f"holds {_count(found)} of them. A window has one output: use another pipeline name for another one. "
+            "Where the rows were lost, restore them; or, to load the window again, "
+            f"airflow kafka-offsets ledger forget {attempt.pipeline} {name} --force."
+        )
+
+
+def _held(window: PinnedWindow, recorded: RunResult, sink: Sink, attempt: Attempt) -> tuple[PartitionTally, ...]:
+    """What the sink holds of the window, where a published attempt has written it."""
+    published = replace(attempt, name=recorded.written_by, strict_time=recorded.strict_time)
+    return scan(sink.read(window.spark, published), window.manifest).written
+
+
+def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
+    """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
+    started = time.monotonic()
+    try:
+        with newer_source(rows.sparkSession):
+            written = sink.write(rows, attempt)
+    except JAVA_ERRORS as error:
+        about_records = window.record_error(error)
+        if about_records is not None:
+            raise about_records from error
+        loss = _data_loss(error)
+        if loss is None:
+            raise
+        raise DataLossError(
+            f"Kafka no longer has every record of window {attempt.window}: retention, DeleteRecords or a "
+            f"truncation removed some after it was resolved. Nothing is published. Spark said: {loss}"
+        ) from error
+    _refuse_unproved_writer(files, window, written, attempt)
+    output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
+    counts = count_run(window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
+    return RunResult(
+        attempt=attempt.name,
+        manifest_sha256=attempt.manifest_sha256,
+        application_id=str(window.spark.sparkContext.applicationId),
+        output=written.output,
+        sink=sink.kind,
+        apart=sink.keeps_attempts_apart,
+        read=counts.read,
+        written=counts.written,
+        task_starts=counts.task_starts,
+        unread=counts.unread,
+        seconds=round(time.monotonic() - started, 3),
+        allow_gaps=window.allow_gaps,
+        written_by=written.attempt,
+        strict_time=window.strict_time,
+        outside_written=counts.outside if window.strict_time else None,
+        source=_source(files, window, written.attempt),
+    )
+
+
+def _refuse_unproved_writer(files: HadoopFiles, window: PinnedWindow, written: Written, attempt: Attempt) -> None:
+    """Take over no rows of which nobody knows where they came from: this attempt asks Kafka about its own read."""
+    writer = written.attempt
+    if writer != attempt.name and not source_is_proved(files, window.folder, writer, window.manifest):
+        raise CommitConflictError(
+            f"{written.output} holds window {attempt.window} by attempt {writer}, which began beside this one and "
+            "hasn't proved where it read from: it goes on, or has died. Nothing is published. Run the task again."
+        )
+
+
+def _source(files: HadoopFiles, window: PinnedWindow, writer: str) -> Source | None:
+    """Where the rows came from. Asked after they were written: an answer from before the read says nothing of it."""
+    if not window.manifest.span:
+        return None
+    try:
+        return window.source_check().after()
+    except WindowError:
+        AttemptNotes(files, window.folder).distrust(writer)
+        raise
+
+
+def _data_loss(error: Exception) -> str | None:
+    """The line in which Spark says that records are missing from Kafka; None when that isn't the error."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
+
+
+def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
+    kinds = dict(rows.dtypes)
+    wrong = [f"{name} {kind}" for name, kind in kept.items() if kinds.get(name) != kind]
+    if wrong:
+        raise ConfigurationError(
+            f"The rows to write must keep the columns {', '.join(wrong)}: the audit counts by them."
+        )
+    taken = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN} - kept.keys()
+    found = sorted(taken & {name.lower() for name in kinds})
+    if found:
+        raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is taken by the output's own.")
+
+
+def _refuse_unproved(window: PinnedWindow, result: RunResult, notes: AttemptNotes) -> None:
+    verdict = judge(window.manifest, result)
+    if verdict.proved:
+        return
+    notes.distrust(result.written_by)
+    raise (CountedTwiceError if verdict.may_pass else UnprovenError)(
+        f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
+        f"{result.attempt} stay at {result.output}, its counts at {result_uri(window.folder, result.attempt)}."
+    )
+
+
+def _count(tallies: tuple[PartitionTally, ...]) -> int:
+    return sum(each.count for each in tallies)
