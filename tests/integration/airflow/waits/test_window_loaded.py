@@ -14,13 +14,13 @@ import pytest
 from airflow.models.trigger import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger
-from airflow_kafka_offsets.triggers.window_published import KafkaWindowPublishedTrigger
 
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, use_connection
 from tests.integration.airflow.waits.waits import Triggerer, triggering, wait_for_lines
@@ -126,7 +126,7 @@ class TestUnpublished:
         self, verify: KafkaVerifyWindowOperator, context: Context, pinned: PinnedManifest
     ) -> None:
         timed_out = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
-        with pytest.raises(AirflowFailException, match=f"{pinned.manifest.window} was not published within 30 s"):
+        with pytest.raises(AirflowFailException, match=f"{pinned.manifest.window} was not loaded within 30 s"):
             verify.resume_execution(TRIGGER_FAIL_REPR, timed_out, context)
 
     def test_without_a_timeout_it_waits_without_end(self, verify: KafkaVerifyWindowOperator, context: Context) -> None:
@@ -145,4 +145,4 @@ class TestPublished:
 class TestTrigger:
     def test_a_row_of_another_version_is_refused_in_the_way_that_airflow_takes(self) -> None:
         with pytest.raises(TypeError, match="make no sense here"):
-            KafkaWindowPublishedTrigger(window={"version": 9}, poll_interval_s=1)
+            KafkaWindowLoadedTrigger(window={"version": 9}, poll_interval_s=1)
