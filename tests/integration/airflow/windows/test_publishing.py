@@ -39,29 +39,14 @@ from tests.integration.airflow.conftest import (
     Run,
     at,
     fails_with,
-    load,
     recreate,
 )
-from tests.integration.airflow.windows.conftest import XCom
+from tests.integration.airflow.windows.conftest import COUNT, XCom, load
 from tests.integration.client.cases.workload import connected_client
 from tests.unit.offsets.results import run_result, tallies, tally_of
 
 Count = Callable[..., CountedAttempt]
 NEVER = 'raise SystemExit("Spark was started")'
-COUNT = """
-import json, sys
-from pathlib import Path
-
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from tests.unit.offsets.results import run_result, tallies
-
-told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
-folder = Path(told["manifest"][7:]).parent
-manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
-(folder / "results").mkdir(exist_ok=True)
-result = run_result(manifest, tallies(manifest), attempt=told["attempt"])
-(folder / "results" / f"{told['attempt']}.json").write_text(json.dumps(result.to_json()))
-"""
 
 
 @pytest.fixture
@@ -391,8 +376,8 @@ class TestTheCommand:
         assert code == 1
         assert "no attempt has counted what proves it" in err
         code, _, err = run("ledger", "publish", "loads", window["window"], "--attempt", "a-9")
-        assert code == 1
+        assert code == 2
         assert "Attempt a-9 has counted nothing" in err
         code, _, err = run("ledger", "publish", "loads", window["window"], "--result", "/nowhere.json")
-        assert code == 1
+        assert code == 2
         assert "can't be read as JSON" in err

@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import WindowState
-from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     Context,
@@ -24,39 +23,22 @@ from tests.integration.airflow.conftest import (
     use_connection,
 )
 from tests.integration.airflow.windows.conftest import (
+    COUNT,
     DeleteBefore,
     Said,
     XCom,
     evidence,
+    load,
     manifest_of,
     ranges,
 )
 
-COUNT = """
-import json
-import sys
-from pathlib import Path
-
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from tests.unit.offsets.results import run_result, tallies
-
-told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
-folder = Path(told["manifest"][7:]).parent
-manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
-result = run_result(manifest, tallies(manifest), attempt=told["attempt"])
-(folder / "results").mkdir(exist_ok=True)
-(folder / "results" / f"{told['attempt']}.json").write_text(json.dumps(result.to_json()))
-"""
 DELETE_AND_FAIL = """
 from kafka import KafkaAdminClient, TopicPartition
 
 KafkaAdminClient(bootstrap_servers={servers!r}).delete_records({{TopicPartition({topic!r}, 0): {offset}}})
 raise SystemExit(1)
 """
-
-
-def load(window: XCom, **arguments: str) -> KafkaSparkSubmitOperator:
-    return KafkaSparkSubmitOperator(task_id="load", window=window, **arguments)
 
 
 class TestBeforeTheFirstSnapshot:
