@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.source import Source
 from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
-from airflow_kafka_offsets.spark.file_sink import FileSink
+from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.identity import require_ledger
 from airflow_kafka_offsets.spark.newer_source import newer_source
@@ -179,8 +179,17 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
         written_by=written.attempt,
         strict_time=window.strict_time,
         outside_written=counts.outside if window.strict_time else None,
+        files=_files(output, written) if sink.kind in FILE_FORMATS else (),
         source=_source(files, window, written.attempt),
     )
+
+
+def _files(output: DataFrame, written: Written) -> tuple[str, ...]:
+    """The files that hold the rows, by their paths within the output."""
+    if written.output is None:
+        return ()
+    place = f"{WINDOW_COLUMN}={written.output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
+    return tuple(sorted(each.rpartition(place)[2] for each in output.inputFiles()))
 
 
 def _refuse_unproved_writer(files: HadoopFiles, window: PinnedWindow, written: Written, attempt: Attempt) -> None:
