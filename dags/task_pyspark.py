@@ -37,7 +37,7 @@ with DAG(
         kafka = KafkaOffsetsHook("kafka_default").java_settings()  # of either type of connection, credentials too
         rows = pinned.read(**kafka.plain, **kafka.secret)
         flight = F.from_json(rows["value"].cast("string"), "carrier STRING, dest STRING, at BIGINT")
-        return pinned.publish(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()
+        return pinned.write(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()
 
     loaded = load(
         window=window.output,
