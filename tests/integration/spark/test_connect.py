@@ -65,16 +65,24 @@ def _listens(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-@pytest.fixture
-def connected(connect_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A session of a client. PySpark's functions look at this variable, which ``builder.remote()`` sets for good: the
-    other tests of this process have a session with a JVM."""
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    from pyspark.sql.connect.session import SparkSession
+@pytest.fixture(scope="module")
+def session(connect_url: str) -> Iterator[Any]:
+    """A session of a client. One for all: closing one closes what others of its process run by."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+        from pyspark.sql.connect.session import SparkSession
 
-    session = SparkSession.builder.remote(connect_url).create()
-    yield session
-    session.client.close()
+        made = SparkSession.builder.remote(connect_url).create()
+    yield made
+    made.client.close()
+
+
+@pytest.fixture
+def connected(session: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """PySpark's functions look at this variable, which ``builder.remote()`` sets for good: the other tests of this
+    process have a session with a JVM."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    return session
 
 
 @pytest.fixture
