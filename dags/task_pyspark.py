@@ -1,4 +1,5 @@
-"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads it, parses JSON, and publishes it.
+"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads it, parses JSON, and writes it. Verify
+publishes it, by what the task returns: that is all there is where the session is a client of Spark Connect.
 
 No attempt is named here: the driver makes one up, another one for each try, and only one of them is published.
 """
@@ -43,6 +44,6 @@ with DAG(
         window=window.output,
         output="{{ var.value.flights_output }}_task_pyspark",
     )
-    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, result=loaded)
 
     loaded >> verify
