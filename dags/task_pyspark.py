@@ -1,6 +1,7 @@
-"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads it, parses JSON, and publishes it.
+"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads it, parses JSON, writes and counts it.
 
-No attempt is named here: the driver makes one up, another one for each try, and only one of them is published.
+Verify publishes it then. No attempt is named here: the driver makes one up, another one for each try, and only one of
+them is published.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ with DAG(
         kafka = KafkaOffsetsHook("kafka_default").java_settings()  # of either type of connection, credentials too
         rows = pinned.read(**kafka.plain, **kafka.secret)
         flight = F.from_json(rows["value"].cast("string"), "carrier STRING, dest STRING, at BIGINT")
-        return pinned.publish(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()
+        return pinned.write(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()
 
     loaded = load(
         window=window.output,
