@@ -1,4 +1,4 @@
-"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads it, parses JSON, writes and counts it.
+"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads, parses, writes and counts it.
 
 Verify publishes it then. No attempt is named here: the driver makes one up, another one for each try, and only one of
 them is published.
