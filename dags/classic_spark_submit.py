@@ -1,8 +1,9 @@
 """Load a pinned window with Airflow's own ``SparkSubmitOperator``: three confs say what is to be read.
 
 The application is the ready-made load, which finds this package installed beside it: the driver runs on the worker
-(client deploy mode), and executors need none of it. ``KafkaSparkSubmitOperator`` does the same and more: it checks
-first that all records are still there, ships the package to a cluster, hands over credentials, and tells progress.
+(client deploy mode), and executors need none of it. Verify publishes what it has loaded. ``KafkaSparkSubmitOperator``
+does the same and more: it checks first that all records are still there, ships the package to a cluster, hands over
+credentials, tells progress, and publishes.
 """
 
 from __future__ import annotations

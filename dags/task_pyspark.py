@@ -1,7 +1,7 @@
-"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads it, parses JSON, and writes it. Verify
-publishes it, by what the task returns: that is all there is where the session is a client of Spark Connect.
+"""Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads, parses, writes and counts it.
 
-No attempt is named here: the driver makes one up, another one for each try, and only one of them is published.
+Verify publishes it then. No attempt is named here: the driver makes one up, another one for each try, and only one of
+them is published.
 """
 
 from __future__ import annotations
@@ -44,6 +44,6 @@ with DAG(
         window=window.output,
         output="{{ var.value.flights_output }}_task_pyspark",
     )
-    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, result=loaded)
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
 
     loaded >> verify

@@ -187,7 +187,7 @@ if __name__ == "__main__":
     session = SparkSession.builder.getOrCreate()
     try:
         window = pinned_window(session)
-        print(window.write(window.read(), PostgresSink(*sys.argv[1:3])).rows_written)
+        print(window.write(window.read(), PostgresSink(*sys.argv[1:3])).rows_written, "rows")
     except KafkaOffsetsError as error:
         sys.exit(f"{type(error).__name__}: {error}")
     finally:
