@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from threading import Timer
 from typing import Any, NoReturn
 
-from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger import file_lists, storage
 from airflow_kafka_offsets.ledger.storage import StoragePath
 
 CHANCE = 0.008
@@ -32,7 +32,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
     :param last_words: told what the process dies of.
     :param chance: of each kind of death, at each creation.
     """
-    create = storage._create
+    create, replace_file = storage._create, file_lists.replace_file
 
     def create_or_die(path: StoragePath, content: bytes) -> None:
         number = int(rng.random() / chance)
@@ -53,7 +53,18 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
         if fate is not None:
             die()
 
+    def replace_or_die(path: StoragePath, content: bytes) -> None:
+        number = int(rng.random() / chance)
+        if number == 0:
+            last_words(f"before {path.name}")
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace_file(path, content)
+        if number == 1:
+            last_words(f"right after {path.name}")
+            os.kill(os.getpid(), signal.SIGKILL)
+
     storage._create = create_or_die
+    file_lists.replace_file = replace_or_die
 
 
 def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:

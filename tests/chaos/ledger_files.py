@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -17,6 +18,7 @@ from tests.chaos.publications import Counted, Shelf
 _FILE = re.compile(r"\d{6}/(\w+)(?:\.r(\d+))?/(?:(publications|results)/([^/]+)\.json|manifest\.json)")
 """Window, revision, folder and name."""
 _FORGOTTEN = re.compile(r"\d{6}/(\w+)\.r(\d+)\.forgotten")
+_LIST = re.compile(r"window=(\w+)/files\.txt")
 
 
 def shelves(pipeline: UPath) -> dict[Times, Shelf]:
@@ -25,13 +27,9 @@ def shelves(pipeline: UPath) -> dict[Times, Shelf]:
     :param pipeline: the pipeline's folder.
     """
     found: dict[Times, dict[str, Any]] = defaultdict(lambda: defaultdict(dict))
-    for name, content in _files(pipeline / "windows").items():
-        forgotten = _FORGOTTEN.fullmatch(name)
-        if forgotten:
-            found[_times(forgotten[1])]["forgotten"][int(forgotten[2])] = content
-            continue
-        match = _FILE.fullmatch(name)
-        assert match, name
+    for match, content in _files(pipeline / "windows", _FORGOTTEN):
+        found[_times(match[1])]["forgotten"][int(match[2])] = content
+    for match, content in _files(pipeline / "windows", _FILE):
         shelf, revision, folder = found[_times(match[1])], int(match[2] or 1), match[3]
         if folder == "publications":
             shelf["publications"][int(match[4])] = json.loads(content)
@@ -44,13 +42,23 @@ def shelves(pipeline: UPath) -> dict[Times, Shelf]:
     return {window: Shelf(**shelf) for window, shelf in sorted(found.items())}
 
 
-def _files(folder: UPath) -> dict[str, bytes]:
-    """The contents of those files that are looked at, by path from the folder on."""
+def lists(pipeline: UPath) -> dict[Times, list[str]]:
+    """The files that each window's list names.
+
+    :param pipeline: the pipeline's folder.
+    """
+    found = _files(pipeline / "files", _LIST)
+    return {_times(match[1]): content.decode().splitlines() for match, content in found}
+
+
+def _files(folder: UPath, named: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
+    """The files below a folder whose paths from there on are named so."""
     folder.fs.invalidate_cache()
     start = folder.path.rstrip("/") + "/"
-    names = [str(each).removeprefix(start) for each in folder.fs.find(folder.path)]
-    wanted = [each for each in names if _FILE.fullmatch(each) or _FORGOTTEN.fullmatch(each)]
-    return {each: folder.fs.cat_file(start + each) for each in wanted}
+    for each in folder.fs.find(folder.path):
+        match = named.fullmatch(str(each).removeprefix(start))
+        if match:
+            yield match, folder.fs.cat_file(each)
 
 
 def _counted(content: bytes) -> Counted | None:

@@ -123,8 +123,8 @@ def _misstated(shelf: Shelf, number: int, held: int) -> Iterator[str]:
         yield f"says {says['rows']} rows, of which its attempt has counted {counted.rows}, and there are {held}"
 
 
-Holding = Mapping[tuple[Times, int], Mapping[Key, list[int]]]
-"""Offsets where publications say that they are, by topic and partition; by window and number."""
+Holding = Mapping[tuple[Times, int | None], Mapping[Key, list[int]]]
+"""Offsets that are where publications say, by topic and partition; all that by window and number, None without one."""
 
 
 def judge_kept(before: Holding, after: Holding) -> list[str]:
@@ -140,6 +140,21 @@ def judge_kept(before: Holding, after: Holding) -> list[str]:
 
 def _sorted(rows: Mapping[Key, list[int]]) -> dict[Key, list[int]]:
     return {key: sorted(offsets) for key, offsets in rows.items() if offsets}
+
+
+def judge_lists(shelves: Mapping[Times, Shelf], holding: Holding, listed: Holding) -> list[str]:
+    """Where other rows are in the files that a window's list names than are published.
+
+    :param holding: the rows of all publications.
+    :param listed: those in the files that lists name, by window and the number of what counts; absent without a list.
+    """
+    counting = {(window, shelf.counts) for window, shelf in shelves.items() if shelf.counts is not None}
+    wrong = sorted(
+        each
+        for each in counting | listed.keys()
+        if _sorted(listed.get(each, {})) != (_sorted(holding[each]) if each in counting else {})
+    )
+    return [f"the list of window {window} names other rows than publication {number} has" for window, number in wrong]
 
 
 def judge_apart(one: Mapping[Times, Shelf], other: Mapping[Times, Shelf]) -> list[str]:

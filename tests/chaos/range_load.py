@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -17,6 +18,8 @@ from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.preflight import source_now
 from tests.chaos.ranges import Key, Offsets, RangeReader
+
+_FILE = "rows.json"
 
 
 class RangeLoader:
@@ -43,17 +46,18 @@ class RangeLoader:
         meanwhile()
         started, ledger, manifest = time.monotonic(), self._ledgers[store], pinned.manifest
         offsets = self._reader.read(manifest)
-        output = self._output / store / manifest.window / f"{attempt}.json" if manifest.span else None
+        folder = self._output / store / manifest.window / attempt
+        output = folder.as_uri() if manifest.span else None
         if output is not None:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(json.dumps(_to_json(offsets)))
-        read, written = _tallies(offsets), _tallies(published_offsets(output and str(output)))
+            folder.mkdir(parents=True)
+            (folder / _FILE).write_text(json.dumps(_to_json(offsets)))
+        read, written = _tallies(offsets), _tallies(published_offsets(output))
         whole = total_of(read)
         result = RunResult(
             attempt=attempt,
             manifest_sha256=pinned.sha256,
             application_id=None,
-            output=output and str(output),
+            output=output,
             sink="chaos",
             apart=True,
             read=Tally(whole.count, whole.checksum, outside_window=None, starts=_starts(read)),
@@ -61,6 +65,7 @@ class RangeLoader:
             seconds=round(time.monotonic() - started, 3),
             written_by=attempt,
             allow_gaps=True,  # transactions leave them
+            files=(_FILE,) if output else (),
             source=source_now(self._client, ledger, pinned) if manifest.span else None,
             task_starts=_starts(written),
             unread=(),  # the reader goes on up to the end of each range, or of the log
@@ -80,12 +85,18 @@ class RangeLoader:
 
 
 def published_offsets(output: str | None) -> Offsets:
-    """What an attempt has written to a file."""
-    if output is None:
-        return {}
-    found = json.loads(Path(output).read_text())
-    keys = {each: tuple(each.rsplit(":", 1)) for each in found}
-    return {(topic, int(partition)): found[each] for each, (topic, partition) in keys.items()}
+    """What an attempt has written to its folder."""
+    return offsets_in([] if output is None else [f"{output}/{_FILE}"])
+
+
+def offsets_in(files: Sequence[str]) -> Offsets:
+    """What some files hold."""
+    rows: dict[Key, list[int]] = {}
+    for each in files:
+        for name, offsets in json.loads(Path(urlsplit(each).path).read_text()).items():
+            topic, partition = name.rsplit(":", 1)
+            rows.setdefault((topic, int(partition)), []).extend(offsets)
+    return rows
 
 
 def _to_json(offsets: Offsets) -> dict[str, list[int]]:

@@ -5,13 +5,13 @@ The driver is this process: what kills the worker kills it too. Executors are ki
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import pyarrow.dataset
+import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -120,15 +120,15 @@ class SparkLoader:
 
 
 def published_offsets(output: str | None) -> Offsets:
-    """What an attempt has written to its folder, read without Spark."""
+    """What an attempt has written to its folder."""
+    return offsets_in([] if output is None else [*map(str, Path(urlsplit(output).path).glob("*.parquet"))])
+
+
+def offsets_in(files: Sequence[str]) -> Offsets:
+    """What some files hold, read without Spark."""
     found: dict[tuple[str, int], list[int]] = {}
-    place = None if output is None else Path(urlsplit(output).path)
-    if place is None or not any(place.glob("*.parquet")):
-        return found
-    folder = pyarrow.dataset.dataset(
-        str(place), format="parquet", exclude_invalid_files=False, ignore_prefixes=["_", "."]
-    )
-    table = folder.to_table(columns=["topic", "partition", "offset"])
-    for topic, partition, offset in zip(*(each.to_pylist() for each in table.columns), strict=True):
-        found.setdefault((topic, partition), []).append(offset)
+    for each in files:
+        table = pyarrow.parquet.ParquetFile(urlsplit(each).path).read(["topic", "partition", "offset"])
+        for topic, partition, offset in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            found.setdefault((topic, partition), []).append(offset)
     return found

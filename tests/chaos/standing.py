@@ -12,9 +12,9 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.window_names import window_id
 from tests.chaos import range_load, spark_load, told
 from tests.chaos.judge import Piece, Times, judge_holes
-from tests.chaos.ledger_files import shelves
+from tests.chaos.ledger_files import lists, shelves
 from tests.chaos.plan import SPARK, TWINS, Pipeline
-from tests.chaos.publications import Holding, Shelf, judge_publications
+from tests.chaos.publications import Holding, Shelf, judge_lists, judge_publications
 from tests.chaos.ranges import Offsets
 from tests.chaos.worker import Place
 
@@ -28,7 +28,7 @@ class Standing:
     :param shelves: their files.
     :param holding: the rows of every publication.
     :param pieces: of the publications that count.
-    :param complaints: where one publication doesn't follow the other, or isn't what it says.
+    :param complaints: where one publication doesn't follow the other, isn't what it says, or its files aren't listed.
     """
 
     shelves: Mapping[Times, Shelf]
@@ -41,7 +41,7 @@ class Standing:
         """As it is now."""
         ledger, found = place.ledger(), shelves(place.path(place.root) / "loads")
         by = spark_load if pipeline.store in _BY_SPARK else range_load
-        holding = {
+        holding: Holding = {
             (window, number): by.published_offsets(says["output"])
             for window, shelf in found.items()
             for number, says in shelf.publications.items()
@@ -53,6 +53,11 @@ class Standing:
                 shelf, _told(ledger, window), {each: _count(holding[window, each]) for each in shelf.publications}
             )
         ]
+        listed = {
+            (window, found[window].counts): by.offsets_in(files)
+            for window, files in lists(place.path(place.root) / "loads").items()
+        }
+        complaints += judge_lists(found, holding, listed)
         pieces = (
             piece
             for window, shelf in found.items()

@@ -37,6 +37,7 @@ SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 _FILES = ("attempts", "manifest.json", "snapshots", "publications")
 _DEATHS = [f"died {fate} {file}" for fate in KINDS for file in _FILES]
+_DEATHS += ["died before files.txt", "died right after files.txt"]
 _EVENTS = ["AddPartition", "Delete", "MoveLeader"]
 _LOADS = (
     "pinned",
@@ -126,12 +127,12 @@ class TestChaos:
             assert [each for each in (*WANTED[loaded_by], *_RACES) if not seen[each]] == []
 
     def test_most_records_are_published(self, report: Report) -> None:
-        """Windows that are all empty would tile as well."""
+        """Windows that are all empty would tile as well. What is sent before the first of few windows is much."""
         for outcome in report.outcomes:
             published = sum(len(each.published) for each in outcome.pieces)
             visible = sum(len(each.visible) for each in outcome.seen.values())
             print(f"{outcome.pipeline.store}: {published} of {visible} records are published")
-            assert published > visible / 3
+            assert published > visible / (3 if len(outcome.pipeline.windows) > 10 else 6)
 
     def test_a_window_more_or_less_would_have_been_noticed(self, report: Report) -> None:
         for outcome in report.outcomes:

@@ -24,7 +24,7 @@ from tests.chaos.judge import (
     judge_trials,
     judge_windows,
 )
-from tests.chaos.publications import Counted, Shelf, judge_apart, judge_kept, judge_publications
+from tests.chaos.publications import Counted, Holding, Shelf, judge_apart, judge_kept, judge_lists, judge_publications
 
 KEY = ("orders", 0)
 
@@ -335,7 +335,7 @@ class TestPublications:
 class TestWhatIsKept:
     """Rows that were published once, by one ledger or another one in the same output."""
 
-    BEFORE = {((0, 10), 1): {KEY: [1, 2]}}
+    BEFORE: Holding = {((0, 10), 1): {KEY: [1, 2]}}
 
     def test_rows_that_are_the_same_are_in_order_whatever_comes_beside_them(self) -> None:
         assert judge_kept(self.BEFORE, self.BEFORE | {((0, 10), 2): {KEY: [1, 2, 3]}}) == []
@@ -348,6 +348,27 @@ class TestWhatIsKept:
 
     def test_notices_that_a_publication_is_gone(self) -> None:
         assert judge_kept(self.BEFORE, {}) == ["publication 1 of window (0, 10) is gone"]
+
+    def test_lists_that_name_the_files_of_what_counts_are_in_order(self) -> None:
+        shelves = {(0, 10): shelf(says(1, 1)), (10, 20): Shelf()}
+        assert judge_lists(shelves, self.BEFORE, self.BEFORE) == []
+        assert judge_lists(shelves, {((0, 10), 1): {}}, {}) == [], "a window without rows needs no list"
+        assert judge_lists(shelves, self.BEFORE, self.BEFORE | {((10, 20), None): {}}) == []
+
+    @pytest.mark.parametrize(
+        ("listed", "complaint"),
+        [
+            ({}, "the list of window (0, 10) names other rows than publication 1 has"),
+            ({((0, 10), 1): {KEY: [1]}}, "the list of window (0, 10) names other rows than publication 1 has"),
+            (
+                BEFORE | {((10, 20), None): {KEY: [3]}},
+                "the list of window (10, 20) names other rows than publication None has",
+            ),
+        ],
+    )
+    def test_notices_a_list_that_names_others(self, listed: Holding, complaint: str) -> None:
+        shelves = {(0, 10): shelf(says(1, 1)), (10, 20): Shelf()}
+        assert judge_lists(shelves, self.BEFORE, listed) == [complaint]
 
     def test_notices_that_two_ledgers_have_published_one_place(self) -> None:
         first, second = shelf(says(1, 1)), shelf(says(1, 2))

@@ -40,6 +40,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
+from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.publication import Publication
@@ -280,6 +281,12 @@ class Worker:
         return Said("again", f"{type(error).__name__} of a cut: {error}")
 
     def _load(self, task: Task, pinned: PinnedManifest) -> str:
+        """As the task that loads, and the one after it, which makes the list of files anew where it must."""
+        words = self._loaded(task, pinned)
+        FileLists(self._ledgers[task.store]).refresh(pinned.manifest.window)
+        return words
+
+    def _loaded(self, task: Task, pinned: PinnedManifest) -> str:
         ledger = self._ledgers[task.store]
         standing = ledger.window_folders.published(pinned.manifest.window)
         if standing is not None and _counts_over(standing.pinned(), pinned):
@@ -341,7 +348,7 @@ def _counts_over(standing: PinnedManifest | None, pinned: PinnedManifest) -> boo
 def _left_behind(ledger: Ledger, pinned: PinnedManifest) -> CountedAttempt | None:
     """What somebody has loaded and counted of a window, and hasn't published: of the oldest revision that would count
     beside the one that is asked for, as that has most."""
-    window = pinned.manifest.window
-    revisions = [ledger.pinned(window, each.revision) for each in ledger.window_folders.live(window)]
+    # One whose manifest isn't there yet, or that was taken back, has none.
+    revisions = filter(None, (each.pinned() for each in ledger.window_folders.live(pinned.manifest.window)))
     found = (proved_attempts(ledger, each) for each in revisions if _counts_over(each, pinned))
     return next((each[-1] for each in found if each), None)
