@@ -219,7 +219,7 @@ class TestAnotherLog:
         assert "committed under epoch 7, and the log is at 0" in row["error"]
         code, out, _ = run("reset", group, "--shift-by", "1", "--execute", "-o", "json")
         assert code == 1
-        assert "leader epoch 7" in rows(out)[0]["error"]
+        assert "under epoch 7" in rows(out)[0]["error"]
         assert stands_at(client, group) == {0: 5}
         assert run("reset", group, "--to", "earliest", "--partitions", "0", "--execute")[0] == 0
         assert stands_at(client, group) == {0: 2}

@@ -19,7 +19,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.manifest import digest
 from airflow_kafka_offsets.operators.outlets import SeenWindow
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -27,6 +26,7 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0, Context, Resolve, at
+from tests.integration.airflow.loads import change_counted
 from tests.integration.conftest import MakeTopic
 from tests.unit.spark.manifests import manifest_of
 
@@ -60,21 +60,11 @@ def facets(dataset: Mapping[str, Any], side: str = "input") -> dict[str, Any]:
     }
 
 
-def change(file: Path, **fields: Any) -> None:
-    """Change a JSON file."""
-    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
-
-
 @pytest.fixture
 def folder(loaded: dict[str, Any]) -> Path:
     """The window's folder in the ledger; its rows are in a table of their own."""
-    found = Path(urlsplit(loaded["manifest"]).path).parent
-    output = f"s3a://lake/flights/window={loaded['window']}/attempt=try-1"
-    result = found / "results" / "try-1.json"
-    change(result, output=output)
-    sha256 = digest(result.read_bytes())
-    change(found / "publications" / "00000001.json", output=output, result_sha256=sha256)
-    return found
+    change_counted(loaded, output=f"s3a://lake/flights/window={loaded['window']}/attempt=try-1")
+    return Path(urlsplit(loaded["manifest"]).path).parent
 
 
 class TestResolve:
@@ -189,7 +179,7 @@ class TestLoad:
         task = KafkaSparkSubmitOperator(
             task_id="l", window=resolve(ten, at(2), at(7)), openlineage_inject_parent_job_info=True
         )
-        with pytest.raises(AirflowFailException, match="not published"):
+        with pytest.raises(AirflowFailException, match="was counted"):
             task.execute(context)
         assert "spark.openlineage.parentJobName=d.t" in (tmp_path / "arguments").read_text().splitlines()
 
@@ -229,8 +219,8 @@ class TestVerify:
     def test_what_is_not_proved_is_an_assertion_that_failed(
         self, loaded: dict[str, Any], folder: Path, context: Context
     ) -> None:
-        result = folder / "results" / "try-1.json"
-        change(result, read=json.loads(result.read_text())["read"] | {"count": 6})
+        read = json.loads((folder / "results" / "try-1.json").read_text())["read"]
+        change_counted(loaded, read=read | {"count": 6})
         task = KafkaVerifyWindowOperator(task_id="v", window=loaded)
         with pytest.raises(AirflowFailException, match="read 6 rows, wrote 5"):
             task.execute(context)

@@ -42,6 +42,7 @@ from tests.integration.airflow.conftest import (
     recreate,
     use_connection,
 )
+from tests.integration.airflow.loads import change_counted
 from tests.integration.conftest import Produce
 
 
@@ -192,7 +193,7 @@ class TestVerify:
         result = json.loads(path.read_text())
         other = result["source"] | {"topic_ids": {ten: "another"}}
         for source, why in ((None, "nobody asked Kafka"), (other, f"topic {ten} was re-created")):
-            path.write_text(json.dumps(result | {"source": source}))
+            change_counted(window, source=source)
             with pytest.raises(AirflowFailException, match=rf"{why}.*ledger forget loads \S+ --force"):
                 self.verify(window).execute(context)
 
