@@ -51,16 +51,9 @@ def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
 
     :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
     """
-    if not window.needs_count:
-        return
     if is_connect(window.spark):
-        if window.may_have_gaps:
-            raise ConfigurationError(
-                f"Offsets of window {window.manifest.window} may be without a record (allow_gaps, or a compacted "
-                "topic): Kafka has to be asked then whether the read was stopped early, by the driver, which a client "
-                "of Spark Connect doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a "
-                "driver of its own."
-            )
+        _refuse_without_driver(window, rows)
+    if not window.needs_count:
         return
     plan = RowPlan.of(rows)
     why = (
@@ -82,6 +75,21 @@ def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
         )
 
 
+def _refuse_without_driver(window: PinnedWindow, rows: DataFrame) -> None:
+    if window.may_have_gaps and window.manifest.span:
+        raise ConfigurationError(
+            f"Offsets of window {window.manifest.window} may be without a record (allow_gaps, or a compacted topic): "
+            "Kafka has to be asked then whether the read was stopped early, by the driver, which a client of Spark "
+            "Connect doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its "
+            "own."
+        )
+    if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
+        raise ConfigurationError(
+            "Under Spark Connect strict time is proved by the column timestamp of what was written: keep it as read() "
+            "made it."
+        )
+
+
 def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
     """Count what was read for the rows and what the output holds of them, after the write.
 
@@ -98,10 +106,9 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampl
         return RunCounts(Tally(), written, outside=outside)
     if not window.needs_count:
         size = sampled_bytes(output) if sampled else None
-        return RunCounts(
-            replace(every_offset(window.spark, manifest), outside_window=scanned.late, bytes_per_record=size), written
-        )
-    read = window.observed().found() if is_connect(window.spark) or RowPlan.of(rows).counted else None
+        proved = replace(every_offset(window.spark, manifest), outside_window=scanned.late, bytes_per_record=size)
+        return RunCounts(proved, written, outside=outside)
+    read = window.observed().found() if RowPlan.of(rows).counted else None
     total = total_of(written)
     if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
         proved = every_offset(window.spark, manifest)

@@ -198,8 +198,9 @@ class PinnedWindow:
 
     @property
     def needs_count(self) -> bool:
-        """Whether the proof of what is written needs the count of what is read."""
-        return bool(self.manifest.span) and (self.may_have_gaps or self.strict_time)
+        """Whether the proof of what is written needs the count of what is read. A server of Spark Connect may leave
+        that out of its answer: there what was written has to do."""
+        return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
 
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
         plan = self.plan(**options)

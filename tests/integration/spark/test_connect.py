@@ -112,7 +112,7 @@ class TestReading:
         self, open_connected: OpenConnected, manifest: Manifest, table: str
     ) -> None:
         window = open_connected(manifest)
-        window.read(strict_time=True).write.parquet(table)
+        window.read(strict_time=True, counted=True).write.parquet(table)
         assert window.audit.count == 205
         assert window.spark.read.parquet(table).where("NOT outside_window").count() == 205
 
@@ -214,6 +214,13 @@ class TestWriting:
 
 
 class TestRefusals:
+    def test_strict_time_needs_the_records_timestamps(
+        self, open_connected: OpenConnected, manifest: Manifest, table: str
+    ) -> None:
+        window = open_connected(manifest)
+        with pytest.raises(ConfigurationError, match="keep it as read"):
+            window.write(window.read(strict_time=True).drop("timestamp"), FileSink(table))
+
     def test_a_window_with_gaps_needs_the_driver_that_asks_kafka(
         self, open_connected: OpenConnected, manifest: Manifest, table: str
     ) -> None:
