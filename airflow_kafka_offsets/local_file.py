@@ -40,6 +40,14 @@ def create_local(path: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
+def replace_local(path: Path, content: bytes) -> None:
+    """Write beside, then rename over what is there."""
+    _make_folder(path.parent)
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    draft.write_bytes(content)
+    draft.replace(path)
+
+
 def _make_folder(folder: Path) -> None:
     """Make a folder and those above it, so that they outlast a power cut as the file in them does."""
     if folder.is_dir():

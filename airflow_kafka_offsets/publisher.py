@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
+from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
@@ -112,6 +113,7 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> P
         standing = folder.publications.counting([each.revision for each in live])
         if standing is not None and counts_over(standing, pinned.manifest, apart=counted.result.apart):
             _refuse_different(ledger, standing, counted)
+            FileLists(ledger).refresh(folder.id)  # which a crash may have left out
             return standing
         if not asked:  # once: what Kafka says doesn't depend on who else publishes
             _ask_again(client, ledger, counted)
@@ -119,6 +121,7 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> P
         _refuse_overtaken(live, counted)
         ours = counted.publication(1 + max((each.number for each in known), default=0), standing)
         if folder.publications.create(ours):
+            FileLists(ledger).refresh(folder.id)
             return ours
     raise LedgerError(
         f"Window {folder.id} was published {_MOST_TRIES} times while one attempt was to be. Is something looping?"

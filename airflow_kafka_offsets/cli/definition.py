@@ -207,6 +207,18 @@ _LEDGER_GROUP = GroupCommand(
             ),
         ),
         ActionCommand(
+            name="files",
+            help="Files of the published windows, for engines that know nothing of the ledger",
+            func=lazy_load_command("airflow_kafka_offsets.cli.ledger.list_files"),
+            args=(
+                _PIPELINE,
+                Arg(("--start",), help="Only windows from this instant on, ISO-8601 with a zone"),
+                Arg(("--end",), help="Only windows up to this instant, ISO-8601 with a zone"),
+                _LEDGER,
+                *_SHOWN,
+            ),
+        ),
+        ActionCommand(
             name="resolve",
             help="Pin all windows of a schedule between two instants, before a backfill; asks Kafka",
             func=lazy_load_command("airflow_kafka_offsets.cli.windows.resolve_windows"),

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row, every_column
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.snapshot_index import Entry
@@ -34,6 +35,7 @@ _RANGES = (
     Column("end_evidence", "end is"),
 )
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds"), Column("found", folds=True))
+_FILES = (Column("window"), Column("file", folds=True))
 _FORGOTTEN = (Column("forgotten"), Column("instants", folds=True))
 _SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 
@@ -95,6 +97,8 @@ def forget_windows(args: Any) -> int:
         for each in args.windows:
             _refuse_in_use(ledger, each)
     instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
+    for each in args.windows:
+        FileLists(ledger).refresh(each)
     forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
     print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args, _FORGOTTEN)
     return 0
@@ -113,6 +117,16 @@ def _refuse_in_use(ledger: Ledger, window: str) -> None:
                 "counts nowhere, though its rows may stand in a table. Clear or end that run, and see that its Spark "
                 "application is gone; --force forgets the window then."
             )
+
+
+@command
+def list_files(args: Any) -> int:
+    """A row a file of the published windows."""
+    start_ms, end_ms = (None if each is None else parse_instant(each) for each in (args.start, args.end))
+    found = FileLists(stored_ledger(args)).between(start_ms, end_ms)
+    rows = [{"window": window, "file": each} for window, files in found.items() for each in files]
+    print_rows(rows, args, _FILES)
+    return 0
 
 
 @command

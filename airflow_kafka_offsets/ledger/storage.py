@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
-from airflow_kafka_offsets.local_file import create_local
+from airflow_kafka_offsets.local_file import create_local, replace_local
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
@@ -116,6 +116,14 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
         else:
             return True
     raise refusal
+
+
+def replace_file(path: StoragePath, content: bytes) -> None:
+    """Create or replace a file that others are made from again. Readers see the old content or the new."""
+    if path.protocol in _LOCAL:
+        replace_local(Path(path.path), content)
+    else:
+        path.fs.pipe_file(path.path, content)
 
 
 def _create(path: StoragePath, content: bytes) -> None:

@@ -111,6 +111,7 @@ class RunResult:
     :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
     :param strict_time: the rows whose timestamp lies outside the window are kept apart.
     :param outside_written: with strict time, how many rows the output keeps apart; else None.
+    :param files: the files that hold the rows, each by its path within ``output``; none for a table.
     :param source: what Kafka said after the read of the cluster and topics that were read; None where nobody asked: of
         a window without offsets nothing is read, and a client of Spark Connect has nothing to ask with.
     :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
@@ -134,6 +135,7 @@ class RunResult:
     allow_gaps: bool = False
     strict_time: bool = False
     outside_written: int | None = None
+    files: tuple[str, ...] = ()
     source: Source | None = None
     task_starts: int | None = None
     unread: tuple[UnreadRecord, ...] | None = None
@@ -154,7 +156,7 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
-            nested = ("read", "written", "source", "unread")
+            nested = ("read", "written", "files", "source", "unread")
             plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
             for name in (plain["attempt"], plain["written_by"]):
                 if not ATTEMPT_NAME.fullmatch(name):
@@ -162,7 +164,9 @@ class RunResult:
             written = tuple(PartitionTally(**each) for each in fields["written"])
             source = None if fields["source"] is None else Source.from_json(fields["source"])
             unread = None if fields["unread"] is None else tuple(UnreadRecord(**each) for each in fields["unread"])
-            return cls(**plain, read=Tally.from_json(fields["read"]), written=written, source=source, unread=unread)
+            files = tuple(str(each) for each in fields["files"])
+            read = Tally.from_json(fields["read"])
+            return cls(**plain, read=read, written=written, files=files, source=source, unread=unread)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.failure import FailureNote
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.publication import Publication, counts_over
 from airflow_kafka_offsets.operators.base import failing_fast
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
@@ -188,9 +188,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     def _report(self, load: _Load, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.folder_of(pinned)
         counted = counted_attempt(load.ledger, pinned, attempt)
-        published = (
-            load.ledger.window_folders.publication(load.ref.window) if counted is None else load.publish(counted)
-        )
+        published = load.published_over(pinned) if counted is None else load.publish(counted)
         if published is None:
             raise self._uncounted(tried, attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
@@ -252,9 +250,10 @@ class _Load:
     def ledger(self) -> Ledger:
         return self.records_left.ledger
 
-    def published(self) -> Publication | None:
-        """What counts of the window."""
-        return self.ledger.window_folders.publication(self.ref.window)
+    def published_over(self, pinned: PinnedManifest) -> Publication | None:
+        """What counts of the window, where that leaves a revision of it nothing to load."""
+        found = self.ledger.window_folders.publication(self.ref.window)
+        return found if found is not None and counts_over(found, pinned.manifest, apart=True) else None
 
     def publish(self, counted: CountedAttempt) -> Publication:
         """Publish what an attempt has counted.

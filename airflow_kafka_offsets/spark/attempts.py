@@ -14,8 +14,8 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.ledger_identity import json_object
+from airflow_kafka_offsets.spark.connect_files import ConnectFiles, LedgerFiles
 from airflow_kafka_offsets.spark.driver_log import metrics_unsaid
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.results import source_is_proved
 from airflow_kafka_offsets.spark.sink import Attempt
 
@@ -33,7 +33,7 @@ class AttemptNotes:
     :param folder: the window's folder.
     """
 
-    def __init__(self, files: HadoopFiles, folder: str) -> None:
+    def __init__(self, files: LedgerFiles, folder: str) -> None:
         self._files = files
         self._window_folder = folder
         self._folder = f"{folder}/{_APPLICATIONS}"
@@ -44,7 +44,7 @@ class AttemptNotes:
         return frozenset(each.removesuffix(_ENDING) for each in found if each.endswith(_ENDING))
 
     def begin(self, window: PinnedWindow, *, writes: bool) -> Attempt:
-        """Note which Spark application this attempt is.
+        """Note which Spark application this attempt is. A client of Spark Connect notes nothing.
 
         :param writes: it is to write the window's rows; else the window is published, and its output counted again.
         :raises ConfigurationError: an attempt of this name has begun before.
@@ -74,8 +74,11 @@ class AttemptNotes:
             strict_time=window.strict_time,
             earlier=frozenset(trusted),
             refused=frozenset(notes.keys() - trusted),
-            noted=self.names,
+            has_note=not isinstance(self._files, ConnectFiles),
+            noted=self._names_now,
         )
+        if not attempt.has_note:
+            return attempt
         if window.note_key is not None:  # whoever gave it looks at the UI as soon as it finds the note
             metrics_unsaid(window.spark)
         context = window.spark.sparkContext
@@ -96,8 +99,14 @@ class AttemptNotes:
         """Names of the attempts that have begun, and not only to count what was published before."""
         return sorted(each for each in self.names() if self._read(each).get("writes") is not False)
 
+    def _names_now(self) -> frozenset[str]:
+        if isinstance(self._files, ConnectFiles):
+            self._files.look_again()
+        return self.names()
+
     def _write(self, attempt: str, note: dict[str, Any]) -> None:
-        self._files.write(self._uri(attempt), json.dumps(note).encode())
+        if not isinstance(self._files, ConnectFiles):
+            self._files.write(self._uri(attempt), json.dumps(note).encode())
 
     def _read(self, attempt: str) -> dict[str, Any]:
         """What an attempt noted when it began; empty where that is half written."""

@@ -20,7 +20,6 @@ from airflow_kafka_offsets.offsets.audit import (
 )
 from airflow_kafka_offsets.offsets.shortfall import counted_twice
 from airflow_kafka_offsets.offsets.task_rows import rows_of_tasks, split_with_gaps, starts_of
-from airflow_kafka_offsets.spark.cores import cores
 from airflow_kafka_offsets.spark.hadoop import is_connect
 from airflow_kafka_offsets.spark.row_plan import RowPlan
 from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, sampled_bytes, scan, scan_tasks
@@ -53,6 +52,15 @@ def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
     :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
     """
     if not window.needs_count:
+        return
+    if is_connect(window.spark):
+        if window.may_have_gaps:
+            raise ConfigurationError(
+                f"Offsets of window {window.manifest.window} may be without a record (allow_gaps, or a compacted "
+                "topic): Kafka has to be asked then whether the read was stopped early, by the driver, which a client "
+                "of Spark Connect doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a "
+                "driver of its own."
+            )
         return
     plan = RowPlan.of(rows)
     why = (
@@ -90,11 +98,13 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampl
         return RunCounts(Tally(), written, outside=outside)
     if not window.needs_count:
         size = sampled_bytes(output) if sampled else None
-        return RunCounts(replace(_every_offset(window), outside_window=scanned.late, bytes_per_record=size), written)
+        return RunCounts(
+            replace(every_offset(window.spark, manifest), outside_window=scanned.late, bytes_per_record=size), written
+        )
     read = window.observed().found() if is_connect(window.spark) or RowPlan.of(rows).counted else None
     total = total_of(written)
     if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
-        proved = _every_offset(window)
+        proved = every_offset(window.spark, manifest)
         read = proved if total.same_rows(proved) else read
     if read is None:
         raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
@@ -108,7 +118,3 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampl
         return RunCounts(read, written, starts, outside=outside)
     stretches = [stretch for each in found for stretch in each.silent()]
     return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)
-
-
-def _every_offset(window: PinnedWindow) -> Tally:
-    return every_offset(window.spark, window.manifest, cores(window.spark))

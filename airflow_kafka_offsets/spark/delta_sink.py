@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.connect_files import files_of
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.table_sink import TableSink, WindowCommit, commit_marks, read_table
 
@@ -45,7 +46,7 @@ class DeltaSink(TableSink):
 
     def _exists(self, spark: SparkSession) -> bool:
         if "/" in self.table:
-            log = HadoopFiles(spark).names(f"{self.table}/_delta_log")
+            log = files_of(spark).names(f"{self.table}/_delta_log")
             return any(each.endswith((".json", ".parquet")) for each in log)
         return spark.catalog.tableExists(self.table)
 
@@ -55,7 +56,9 @@ class DeltaSink(TableSink):
         except AnalysisException:
             # Delta makes the log's folder before the first commit, and takes it for a table: a driver that is killed in
             # between leaves one that can't be made anew, and can be written.
-            if "/" not in self.table or not HadoopFiles(rows.sparkSession).exists(f"{self.table}/_delta_log"):
+            if "/" not in self.table or is_connect(rows.sparkSession):
+                raise
+            if not HadoopFiles(rows.sparkSession).exists(f"{self.table}/_delta_log"):
                 raise
             empty = rows.sparkSession.createDataFrame([], rows.schema)
             empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN).save(self.table)

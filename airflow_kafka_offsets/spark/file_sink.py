@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from pyspark.errors import AnalysisException
+
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri, is_connect
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.tally import audited_ddl
 
@@ -44,7 +46,8 @@ class FileSink(Sink):
         if not attempt.offsets:
             return Written(None, attempt.name)
         folder = self._folder(attempt)
-        HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
+        if not is_connect(rows.sparkSession):
+            HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
         sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
         rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
         return Written(folder, attempt.name)
@@ -53,10 +56,15 @@ class FileSink(Sink):
         """The attempt's rows; none where its folder is gone."""
         # Known ones: to find them out, Spark would open files, and read all of JSON.
         schema = attempt.schema or audited_ddl(attempt.strict_time)
-        folder = self._folder(attempt)
-        if not attempt.offsets or not HadoopFiles(spark).exists(folder):
-            return spark.createDataFrame([], schema)
-        return spark.read.schema(schema).format(self.kind).load(folder)
+        if attempt.offsets:
+            try:
+                found = spark.read.schema(schema).format(self.kind).load(self._folder(attempt))
+                _ = found.schema  # a client of Spark Connect asks its server now
+                return found
+            except AnalysisException as error:
+                if error.getCondition() != "PATH_NOT_FOUND":
+                    raise
+        return spark.createDataFrame([], schema)
 
     def _folder(self, attempt: Attempt) -> str:
         return f"{self._path}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"

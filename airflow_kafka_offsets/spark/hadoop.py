@@ -30,19 +30,6 @@ def hadoop_uri(uri: str) -> str:
     return uri.rstrip("/")
 
 
-def read_file(spark: SparkSession, uri: str) -> bytes | None:
-    """A file's content; None when there is no such file. Works under Spark Connect too, where the server reads it."""
-    if not is_connect(spark):
-        return HadoopFiles(spark).read(uri)
-    try:
-        found = spark.read.format("binaryFile").load(hadoop_uri(uri)).select("content").collect()
-    except PySparkException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            return None
-        raise StoreFailedError(f"Reading {uri} failed: {words(error)}.") from error
-    return bytes(found[0]["content"]) if found else None
-
-
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is a client of Spark Connect, which has no driver at hand: no JVM, no Hadoop."""
     return not isinstance(spark, SparkSession)
@@ -57,8 +44,8 @@ class HadoopFiles:
     def __init__(self, spark: SparkSession) -> None:
         if is_connect(spark):
             raise ConfigurationError(
-                "A session of Spark Connect doesn't reach the ledger: its client has no Hadoop. Use a session with a "
-                "driver of its own, as spark-submit and @task.pyspark make it."
+                "A client of Spark Connect has no Hadoop, which this needs. Use a session with a driver of its own, as "
+                "spark-submit and @task.pyspark make it."
             )
         # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
         self._jvm: Any = spark._jvm

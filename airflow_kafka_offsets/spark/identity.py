@@ -5,13 +5,13 @@ from __future__ import annotations
 from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.offsets.ledger_identity import PIPELINE, LedgerIdentity, json_object
 from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.connect_files import LedgerFiles
 
 _BELOW = 3
 """A window's folder is ``windows/<month>/<window>`` below its pipeline's."""
 
 
-def ledger_identity(files: HadoopFiles, pipeline_uri: str) -> LedgerIdentity:
+def ledger_identity(files: LedgerFiles, pipeline_uri: str) -> LedgerIdentity:
     """Which ledger a pipeline's folder is.
 
     :param pipeline_uri: the folder.
@@ -21,7 +21,7 @@ def ledger_identity(files: HadoopFiles, pipeline_uri: str) -> LedgerIdentity:
     return LedgerIdentity.of_pipeline(json_object(files.read(uri)), uri)
 
 
-def require_ledger(files: HadoopFiles, folder: str, manifest: Manifest) -> None:
+def require_ledger(files: LedgerFiles, folder: str, manifest: Manifest) -> None:
     """Refuse a manifest that lies in another ledger than it was pinned in.
 
     :param folder: the window's folder, where the manifest is.

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.spark.hadoop import is_connect
 
@@ -30,12 +30,11 @@ _one_at_a_time = Lock()
 def newer_source(spark: SparkSession) -> Iterator[None]:
     """Have what is resolved meanwhile read Kafka by the newer interface, where the session doesn't say otherwise.
 
-    Threads of one session may overlap. Under Spark Connect plans are resolved by the server, with confs of its own.
+    Threads of one session may overlap. Under Spark Connect the server resolves a plan each time that it runs, with the
+    session's confs.
     """
-    if is_connect(spark):
-        yield
-        return
-    session = str(spark._jsparkSession.sessionUUID())
+    connected: Any = spark
+    session = str(connected.session_id if is_connect(spark) else spark._jsparkSession.sessionUUID())
     with _one_at_a_time:
         ours = bool(_held[session]) or OLDER_SOURCES not in spark.conf.getAll
         if ours and not _held[session]:

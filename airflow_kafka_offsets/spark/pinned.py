@@ -25,11 +25,11 @@ from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, EXTREME_TIMESTAMPS, KAFKA, MANIFEST, SHA256, RunConf
-from airflow_kafka_offsets.spark.cores import cores
+from airflow_kafka_offsets.spark.connect_files import read_file, window_files
 from airflow_kafka_offsets.spark.driver_rows import DriverRows
 from airflow_kafka_offsets.spark.extreme_search import extreme_timestamp_error
 from airflow_kafka_offsets.spark.failure import failures_noted
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri, is_connect, read_file
+from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect
 from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
 from airflow_kafka_offsets.spark.newer_source import newer_source
@@ -220,6 +220,11 @@ class PinnedWindow:
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
         columns = _COLUMNS + (_HEADERS if headers else "")
+        if self._apart and is_connect(self.spark):
+            raise ConfigurationError(
+                f"The records of the conf {EXTREME_TIMESTAMPS} are read by the driver, which a client of Spark Connect "
+                "doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its own."
+            )
         if self._apart and self._is_published():
             return [self._unasked(columns)]
         if not self._apart:
@@ -228,7 +233,8 @@ class PinnedWindow:
         return [rows.frame(each) for each in self._apart]
 
     def _is_published(self) -> bool:
-        found = standing_publication(HadoopFiles(self.spark), self.folder, self.manifest)
+        files = window_files(self.spark, self.folder, self.manifest.window)
+        found = standing_publication(files, self.folder, self.manifest)
         return found is not None and found.manifest_sha256 == self.manifest.sha256
 
     def _unasked(self, columns: str) -> DataFrame:
@@ -244,7 +250,7 @@ class PinnedWindow:
 
     def record_error(self, error: Exception) -> WindowError | None:
         """What an error of Spark's says of the records, with what to do; None where it is about something else."""
-        if not extreme.is_overflow(error):
+        if not extreme.is_overflow(error) or is_connect(self.spark):
             return None
         left = [each for layer in self._layers() for each in layer]
         return extreme_timestamp_error(
@@ -335,6 +341,17 @@ def pinned_window(
     conf = RunConf.read(confs, os.environ)
     with failures_noted(spark, hadoop_uri(conf.manifest_uri).rpartition("/")[0], conf.attempt):
         return PinnedWindow.open(spark, conf)
+
+
+def cores(spark: SparkSession) -> int | None:
+    """How many tasks run at the same time: executors that the driver hasn't got yet don't count.
+
+    Under Spark Connect, which has no driver at hand, the conf ``spark.default.parallelism`` says it; None without.
+    """
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    told = spark.conf.get("spark.default.parallelism", None)
+    return int(told) if told else None
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -14,10 +14,10 @@ from airflow_kafka_offsets.offsets.publication import (
     publication_numbers,
 )
 from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.connect_files import LedgerFiles
 
 
-def counting_publication(files: HadoopFiles, month: str, window: str, live: Collection[int]) -> Publication | None:
+def counting_publication(files: LedgerFiles, month: str, window: str, live: Collection[int]) -> Publication | None:
     """The publication of a window that counts; None when nothing is published.
 
     :param month: the folder of the window's month.
@@ -30,7 +30,7 @@ def counting_publication(files: HadoopFiles, month: str, window: str, live: Coll
     return next((each for each in found if each is not None), None)
 
 
-def standing_publication(files: HadoopFiles, folder: str, manifest: Manifest) -> Publication | None:
+def standing_publication(files: LedgerFiles, folder: str, manifest: Manifest) -> Publication | None:
     """The same of the window that a manifest is of, whichever revision that is.
 
     :param folder: the manifest's.
@@ -40,7 +40,7 @@ def standing_publication(files: HadoopFiles, folder: str, manifest: Manifest) ->
     return counting_publication(files, month, manifest.window, live)
 
 
-def _publication(files: HadoopFiles, uri: str) -> Publication:
+def _publication(files: LedgerFiles, uri: str) -> Publication:
     content = files.read(uri)
     if content is None:
         raise LedgerCorruptError(f"The publication {uri} vanished as it was read: nobody deletes one. Restore it.")

@@ -32,8 +32,9 @@ from airflow_kafka_offsets.offsets.window_names import (
 )
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark.attempts import AttemptNotes
+from airflow_kafka_offsets.spark.connect_files import LedgerFiles, pipeline_files
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.hadoop import hadoop_uri
 from airflow_kafka_offsets.spark.identity import ledger_identity
 from airflow_kafka_offsets.spark.publications import counting_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
@@ -72,7 +73,7 @@ def read_published(
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
-    files = HadoopFiles(spark)
+    files = pipeline_files(spark, hadoop_uri(pipeline_uri))
     published = published_windows(files, pipeline_uri, start=start, end=end)
     with_rows = {window: each for window, each in published.items() if _rows(each, outside)}
     if not with_rows:
@@ -129,7 +130,7 @@ def _tables(
 
 
 def published_windows(
-    files: HadoopFiles, pipeline_uri: str, *, start: datetime | None = None, end: datetime | None = None
+    files: LedgerFiles, pipeline_uri: str, *, start: datetime | None = None, end: datetime | None = None
 ) -> dict[str, Publication]:
     """What is published, by window, in order of time: of each what counts. Bounds and errors as in
     :func:`read_published`."""
@@ -157,7 +158,7 @@ def published_windows(
     return published
 
 
-def _refuse_replaced(files: HadoopFiles, month: str, window: str, published: Publication, live: Iterable[int]) -> None:
+def _refuse_replaced(files: LedgerFiles, month: str, window: str, published: Publication, live: Iterable[int]) -> None:
     """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published yet.
     Attempts that only count what is published replace nothing."""
     for revision in (each for each in live if each > published.revision):
@@ -170,7 +171,7 @@ def _refuse_replaced(files: HadoopFiles, month: str, window: str, published: Pub
             )
 
 
-def _ranges(files: HadoopFiles, folder: str, published: Publication, window: str) -> tuple[OffsetRange, ...]:
+def _ranges(files: LedgerFiles, folder: str, published: Publication, window: str) -> tuple[OffsetRange, ...]:
     """The offsets of a published window."""
     content = files.read(f"{folder}/{month_of(window)}/{revision_folder(window, published.revision)}/manifest.json")
     if content is None:

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.source import source_problems
 from airflow_kafka_offsets.offsets.window_names import revision_folder
+from airflow_kafka_offsets.spark.connect_files import LedgerFiles
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 
 
@@ -25,7 +26,7 @@ def result_uri(folder: str, attempt: str) -> str:
     return f"{folder}/results/{attempt}.json"
 
 
-def read_result(files: HadoopFiles, folder: str, attempt: str) -> RunResult | None:
+def read_result(files: LedgerFiles, folder: str, attempt: str) -> RunResult | None:
     """An attempt's result; None when it hasn't come so far.
 
     :raises LedgerCorruptError: when the file isn't what it should be.
@@ -42,7 +43,7 @@ def write_result(files: HadoopFiles, folder: str, result: RunResult) -> None:
     files.write(result_uri(folder, result.attempt), json.dumps(result.to_json()).encode())
 
 
-def published_result(files: HadoopFiles, folder: str, published: Publication, window: str) -> RunResult:
+def published_result(files: LedgerFiles, folder: str, published: Publication, window: str) -> RunResult:
     """What a published attempt has counted.
 
     :param folder: of the window, in any of its revisions.
@@ -58,7 +59,7 @@ def published_result(files: HadoopFiles, folder: str, published: Publication, wi
     return found
 
 
-def source_is_proved(files: HadoopFiles, folder: str, attempt: str, manifest: Manifest) -> bool:
+def source_is_proved(files: LedgerFiles, folder: str, attempt: str, manifest: Manifest) -> bool:
     """Whether an attempt has found, after its write, that it had read this window's own topics."""
     try:
         result = read_result(files, folder, attempt)

@@ -38,6 +38,7 @@ class Attempt:
         What one of them has committed need not be written again.
     :param refused: names of the others that began before: they wrote what wasn't proved, or died before they had asked
         Kafka where it came from. To be written again.
+    :param has_note: the ledger knows that it has begun; a client of Spark Connect can't tell it.
     :param schema: columns of the rows that the attempt has written, as Spark has them; None where what was published is
         counted again, for which the audit's columns will do.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
@@ -55,6 +56,7 @@ class Attempt:
     strict_time: bool = False
     earlier: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    has_note: bool = True
     schema: StructType | None = field(default=None, compare=False, repr=False)
     noted: Callable[[], Collection[str]] = field(default=frozenset, compare=False, repr=False)
 

@@ -48,6 +48,7 @@ class WindowCommit:
     :param started_ms: when the attempt began, Unix milliseconds.
     :param manifest_sha256: of the manifest that it read.
     :param strict_time: its rows have the column ``outside_window``.
+    :param has_note: the ledger was told that the attempt had begun.
     """
 
     attempt: str
@@ -55,6 +56,7 @@ class WindowCommit:
     started_ms: int
     manifest_sha256: str
     strict_time: bool
+    has_note: bool
 
     @classmethod
     def read(cls, marks: Mapping[str, Any], attempt: Attempt) -> Self | None:
@@ -66,7 +68,8 @@ class WindowCommit:
             if (marks["ledger_id"], marks["window"]) != (attempt.ledger_id, attempt.window):
                 return None
             sha256, strict_time = marks["manifest_sha256"], marks["strict_time"] == "true"
-            return cls(marks["attempt"], int(marks["revision"]), int(marks["started_ms"]), sha256, strict_time)
+            revision, started_ms = int(marks["revision"]), int(marks["started_ms"])
+            return cls(marks["attempt"], revision, started_ms, sha256, strict_time, marks["has_note"] == "true")
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -75,8 +78,9 @@ class WindowCommit:
 
         :raises LedgerConflictError: naming who wrote them.
         """
+        noted_here = self.revision == attempt.revision and self.has_note
         known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
-        if self.revision == attempt.revision and not known and self.attempt not in attempt.noted():
+        if noted_here and not known and self.attempt not in attempt.noted():
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} by attempt {self.attempt} of "
                 f"{iso_instant(self.started_ms)}, which this ledger knows nothing of: there is a copy of the ledger, "
@@ -119,6 +123,7 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
         "started_ms": str(attempt.started_ms),
         "manifest_sha256": attempt.manifest_sha256,
         "strict_time": str(attempt.strict_time).lower(),
+        "has_note": str(attempt.has_note).lower(),
     }
 
 

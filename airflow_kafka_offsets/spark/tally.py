@@ -37,14 +37,14 @@ AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that rows are told apart by: the output must keep them."""
 _CHUNK = 65536
 """Offsets that are made of a row at a time."""
+_CHUNKS = 10_000
+"""So many rows stand for all offsets, or little more."""
 _METRICS_TIMEOUT_S = 60.0
 """Spark hands the metrics over on another thread, moments after the action."""
 UNREAD = (
     "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark took them for "
     "empty, or an RDD, a checkpoint or collected rows came in between."
 )
-_TASKS = 8
-"""Where nobody knows how many run at the same time."""
 _ROW_BITS = 33
 """How many bits of ``monotonically_increasing_id()`` are a row's place among those of its task."""
 
@@ -232,19 +232,23 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tup
     return {ReadTask(*each[:4]): (each["first"], each["last"]) for each in found.collect()}
 
 
-def every_offset(spark: SparkSession, manifest: Manifest, tasks: int | None) -> Tally:
+def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
     """The tally of rows that have each offset of a window once: what an output that lacks none has to hold.
 
     Nothing is read. What only a read can count is unknown.
-
-    :param tasks: how many make them at the same time.
     """
-    ranges = [(each.topic, each.partition, each.start_offset, each.end_offset - 1) for each in manifest.non_empty()]
-    rows = spark.createDataFrame(ranges, "`topic` string, `partition` int, `start` bigint, `last` bigint")
-    chunk = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
+    # Rows of the driver's own come in as many tasks as run at a time, without being sent about.
+    size = max(_CHUNK, manifest.span // _CHUNKS)
+    chunks = [
+        (each.topic, each.partition, start, min(start + size, each.end_offset) - 1)
+        for each in manifest.non_empty()
+        for start in range(each.start_offset, each.end_offset, size)
+    ]
+    rows = spark.createDataFrame(chunks, "`topic` string, `partition` int, `start` bigint, `last` bigint")
+    parts = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
     offsets = f"explode(sequence(`from`, least(`last`, `from` + {_CHUNK - 1}L))) AS `offset`"
-    spread = rows.selectExpr("`topic`", "`partition`", "`last`", chunk).repartition(tasks or _TASKS)
-    (sums,) = spread.selectExpr("`topic`", "`partition`", offsets).agg(*_columns(_same_rows(manifest))).collect()
+    each_once = rows.selectExpr("`topic`", "`partition`", "`last`", parts).selectExpr("`topic`", "`partition`", offsets)
+    (sums,) = each_once.agg(*_columns(_same_rows(manifest))).collect()
     return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
 
 

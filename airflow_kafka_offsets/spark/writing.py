@@ -3,6 +3,8 @@
 A sink replaces the window's rows in one step. What was read is compared with what was written and with the manifest,
 Kafka is asked whether these were the window's own topics, and what came out of all that is said in one file,
 ``results/<attempt>.json``. Airflow's side publishes it: nothing here makes rows visible, or races with another attempt.
+
+A client of Spark Connect does what it can: it hands over what it has counted, and Airflow's side asks Kafka.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, judge
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication, counts_over
-from airflow_kafka_offsets.offsets.source import Source
+from airflow_kafka_offsets.offsets.source import Source, topics_read, with_epoch
 from airflow_kafka_offsets.spark.attempts import AttemptNotes
+from airflow_kafka_offsets.spark.connect_files import LedgerFiles, window_files
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
-from airflow_kafka_offsets.spark.file_sink import FileSink
+from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.identity import require_ledger
 from airflow_kafka_offsets.spark.newer_source import newer_source
@@ -59,7 +64,7 @@ def write(window: PinnedWindow, rows: DataFrame, sink: Sink) -> RunResult:
     :param sink: where the rows go.
     :returns: what was read and written, which is proved.
     :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or taken, the attempt's
-        name was used, or the session is one of Spark Connect.
+        name was used, or Kafka has to be asked for the proof and the session is one of Spark Connect.
     :raises DataLossError: Kafka no longer has all records of the window.
     :raises TopicChangedError: before the read or after it this was another cluster, or a topic was re-created.
     :raises LogTruncatedError: a log was cut below the window's end.
@@ -71,13 +76,11 @@ def write(window: PinnedWindow, rows: DataFrame, sink: Sink) -> RunResult:
         window's folder is another ledger's.
     :raises CommitConflictError: another attempt has written the window meanwhile, and not proved where it read from.
     """
-    if is_connect(window.spark):
-        raise ConfigurationError("A session of Spark Connect can read and audit a window, and not write it.")
     if not hasattr(sink, "kind"):
         raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
     _check_columns(rows, audited_columns(window.strict_time))
     refuse_uncountable(window, rows)
-    files = HadoopFiles(window.spark)
+    files = window_files(window.spark, window.folder, window.manifest.window)
     require_ledger(files, window.folder, window.manifest)
     standing = standing_publication(files, window.folder, window.manifest)
     # Nothing of this attempt is written yet, so that all others' rows still have their place.
@@ -90,15 +93,17 @@ def write(window: PinnedWindow, rows: DataFrame, sink: Sink) -> RunResult:
         if recorded is not None:
             return recorded
         notes.writes(attempt.name)
-    window.source_check().before()
+    if not is_connect(window.spark):
+        window.source_check().before()
     result = _load(files, window, rows, sink, attempt)
-    write_result(files, window.folder, result)
+    if isinstance(files, HadoopFiles):
+        write_result(files, window.folder, result)
     _refuse_unproved(window, result, notes)
     return result
 
 
 def _recorded(
-    files: HadoopFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt
+    files: LedgerFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt
 ) -> RunResult | None:
     """What was counted of a publication that goes on counting.
 
@@ -143,7 +148,7 @@ def _held(window: PinnedWindow, recorded: RunResult, sink: Sink, attempt: Attemp
     return scan(sink.read(window.spark, published), window.manifest).written
 
 
-def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
+def _load(files: LedgerFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
     """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
     try:
@@ -166,7 +171,7 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
     return RunResult(
         attempt=attempt.name,
         manifest_sha256=attempt.manifest_sha256,
-        application_id=str(window.spark.sparkContext.applicationId),
+        application_id=None if is_connect(window.spark) else str(window.spark.sparkContext.applicationId),
         output=written.output,
         sink=sink.kind,
         apart=sink.keeps_attempts_apart,
@@ -179,11 +184,20 @@ def _load(files: HadoopFiles, window: PinnedWindow, rows: DataFrame, sink: Sink,
         written_by=written.attempt,
         strict_time=window.strict_time,
         outside_written=counts.outside if window.strict_time else None,
+        files=_files(output, written) if sink.kind in FILE_FORMATS else (),
         source=_source(files, window, written.attempt),
     )
 
 
-def _refuse_unproved_writer(files: HadoopFiles, window: PinnedWindow, written: Written, attempt: Attempt) -> None:
+def _files(output: DataFrame, written: Written) -> tuple[str, ...]:
+    """The files that hold the rows, by their paths within the output."""
+    if written.output is None:
+        return ()
+    place = f"{WINDOW_COLUMN}={written.output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
+    return tuple(sorted(each.rpartition(place)[2] for each in output.inputFiles()))
+
+
+def _refuse_unproved_writer(files: LedgerFiles, window: PinnedWindow, written: Written, attempt: Attempt) -> None:
     """Take over no rows of which nobody knows where they came from: this attempt asks Kafka about its own read."""
     writer = written.attempt
     if writer != attempt.name and not source_is_proved(files, window.folder, writer, window.manifest):
@@ -193,9 +207,9 @@ def _refuse_unproved_writer(files: HadoopFiles, window: PinnedWindow, written: W
         )
 
 
-def _source(files: HadoopFiles, window: PinnedWindow, writer: str) -> Source | None:
+def _source(files: LedgerFiles, window: PinnedWindow, writer: str) -> Source | None:
     """Where the rows came from. Asked after they were written: an answer from before the read says nothing of it."""
-    if not window.manifest.span:
+    if not window.manifest.span or is_connect(window.spark):
         return None
     try:
         return window.source_check().after()
@@ -224,7 +238,8 @@ def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
 
 
 def _refuse_unproved(window: PinnedWindow, result: RunResult, notes: AttemptNotes) -> None:
-    verdict = judge(window.manifest, result)
+    asked = replace(result, source=_own(window.manifest)) if is_connect(window.spark) else result
+    verdict = judge(window.manifest, asked)
     if verdict.proved:
         return
     notes.distrust(result.written_by)
@@ -232,6 +247,13 @@ def _refuse_unproved(window: PinnedWindow, result: RunResult, notes: AttemptNote
         f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
         f"{result.attempt} stay at {result.output}, its counts at {result_uri(window.folder, result.attempt)}."
     )
+
+
+def _own(manifest: Manifest) -> Source:
+    """What Kafka says of where a window was read, were it the window's own. Whoever publishes what a client of Spark
+    Connect has counted asks, as that can't."""
+    topic_ids = {topic: manifest.topics[topic].topic_id for topic in topics_read(manifest)}
+    return Source(manifest.cluster_id, topic_ids, len(with_epoch(manifest)), now_ms())
 
 
 def _count(tallies: tuple[PartitionTally, ...]) -> int:

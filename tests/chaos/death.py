@@ -1,6 +1,7 @@
 """Deaths: a process that kills itself around the creation of a ledger's file, now and then, as drawn from a seed.
 
-Everything in a ledger comes to be in one function, which is wrapped here from the outside.
+What Airflow's side creates in a ledger comes to be in one function, and what a Spark driver writes there in another.
+Both are wrapped here from the outside.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from pathlib import PurePosixPath
 from threading import Timer
 from typing import Any, NoReturn
 
-from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger import file_lists, storage
 from airflow_kafka_offsets.ledger.storage import StoragePath
 
 CHANCE = 0.008
 """Of each kind of death, at each creation."""
 DRIVERS_CHANCE = 0.0045
 """The same of a Spark driver, who leaves a Java and its executor to be started anew."""
-_NUMEROUS = ("snapshots", "instants", "attempts", "losses")
+_NUMEROUS = ("snapshots", "instants", "attempts", "losses", "results", "publications")
+_DRIVERS = ("applications", "results", "failures")
 KINDS = ("before", "halfway through", "right after")
 
 
@@ -30,7 +32,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
     :param last_words: told what the process dies of.
     :param chance: of each kind of death, at each creation.
     """
-    create = storage._create
+    create, replace_file = storage._create, file_lists.replace_file
 
     def create_or_die(path: StoragePath, content: bytes) -> None:
         number = int(rng.random() / chance)
@@ -51,51 +53,87 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
         if fate is not None:
             die()
 
+    def replace_or_die(path: StoragePath, content: bytes) -> None:
+        number = int(rng.random() / chance)
+        if number == 0:
+            last_words(f"before {path.name}")
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace_file(path, content)
+        if number == 1:
+            last_words(f"right after {path.name}")
+            os.kill(os.getpid(), signal.SIGKILL)
+
     storage._create = create_or_die
+    file_lists.replace_file = replace_or_die
 
 
 def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
-    """The same for the files that a Spark driver creates, for its writing of rows, and for moving them.
-
-    Half of the times Spark's JVM is killed too, before it can clean up.
-    """
-    from pyspark import SparkContext
-
+    """The same for the files that a Spark driver writes, and for its writing of rows."""
     from airflow_kafka_offsets.spark.file_sink import FileSink
     from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 
-    def mortal(step: Callable[..., Any], words: Callable[..., str]) -> Callable[..., Any]:
+    driver = _Driver(rng, last_words)
+    write_rows, write, fill = FileSink.write, HadoopFiles.write, HadoopFiles._fill
+    half_of: list[str] = []
+
+    def fill_half(files: HadoopFiles, stream: Any, content: bytes) -> None:
+        if half_of:
+            stream.write(bytearray(content[: len(content) // 2]))
+            stream.flush()
+            driver.die(half_of[0])
+        fill(files, stream, content)
+
+    HadoopFiles._fill = fill_half  # type: ignore[method-assign]
+    FileSink.write = driver.mortal(write_rows, lambda *_: "Spark's rows", driver.die_soon)  # type: ignore[method-assign]
+    HadoopFiles.write = driver.mortal(  # type: ignore[method-assign]
+        write, lambda _, uri, *__: f"Spark's {_kind_of_uri(uri)}", half_of.append
+    )
+
+
+class _Driver:
+    """A process with a Spark driver, which dies with it; half of the times its JVM is killed before it can clean up."""
+
+    def __init__(self, rng: random.Random, last_words: Callable[[str], object]) -> None:
+        self._rng = rng
+        self._last_words = last_words
+
+    def die(self, words: str) -> NoReturn:
+        from pyspark import SparkContext
+
+        self._last_words(words)
+        if self._rng.random() < 0.5 and SparkContext._gateway is not None:
+            os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("a killed process goes on")
+
+    def die_soon(self, words: str) -> None:
+        """Later than the other thread's last line means halfway through, or right after a short one."""
+        Timer(self._rng.uniform(0, 1.5), self.die, (words,)).start()
+
+    def mortal(self, step: Callable[..., Any], words: Callable[..., str], halfway: Callable[[str], None]) -> Any:
+        """A step around which the process dies now and then.
+
+        :param words: what it does.
+        :param halfway: has it die halfway through.
+        """
+
         def step_or_die(*arguments: Any) -> Any:
-            number = int(rng.random() / DRIVERS_CHANCE)
-
-            def die(fate: str) -> None:
-                last_words(f"{fate} {words(*arguments)}")
-                if rng.random() < 0.5 and SparkContext._gateway is not None:
-                    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
-                os.kill(os.getpid(), signal.SIGKILL)
-
+            number, what = int(self._rng.random() / DRIVERS_CHANCE), words(*arguments)
             if number == 0:
-                die("before")
+                self.die(f"before {what}")
             if number == 1:
-                # Later than the other thread's last line means halfway through, or right after a short one.
-                Timer(rng.uniform(0, 1.5), die, ("halfway through",)).start()
+                halfway(f"halfway through {what}")
             outcome = step(*arguments)
             if number == 2:
-                die("right after")
+                self.die(f"right after {what}")
             return outcome
 
         return step_or_die
 
-    FileSink.write = mortal(FileSink.write, lambda *_: "Spark's rows")  # type: ignore[method-assign]
-    for name in ("write", "create_exclusive"):
-        wrapped = mortal(getattr(HadoopFiles, name), lambda _, uri, *__: f"Spark's {_kind_of_uri(uri)}")
-        setattr(HadoopFiles, name, wrapped)
-    HadoopFiles.rename = mortal(HadoopFiles.rename, lambda *_: "Spark's move")  # type: ignore[method-assign]
-
 
 def _kind_of_uri(uri: str) -> str:
     folder, name = uri.split("/")[-2:]
-    return folder if folder in ("applications", "results", "failures") else name.lstrip("_")
+    return folder if folder in _DRIVERS else name.lstrip("_")
 
 
 def kind_of(path: StoragePath) -> str:

@@ -290,8 +290,7 @@ def judge_runs(published: Collection[Times], answers: Iterable[tuple[int, Times]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A load that must be refused, since its topic was re-created after it had been pinned, or its output is another
-    ledger's.
+    """A load that must be refused, since its topic was re-created after it had been pinned.
 
     :param refused: whether it was.
     """

@@ -5,11 +5,11 @@ is simulated: record timestamps and the windows' instants lie in early 2025, and
 what o'clock it is. Records come around the clock, some hours late and some ahead of it; windows are asked for out of
 order around it, some much later, as a backfill does. So an instant may be resolved before its records are there.
 
-Some windows are left out until the end. Some are asked for that cut across the planned ones, before them, beside them
-and after them. And further pipelines have increments, several asked for at once.
+Some windows are left out until the end. Some are resolved anew while they are loaded. Some are asked for that cut
+across the planned ones, before them, beside them and after them. And further pipelines have increments, several asked
+for at once; and second ledgers have a pipeline's name and its output.
 
-What must not be published is tried as well: by a second ledger with the pipeline's name, into the same output; and from
-topics of their own that are re-created when their window is pinned.
+What must not be published is tried as well: from topics of their own that are re-created when their window is pinned.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ AT_ONCE = 3
 """Increments that are asked for together."""
 TWINS = {each: f"{each}-twin" for each in SPARK}
 """Second ledgers, with the same pipeline name and the same output, by the store of the first."""
-WINDOW, CUT, INCREMENT, TWIN, REMADE = "window", "cut", "increment", "twin", "remade"
-PINNED, CHECKED, READING = "pinned", "checked", "reading"
-MOMENTS = (READING, PINNED, CHECKED)
-"""When a topic is re-created: once its window is pinned, after the pre-flight check, or while the loader reads."""
+WINDOW, REVISION, CUT, INCREMENT, TWIN, REMADE = "window", "revision", "cut", "increment", "twin", "remade"
+PINNED, CHECKED, READING, COUNTED = "pinned", "checked", "reading", "counted"
+MOMENTS = (READING, COUNTED, PINNED, CHECKED)
+"""When a topic is re-created: once its window is pinned, after the pre-flight check, while the loader reads, or between
+its counting and the publishing."""
 Times = tuple[int, int]
 """Start and end of a window, Unix milliseconds."""
 
@@ -75,6 +76,7 @@ class Pipeline:
     :param instants_ms: where its windows begin and end; empty for one of increments.
     :param left_out: those of its windows that are left out until the end.
     :param cuts: windows that somebody asks for by hand, and which cut across the planned ones.
+    :param revised: those of its windows that are resolved anew.
     """
 
     store: str
@@ -83,6 +85,7 @@ class Pipeline:
     instants_ms: tuple[int, ...] = ()
     left_out: tuple[Times, ...] = ()
     cuts: tuple[Times, ...] = ()
+    revised: tuple[Times, ...] = ()
 
     @property
     def windows(self) -> list[Times]:
@@ -97,8 +100,8 @@ class Task:
     :param store: names the pipeline.
     :param start_ms: where it starts; of an increment the number of its run, as ``end_ms`` is.
     :param load: publish it; otherwise it is only pinned, and loaded by a later task.
-    :param kind: a planned window, one that cuts across them, an increment, one of a second ledger, or one whose topic
-        is re-created.
+    :param kind: a planned window, the same resolved anew, one that cuts across them, an increment, one of a second
+        ledger, or one whose topic is re-created.
     :param moment: when its topic is; None where it isn't.
     :param resolved: the revision that another task has pinned, as a load's upstream task does: a load doesn't resolve
         it again; None where nobody has.
@@ -162,6 +165,7 @@ class _Draw:
         self.rng = random.Random(seed)
         # What is left out, cut and incremental, of its own: seeds mean the same without it.
         self.further = random.Random(f"{seed} further")
+        self.revising = random.Random(f"{seed} revisions")
         self.windows = windows
         self.span_ms = windows * WINDOW_MS
         self.placed: list[tuple[float, Event | Task]] = []
@@ -196,8 +200,6 @@ class _Draw:
         self.placed.sort(key=lambda each: each[0])
         late = [Task(each.store, *window, load=True) for each in planned for window in each.left_out]
         self.further.shuffle(late)
-        # At the end the first ledger has published for sure.
-        late += [Task(TWINS[each.store], *each.windows[0], True, TWIN) for each in planned if each.store in TWINS]
         steps = tuple(step for _, step in self.placed)
         return Plan(self.seed, topics, (*planned, *incremental), twins, remade, steps, tuple(late))
 
@@ -205,8 +207,13 @@ class _Draw:
         instants = self._instants()
         windows = list(pairwise(instants))
         left_out = sorted(self.further.sample(windows[1:-1], max(1, len(windows) // 5)))
+        revised = self._revised([each for each in windows if each not in left_out])
         cuts = tuple(self._cut(windows) for _ in range(max(2 if store in SPARK else 4, len(windows) // 6)))
-        return Pipeline(store, level, instants_ms=instants, left_out=tuple(left_out), cuts=cuts)
+        return Pipeline(store, level, instants_ms=instants, left_out=tuple(left_out), cuts=cuts, revised=tuple(revised))
+
+    def _revised(self, windows: Sequence[Times]) -> list[Times]:
+        """The last one, whose end no other one shares, and some others."""
+        return [*sorted(self.revising.sample(windows[:-1], len(windows) // 6)), windows[-1]]
 
     def _cut(self, windows: Sequence[Times]) -> Times:
         """A window that ends within one of two neighbours, or starts within the other, or both."""
@@ -295,7 +302,8 @@ class _Draw:
 
     def _tasks(self, pipeline: Pipeline) -> None:
         """Each window around its end, a little before or much later, some pinned long before they are loaded, some
-        loaded twice at the same time, some once more when they are published, and some robbed once they are pinned.
+        loaded twice at the same time, some once more when they are published, some resolved anew beside a load, and
+        some robbed once they are pinned.
         """
         rng, width = self.rng, 1 / self.windows
         places: dict[Times, float] = {}
@@ -318,6 +326,9 @@ class _Draw:
                 self._place(place, load)
             if rng.random() < 0.06:
                 self._place(place + rng.uniform(0, 20 * width), load)
+            if (start_ms, end_ms) in pipeline.revised:
+                beside = place + self.revising.choice((-1e-9, 1e-9, width))
+                self._place(beside, replace(load, kind=REVISION))
         for each in pipeline.cuts:
             self._place_cut(pipeline.store, each, places)
 

@@ -1,75 +1,123 @@
-"""Loads by librdkafka: offsets read as Spark's reader would, and published by the ledger's own functions."""
+"""Loads by librdkafka: offsets read as Spark's reader would, written to a file, and counted there."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from confluent_kafka import KafkaError, KafkaException
-from upath import UPath
 
-from airflow_kafka_offsets.ledger.storage import create_exclusive
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.publication import COMMITTED, Publication
-from tests.chaos.ranges import Offsets, RangeReader
+from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, total_of
+from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.preflight import source_now
+from tests.chaos.ranges import Key, Offsets, RangeReader
+
+_FILE = "rows.json"
 
 
 class RangeLoader:
     """Loads windows with one consumer.
 
-    :param path: of a file in a store's ledger.
-    :param check: refuses what was read, where it was another topic's: asked after the read, as a Spark driver does.
-    :param output: folder of what is published.
+    :param client: asked after the read whether these were the window's own topics, as a Spark driver does.
+    :param ledgers: by store.
+    :param output: folder of what is written.
     """
 
     def __init__(
-        self,
-        bootstrap_servers: str,
-        path: Callable[[str, str], UPath],
-        check: Callable[[str, PinnedManifest], None],
-        output: Path,
+        self, bootstrap_servers: str, client: OffsetsClient, ledgers: Mapping[str, Ledger], output: Path
     ) -> None:
         self._reader = RangeReader(bootstrap_servers)
-        self._path = path
-        self._check = check
+        self._client = client
+        self._ledgers = ledgers
         self._output = output
 
     def close(self) -> None:
         self._reader.close()
 
-    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> bool:
-        """Publish a window; whether this attempt was the first."""
+    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
+        """Read and write a window, and leave in the ledger what was counted."""
         meanwhile()
-        offsets = self._reader.read(pinned.manifest)
-        self._check(store, pinned)
-        output = self._output / store / pinned.manifest.window / f"{attempt}.json"
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(_to_json(offsets)))
-        rows, snapshots = sum(map(len, offsets.values())), pinned.manifest.snapshots
-        ours = Publication(attempt, str(output), pinned.sha256, rows, None, *snapshots)
-        return create_exclusive(self._path(store, pinned.uri).parent / COMMITTED, ours.to_bytes())
+        started, ledger, manifest = time.monotonic(), self._ledgers[store], pinned.manifest
+        offsets = self._reader.read(manifest)
+        folder = self._output / store / manifest.window / attempt
+        output = folder.as_uri() if manifest.span else None
+        if output is not None:
+            folder.mkdir(parents=True)
+            (folder / _FILE).write_text(json.dumps(_to_json(offsets)))
+        read, written = _tallies(offsets), _tallies(published_offsets(output))
+        whole = total_of(read)
+        result = RunResult(
+            attempt=attempt,
+            manifest_sha256=pinned.sha256,
+            application_id=None,
+            output=output,
+            sink="chaos",
+            apart=True,
+            read=Tally(whole.count, whole.checksum, outside_window=None, starts=_starts(read)),
+            written=written,
+            seconds=round(time.monotonic() - started, 3),
+            written_by=attempt,
+            allow_gaps=True,  # transactions leave them
+            files=(_FILE,) if output else (),
+            source=source_now(self._client, ledger, pinned) if manifest.span else None,
+            task_starts=_starts(written),
+            unread=(),  # the reader goes on up to the end of each range, or of the log
+        )
+        ledger.folder_of(pinned).record_result(result)
 
     def again(self, _store: str, pinned: PinnedManifest, publication: Publication) -> str:
         """Read a published window once more, if it is still there."""
-        assert publication.output is not None
         try:
             again = self._reader.read(pinned.manifest)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._AUTO_OFFSET_RESET or not self._reader.has_lost(pinned.manifest):
                 raise
             return "stands, and can't be read again"
-        assert _to_json(again) == json.loads(Path(publication.output).read_text()), "another run, other records"
+        assert again == published_offsets(publication.output), "another run, other records"
         return "stands, and reads the same again"
 
 
-def published_offsets(publication: Publication) -> Offsets:
-    """What is published."""
-    assert publication.output is not None
-    found = json.loads(Path(publication.output).read_text())
-    keys = {each: tuple(each.rsplit(":", 1)) for each in found}
-    return {(topic, int(partition)): found[each] for each, (topic, partition) in keys.items()}
+def published_offsets(output: str | None) -> Offsets:
+    """What an attempt has written to its folder."""
+    return offsets_in([] if output is None else [f"{output}/{_FILE}"])
+
+
+def offsets_in(files: Sequence[str]) -> Offsets:
+    """What some files hold."""
+    rows: dict[Key, list[int]] = {}
+    for each in files:
+        for name, offsets in json.loads(Path(urlsplit(each).path).read_text()).items():
+            topic, partition = name.rsplit(":", 1)
+            rows.setdefault((topic, int(partition)), []).extend(offsets)
+    return rows
 
 
 def _to_json(offsets: Offsets) -> dict[str, list[int]]:
     return {f"{topic}:{partition}": each for (topic, partition), each in offsets.items()}
+
+
+def _tallies(offsets: Offsets) -> tuple[PartitionTally, ...]:
+    return tuple(_tally(*key, found) for key, found in sorted(offsets.items()) if found)
+
+
+def _tally(topic: str, partition: int, offsets: list[int]) -> PartitionTally:
+    checksum = 0
+    for each in offsets:
+        checksum ^= _hash((topic, partition), each)
+    return PartitionTally(topic, partition, len(offsets), min(offsets), max(offsets), sum(offsets), checksum)
+
+
+def _starts(tallies: tuple[PartitionTally, ...]) -> int:
+    """One task reads each partition, in order."""
+    return sum(_hash((each.topic, each.partition), each.min_offset) for each in tallies)
+
+
+def _hash(key: Key, offset: int) -> int:
+    return int.from_bytes(sha256(f"{key} {offset}".encode()).digest()[:7])

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import boto3
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
+from airflow_kafka_offsets.offsets.window_names import window_id
 from dev.spark_cluster import SparkCluster
-from tests.chaos import range_load, remade, spark_load, told
+from tests.chaos import remade
 from tests.chaos.crew import Answer, Crew
 from tests.chaos.diary import Diary
 from tests.chaos.executors import ExecutorKiller
@@ -25,19 +22,21 @@ from tests.chaos.judge import (
     Piece,
     Problem,
     Seen,
+    Times,
     Trial,
     holes,
     judge,
     judge_cuts,
-    judge_holes,
     judge_runs,
     judge_trials,
     judge_windows,
 )
-from tests.chaos.plan import CUT, INCREMENTS, S3, SPARK, Event, Pipeline, Plan, Task
-from tests.chaos.ranges import Offsets
+from tests.chaos.ledger_files import shelves
+from tests.chaos.plan import CUT, INCREMENTS, S3, TWINS, Event, Pipeline, Plan, Task
+from tests.chaos.publications import judge_apart, judge_kept
 from tests.chaos.s3 import CREDENTIALS, FaultyS3
 from tests.chaos.spark_load import Cluster, connector_jars
+from tests.chaos.standing import Standing, judge_told
 from tests.chaos.topics import Key, Topics
 from tests.chaos.worker import Place, Settings
 
@@ -64,7 +63,7 @@ class Report:
     """How a run ended.
 
     :param outcomes: by pipeline.
-    :param complaints: about what must not be published.
+    :param complaints: about second ledgers, and about what must not be published.
     :param tally: what has been there to be seen.
     """
 
@@ -115,14 +114,26 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
         with Crew(settings, diary, size=2 if spark else 3) as crew:
             with _storm(s3):
                 _do(plan.steps, topics, crew)
-            meanwhile = {each.store: _Standing.of(each, places[each.store]) for each in plan.pipelines}
+            meanwhile = {each.store: Standing.of(each, places[each.store]) for each in (*plan.pipelines, *plan.twins)}
+            told_early = {
+                each.store: judge_told(places[each.store], meanwhile[each.store].pieces) for each in plan.pipelines
+            }
             with _storm(s3):
                 _do(plan.late, topics, crew)
         topics.finish()
-        outcomes = tuple(_outcome(each, places, topics, crew.answers, meanwhile[each.store]) for each in plan.pipelines)
+        outcomes = tuple(
+            _outcome(each, places[each.store], topics, crew.answers, meanwhile[each.store], told_early[each.store])
+            for each in plan.pipelines
+        )
+        twins = (
+            f"{each.store}: {words}"
+            for each in plan.twins
+            for words in _twin(each, places, topics, crew.answers, meanwhile[each.store])
+        )
         faults = Counter(s3.counts if s3 else {}) + Counter({"executor killed": killer.killed} if killer else {})
-        told_of = Counter({f"{store} holes told": len(holes(each.pieces)) for store, each in meanwhile.items()})
-        complaints = (*_trials(plan, places, crew.answers), *_strangers(outcomes, settings.output))
+        left_out = {each.store: holes(meanwhile[each.store].pieces) for each in plan.pipelines}
+        told_of = Counter({f"{store} holes told": len(each) for store, each in left_out.items()})
+        complaints = (*_trials(plan, places, crew.answers), *twins)
         return Report(outcomes, complaints, diary, crew.seen + topics.seen + faults + told_of)
 
 
@@ -156,108 +167,69 @@ def _place(pipeline: Pipeline, folder: Path, s3: FaultyS3 | None) -> Place:
     return Place(f"s3://{BUCKET}/{pipeline.store}", s3.options(), pipeline.isolation_level, pipeline.topics)
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """What is published of a pipeline at one moment.
-
-    :param complaints: where what the ledger tells of holes and tiling isn't so.
-    """
-
-    pieces: tuple[Piece, ...]
-    complaints: tuple[str, ...]
-
-    @classmethod
-    def of(cls, pipeline: Pipeline, place: Place) -> Self:
-        ledger, pieces = place.ledger(), tuple(_pieces(pipeline, place))
-        claims = verify(ledger)
-        told_of = told.told(ledger, sorted({each.window for each in pieces}))
-        wrong = judge_holes(pieces, told.listed(claims), told_of)
-        return cls(pieces, (*told.complaints(claims), *wrong))
-
-
 def _outcome(
-    pipeline: Pipeline, places: Mapping[str, Place], topics: Topics, answers: Sequence[Answer], meanwhile: _Standing
+    pipeline: Pipeline,
+    place: Place,
+    topics: Topics,
+    answers: Sequence[Answer],
+    early: Standing,
+    told_early: Sequence[str],
 ) -> Outcome:
-    last = _Standing.of(pipeline, places[pipeline.store])
+    """How a pipeline has ended.
+
+    :param early: what was published of it while windows were left out.
+    :param told_early: what was wrong then with what the ledger told.
+    """
+    last = Standing.of(pipeline, place)
     ours = [each for each in answers if each.task.store == pipeline.store]
-    complaints = [f"with windows left out: {each}" for each in meanwhile.complaints] + [*last.complaints]
+    complaints = [f"with windows left out: {each}" for each in (*early.complaints, *told_early)]
+    complaints += [*last.complaints, *judge_kept(early.holding, last.holding), *judge_told(place, last.pieces)]
     complaints += [f"a hole is left: {each}" for each in holes(last.pieces)]
-    published = {each.window for each in last.pieces}
     if pipeline.windows:
-        early = {each.window for each in meanwhile.pieces}
-        complaints += judge_windows(early, set(pipeline.windows) - set(pipeline.left_out))
-        complaints += judge_windows(published, pipeline.windows)
-        ledger = places[pipeline.store].ledger()
-        cuts = [_cut(each, ledger) for each in ours if each.task.kind == CUT]
+        complaints += judge_windows(early.windows, set(pipeline.windows) - set(pipeline.left_out))
+        complaints += judge_windows(last.windows, pipeline.windows)
+        cuts = [_cut(each, place.ledger(), pipeline.revised) for each in ours if each.task.kind == CUT]
         complaints += judge_cuts(last.pieces, cuts)
     else:
         runs = [(each.task.start_ms, each.said.window) for each in ours if each.said.window]
-        complaints += judge_runs(published, runs)
+        complaints += judge_runs(last.windows, runs)
     return Outcome(pipeline, last.pieces, topics.judged(pipeline.isolation_level), tuple(complaints))
 
 
-def _strangers(outcomes: Sequence[Outcome], output: Path) -> Iterator[str]:
-    """Where Spark's plain paths have other windows than those that are published."""
-    for each in outcomes:
-        if each.pipeline.store in SPARK:
-            published = {piece.window for piece in each.pieces}
-            found = [window_extent(name) for name in spark_load.plain_windows(output, each.pipeline.store)]
-            yield from (f"{each.pipeline.store}-plain: {words}" for words in judge_windows(found, published))
+def _twin(
+    twin: Pipeline, places: Mapping[str, Place], topics: Topics, answers: Sequence[Answer], early: Standing
+) -> Iterator[str]:
+    """What is wrong with a second ledger, and with the first one for its sake."""
+    first = next(store for store, each in TWINS.items() if each == twin.store)
+    last, seen = Standing.of(twin, places[twin.store]), topics.judged(twin.isolation_level)
+    asked = {each.task.window[1:] for each in answers if each.task.store == twin.store}
+    yield from (*early.complaints, *last.complaints, *judge_kept(early.holding, last.holding))
+    yield from judge_windows(last.windows, asked)
+    yield from judge_apart(shelves(places[first].path(places[first].root) / "loads"), last.shelves)
+    for window in sorted(last.windows):  # they have holes between them
+        yield from map(str, judge([each for each in last.pieces if each.window == window], seen))
 
 
 def _trials(plan: Plan, places: Mapping[str, Place], answers: Sequence[Answer]) -> Iterator[str]:
     """What is wrong with those pipelines that must not publish."""
-    for each, why in (
-        *((twin, "of a second ledger in the output of the first") for twin in plan.twins),
-        *((other, "though its topic was re-created") for other in plan.remade),
-    ):
-        ledger = places[each.store].ledger()
-        published = {window_extent(one.id) for one in ledger.windows() if ledger.window_folders.published(one.id)}
+    for each in plan.remade:
+        published = Standing.of(each, places[each.store]).windows
         trials = [
             Trial((answer.task.start_ms, answer.task.end_ms), "refused" in answer.said.words)
             for answer in answers
-            if answer.task.store == each.store and answer.task.load and answer.said.words != "twin waits"
+            if answer.task.store == each.store and answer.task.load
         ]
-        yield from (f"{each.store}: {words}" for words in judge_trials(published, trials, why))
+        complaints = judge_trials(published, trials, "though its topic was re-created")
+        yield from (f"{each.store}: {words}" for words in complaints)
 
 
-def _cut(answer: Answer, ledger: Ledger) -> Cut:
-    task, said = answer.task, answer.said
-    offsets = {(topic, partition): range(start, end) for topic, partition, start, end in said.ranges}
-    stands = any(each.is_settled for each in ledger.window_folders.live(window_id(task.start_ms, task.end_ms)))
-    return Cut((task.start_ms, task.end_ms), offsets, answer.before, said.window, stands)
+def _cut(answer: Answer, ledger: Ledger, revised: Collection[Times]) -> Cut:
+    """A cut that was asked for.
 
-
-def _pieces(pipeline: Pipeline, place: Place) -> Iterator[Piece]:
-    """What the pipeline's published windows say. Of a partition that a window doesn't know it should have no rows.
-
-    :raises AssertionError: one is published from another manifest.
+    :param revised: windows that had other offsets at times than they have at the end.
     """
-    ledger = place.ledger()
-    for window in dict.fromkeys(each.id for each in ledger.windows()):
-        folder = ledger.window_folders.published(window)
-        if folder is None:
-            continue
-        pinned, publication = folder.pinned(), folder.publication()
-        assert pinned is not None and publication is not None  # noqa: PT018
-        assert publication.manifest_sha256 == pinned.sha256, f"{folder.id} is published from another manifest"
-        manifest, output = pinned.manifest, dict(_published_offsets(pipeline.store, publication))
-        for each in manifest.ranges:
-            yield Piece(
-                topic=each.topic,
-                partition=each.partition,
-                start_ms=manifest.start_ms,
-                end_ms=manifest.end_ms,
-                start_offset=each.start_offset,
-                end_offset=each.end_offset,
-                lost_offsets=each.lost_offsets,
-                end_evidence=str(each.end_evidence),
-                published=tuple(output.pop((each.topic, each.partition), ())),
-            )
-        for (topic, partition), offsets in output.items():
-            yield Piece(topic, partition, manifest.start_ms, manifest.end_ms, 0, 0, 0, "unknown", tuple(offsets))
-
-
-def _published_offsets(store: str, publication: Publication) -> Offsets:
-    by = spark_load if store in SPARK else range_load
-    return by.published_offsets(publication)
+    task, said = answer.task, answer.said
+    stands = any(each.is_settled for each in ledger.window_folders.live(window_id(task.start_ms, task.end_ms)))
+    ranges = () if said.window in revised else said.ranges
+    offsets = {(topic, partition): range(start, end) for topic, partition, start, end in ranges}
+    return Cut((task.start_ms, task.end_ms), offsets, answer.before - set(revised), said.window, stands)

@@ -5,21 +5,21 @@ The driver is this process: what kills the worker kills it too. Executors are ki
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import pyarrow.dataset
+import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.audit import RunResult
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.publish import PublishedRun
 from airflow_kafka_offsets.spark.sink import Attempt, Written
 from dev import jars
 from tests.chaos.plan import TWINS
@@ -69,14 +69,14 @@ class Cluster:
 
 
 class _Sink(FileSink):
-    """Files of a store and of its twin, moved to one plain path.
+    """Files of a store and of its twin, in one folder.
 
     :param meanwhile: what happens once the driver has asked whether the topics are the window's, and is to read them.
     """
 
     def __init__(self, output: Path, store: str, meanwhile: Callable[[], None]) -> None:
         first = {twin: each for each, twin in TWINS.items()}.get(store, store)
-        super().__init__((output / first).as_uri(), hive_path=plain_path(output, first).as_uri())
+        super().__init__((output / first).as_uri())
         self._meanwhile = meanwhile
 
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
@@ -87,7 +87,7 @@ class _Sink(FileSink):
 class SparkLoader:
     """Loads windows with one session, made when it is first needed.
 
-    :param output: folder of what is published.
+    :param output: folder of what is written.
     """
 
     def __init__(self, cluster: Cluster, bootstrap_servers: str, output: Path) -> None:
@@ -100,46 +100,35 @@ class SparkLoader:
         if self._session is not None:
             self._session.stop()
 
-    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> bool:
-        """Publish a window; whether this attempt was the first."""
-        return self._publish(store, pinned, attempt, meanwhile).published_attempt == attempt
+    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
+        """Read and write a window, and leave in the ledger what was counted, unless it is published by now."""
+        self._write(store, pinned, attempt, meanwhile)
 
     def again(self, store: str, pinned: PinnedManifest, _publication: Publication) -> str:
         """Run a published window once more."""
         attempt = uuid4().hex[:8]
-        published = self._publish(store, pinned, attempt, lambda: None).published_attempt
-        assert published != attempt, "published twice"
+        recorded = self._write(store, pinned, attempt, lambda: None)
+        assert recorded.attempt != attempt, "loaded twice"
         return "stands, and counts the same again"
 
-    def _publish(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> PublishedRun:
+    def _write(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> RunResult:
         self._session = self._session or self._cluster.session()
         # Transactions leave gaps.
         conf = RunConf(pinned.uri, pinned.sha256, attempt, self._kafka, allow_gaps=True)
         window = PinnedWindow.open(self._session, conf)
-        return window.publish(window.read(), _Sink(self._output, store, meanwhile))
+        return window.write(window.read(), _Sink(self._output, store, meanwhile))
 
 
-def plain_path(output: Path, store: str) -> Path:
-    """Where a store's published rows are for everybody."""
-    return output / f"{store}-plain"
+def published_offsets(output: str | None) -> Offsets:
+    """What an attempt has written to its folder."""
+    return offsets_in([] if output is None else [*map(str, Path(urlsplit(output).path).glob("*.parquet"))])
 
 
-def plain_windows(output: Path, store: str) -> list[str]:
-    """The windows that there are."""
-    return [each.name.partition("=")[2] for each in plain_path(output, store).glob("window=*")]
-
-
-def published_offsets(publication: Publication) -> Offsets:
-    """What everybody finds in a published window's plain folder, read without Spark."""
-    assert publication.moved_to is not None
-    place = Path(urlsplit(publication.moved_to).path)
+def offsets_in(files: Sequence[str]) -> Offsets:
+    """What some files hold, read without Spark."""
     found: dict[tuple[str, int], list[int]] = {}
-    if not any(place.glob("*.parquet")):
-        return found
-    folder = pyarrow.dataset.dataset(
-        str(place), format="parquet", exclude_invalid_files=False, ignore_prefixes=["_", "."]
-    )
-    table = folder.to_table(columns=["topic", "partition", "offset"])
-    for topic, partition, offset in zip(*(each.to_pylist() for each in table.columns), strict=True):
-        found.setdefault((topic, partition), []).append(offset)
+    for each in files:
+        table = pyarrow.parquet.ParquetFile(urlsplit(each).path).read(["topic", "partition", "offset"])
+        for topic, partition, offset in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            found.setdefault((topic, partition), []).append(offset)
     return found

@@ -2,10 +2,11 @@
 
 At the end every record that was in the log is in exactly one published window, and every offset that is in none is
 reported as lost. Windows that cut across others were refused; what was left out until the end was told as a hole, and
-nothing else; increments that were asked for at the same time tile; a second ledger of the same name never got into the
-first one's output, and nothing was published of a topic that was re-created after the window had been pinned. Two
-runs: windows on two stores, loaded by librdkafka; and windows loaded by Spark on a cluster, whose drivers and executors
-are killed too.
+nothing else; increments that were asked for at the same time tile; a second ledger of the same name changed nothing
+that was published, nor did the first one; and nothing was published of a topic that was re-created after the window had
+been pinned. The publications of each window, of all its attempts and revisions, follow one another by number, however
+long publishers paused. Two runs: windows on two stores, loaded by librdkafka; and windows loaded by Spark on a
+cluster, whose drivers and executors are killed too.
 
 ``CHAOS_WINDOWS=1000`` asks for so many windows in each; a failure names its seed, and ``CHAOS_SEED=17`` draws the same
 plan again.
@@ -14,6 +15,7 @@ plan again.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -24,18 +26,29 @@ from dev.spark_cluster import SparkCluster
 from tests.chaos import plan as plans
 from tests.chaos.death import KINDS
 from tests.chaos.judge import judge
-from tests.chaos.plan import INCREMENTS, LOCAL, S3, SPARK, TWINS
+from tests.chaos.plan import INCREMENTS, LOCAL, MOMENTS, S3, SPARK, TWINS
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.integration.client.cases.workload import coordinator_id, wait_until
 
-WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "30"), ("spark", "6"))}
+WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "20"), ("spark", "6"))}
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 
-_DEATHS = [f"died {fate} {file}" for fate in KINDS for file in ("attempts", "manifest.json", "snapshots")]
+_FILES = ("attempts", "manifest.json", "snapshots", "publications")
+_DEATHS = [f"died {fate} {file}" for fate in KINDS for file in _FILES]
+_DEATHS += ["died before files.txt", "died right after files.txt"]
 _EVENTS = ["AddPartition", "Delete", "MoveLeader"]
-_LOADS = ("pinned", "published", "published, clamped")
+_LOADS = (
+    "pinned",
+    "published",
+    "published, clamped",
+    "published, loaded before",
+    "published, replacing another revision",
+    "second",
+)
+_RACES = ("second, overtaken", "second to another revision")
+"""Seen on one store or another."""
 _CUTS = ("cut refused", "cut pinned first")
 _CLEARED = "again: WindowOverlapError of a cut"
 _REMADE = "remade refused by TopicChangedError"
@@ -43,34 +56,30 @@ WANTED = {
     "librdkafka": [
         *_DEATHS,
         *_EVENTS,
-        *(f"died {fate} committed.json" for fate in KINDS),
+        *(f"died {fate} results" for fate in KINDS),
         *FAULTS,
         *(
             f"{store} done: {words}"
             for store in (LOCAL, S3)
-            for words in (*_LOADS, *_CUTS, "second", "stands, and reads the same again")
+            for words in (*_LOADS, *_CUTS, "stands, and reads the same again")
         ),
         *(f"{store} done: {words}" for store in INCREMENTS.values() for words in ("published", "second")),
         *(f"{store} {words}" for store in (LOCAL, S3) for words in (_CLEARED, "holes told")),
-        *(f"remade-{each} done: {_REMADE}" for each in range(3)),
+        *(f"remade-{each} done: {_REMADE}" for each in range(len(MOMENTS))),
     ],
     "spark": [
         *_DEATHS,
         *_EVENTS,
-        *(
-            f"died {fate} Spark's {file}"
-            for fate in KINDS
-            for file in ("rows", "applications", "results", "committed.json", "move")
-        ),
+        *(f"died {fate} Spark's {file}" for fate in KINDS for file in ("rows", "applications", "results")),
         "executor killed",
         *(
             f"{store} done: {words}"
             for store in SPARK
-            for words in (*_LOADS, *_CUTS, "second", "stands, and counts the same again")
+            for words in (*_LOADS, *_CUTS, "stands, and counts the same again")
         ),
         *(f"{store} {words}" for store in SPARK for words in (_CLEARED, "holes told")),
-        *(f"{store} done: twin refused by LedgerConflictError" for store in TWINS.values()),
-        *(f"remade-{each} done: {_REMADE}" for each in range(3)),
+        *(f"{store} done: published" for store in TWINS.values()),
+        *(f"remade-{each} done: {_REMADE}" for each in range(len(MOMENTS))),
     ],
 }
 """What a long run has to have seen to mean anything."""
@@ -114,15 +123,16 @@ class TestChaos:
         deaths = sum(count for name, count in report.tally.items() if name.startswith(("died", "executor killed")))
         assert deaths, "nobody was killed, which is too little trouble"
         if WINDOWS[loaded_by] >= 1000:
-            assert [each for each in WANTED[loaded_by] if not report.tally[each]] == []
+            seen = report.tally + Counter(name.partition(" done: ")[2] for name in report.tally)
+            assert [each for each in (*WANTED[loaded_by], *_RACES) if not seen[each]] == []
 
     def test_most_records_are_published(self, report: Report) -> None:
-        """Windows that are all empty would tile as well."""
+        """Windows that are all empty would tile as well. What is sent before the first of few windows is much."""
         for outcome in report.outcomes:
             published = sum(len(each.published) for each in outcome.pieces)
             visible = sum(len(each.visible) for each in outcome.seen.values())
             print(f"{outcome.pipeline.store}: {published} of {visible} records are published")
-            assert published > visible / 3
+            assert published > visible / (3 if len(outcome.pipeline.windows) > 10 else 6)
 
     def test_a_window_more_or_less_would_have_been_noticed(self, report: Report) -> None:
         for outcome in report.outcomes:

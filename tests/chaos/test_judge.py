@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.chaos.judge import (
     judge_trials,
     judge_windows,
 )
+from tests.chaos.publications import Counted, Holding, Shelf, judge_apart, judge_kept, judge_lists, judge_publications
 
 KEY = ("orders", 0)
 
@@ -203,7 +205,7 @@ class TestRuns:
 
 
 class TestTrials:
-    """Loads of a second ledger in the output of the first, and of topics that were re-created."""
+    """Loads of topics that were re-created."""
 
     WHY = "though its topic was re-created"
 
@@ -220,3 +222,157 @@ class TestTrials:
 
     def test_notices_that_nobody_tried(self) -> None:
         assert judge_trials([], [], self.WHY) == ["no load was tried, though its topic was re-created"]
+
+
+def says(number: int, revision: int, **fields: object) -> dict[str, Any]:
+    """What a publication says that replaces the one before it, of five rows."""
+    return {
+        "number": number,
+        "revision": revision,
+        "attempt": f"a-{revision}",
+        "result_sha256": f"result {revision}",
+        "manifest_sha256": f"manifest {revision}",
+        "replaces": number - 1 or None,
+        "rows": 5,
+        "output": f"/out/a-{revision}",
+        "start_snapshot": 1,
+        "end_snapshot": 1 + revision,
+    } | fields
+
+
+def shelf(*publications: dict[str, Any], **fields: Any) -> Shelf:
+    """A window whose revisions 1 to 3 have been loaded, each from snapshots of its own."""
+    counted = {
+        (each, f"a-{each}"): Counted(f"result {each}", 5, f"/out/a-{each}", f"manifest {each}") for each in (1, 2, 3)
+    }
+    usual = {
+        "publications": {each["number"]: each for each in publications},
+        "results": counted,
+        "manifests": {each: f"manifest {each}" for each in (1, 2, 3)},
+    }
+    return Shelf(**usual | fields)
+
+
+def complaints(window: Shelf, told: int | None = None, held: int = 5) -> list[str]:
+    """What is wrong with a window; by default the ledger tells what counts."""
+    return judge_publications(window, told or window.counts, dict.fromkeys(window.publications, held))
+
+
+class TestPublications:
+    """A window's publications, which follow one another."""
+
+    @pytest.mark.parametrize(
+        "publications",
+        [
+            (),
+            (says(1, 1),),
+            (says(1, 2),),
+            (says(1, 1), says(2, 2), says(3, 3)),
+            (says(1, 1), says(2, 3)),
+        ],
+    )
+    def test_newer_revisions_that_replace_the_one_before_are_in_order(
+        self, publications: Sequence[dict[str, Any]]
+    ) -> None:
+        assert complaints(shelf(*publications)) == []
+
+    @pytest.mark.parametrize(
+        ("publications", "complaint"),
+        [
+            ((says(2, 1, replaces=None),), "publications [2] aren't numbered from 1 on without a hole"),
+            (
+                (says(1, 1), says(3, 2, replaces=1)),
+                "publications [1, 3] aren't numbered from 1 on without a hole",
+            ),
+            ((says(1, 2), says(2, 1)), "publication 2 is of revision 1, and the one before it of revision 2"),
+            ((says(1, 1), says(2, 1, end_snapshot=9)), "publications 1 and 2 are both of revision 1"),
+            ((says(1, 1), says(2, 2, replaces=None)), "publication 2 replaces None, and 1 counted before"),
+            ((says(1, 1), says(2, 2), says(3, 3, replaces=1)), "publication 3 replaces 1, and 2 counted before"),
+            ((says(1, 1, replaces=1),), "publication 1 replaces 1, and None counted before"),
+            (
+                (says(1, 1), says(2, 2, end_snapshot=2)),
+                "publication 2 has what was left of the window, and replaces the whole of it",
+            ),
+            ((says(1, 1, attempt="a-9"),), "publication 1 is of attempt a-9, which has counted nothing"),
+            ((says(1, 2, attempt="a-1"),), "publication 1 is of attempt a-1, which has counted nothing"),
+            ((says(1, 1, result_sha256="0"),), "publication 1 was made of another result of attempt a-1 than there is"),
+            (
+                (says(1, 1, manifest_sha256="0"),),
+                "publication 1 is of another manifest than revision 1 or its attempt",
+            ),
+            ((says(1, 1, output="/out"),), "publication 1 is in /out, and its attempt has written to /out/a-1"),
+            (
+                (says(1, 1, rows=4),),
+                "publication 1 says 4 rows, of which its attempt has counted 5, and there are 5",
+            ),
+        ],
+    )
+    def test_notices_a_wrong_one(self, publications: Sequence[dict[str, Any]], complaint: str) -> None:
+        assert complaint in complaints(shelf(*publications))
+
+    def test_notices_that_a_file_has_another_number_than_it_says(self) -> None:
+        assert complaints(shelf(publications={1: says(2, 1, replaces=None)})) == ["publication 1 says that it is 2"]
+
+    def test_notices_rows_that_are_missing_or_doubled_where_they_are_said_to_be(self) -> None:
+        (fewer,), (more,) = (complaints(shelf(says(1, 1)), held=each) for each in (4, 10))
+        assert (fewer[-11:], more[-12:]) == ("there are 4", "there are 10")
+
+    def test_notices_that_an_attempt_read_another_manifest_than_its_revision(self) -> None:
+        (words,) = complaints(shelf(says(1, 1), manifests={1: "another"}))
+        assert words == "publication 1 is of another manifest than revision 1 or its attempt"
+
+    def test_notices_that_the_ledger_tells_of_another_one_than_the_newest_that_was_not_forgotten(self) -> None:
+        twice = shelf(says(1, 1), says(2, 2))
+        assert complaints(twice, told=1) == ["publication 2 counts, and the ledger tells of 1"]
+        assert complaints(replace(twice, forgotten={2}), told=1) == []
+        words = "publication None counts, and the ledger tells of 2"
+        assert complaints(replace(twice, forgotten={1, 2}), told=2) == [words]
+
+    def test_one_that_follows_a_forgotten_one_replaces_nothing(self) -> None:
+        assert complaints(shelf(says(1, 1), says(2, 2, replaces=None), forgotten={1})) == []
+
+
+class TestWhatIsKept:
+    """Rows that were published once, by one ledger or another one in the same output."""
+
+    BEFORE: Holding = {((0, 10), 1): {KEY: [1, 2]}}
+
+    def test_rows_that_are_the_same_are_in_order_whatever_comes_beside_them(self) -> None:
+        assert judge_kept(self.BEFORE, self.BEFORE | {((0, 10), 2): {KEY: [1, 2, 3]}}) == []
+        assert judge_kept(self.BEFORE, {((0, 10), 1): {KEY: [2, 1], ("orders", 1): []}}) == []
+
+    @pytest.mark.parametrize("offsets", [[1], [1, 2, 2], [1, 3]])
+    def test_notices_that_they_changed_or_doubled(self, offsets: list[int]) -> None:
+        words = ["publication 1 of window (0, 10) has other rows by now"]
+        assert judge_kept(self.BEFORE, {((0, 10), 1): {KEY: offsets}}) == words
+
+    def test_notices_that_a_publication_is_gone(self) -> None:
+        assert judge_kept(self.BEFORE, {}) == ["publication 1 of window (0, 10) is gone"]
+
+    def test_lists_that_name_the_files_of_what_counts_are_in_order(self) -> None:
+        shelves = {(0, 10): shelf(says(1, 1)), (10, 20): Shelf()}
+        assert judge_lists(shelves, self.BEFORE, self.BEFORE) == []
+        assert judge_lists(shelves, {((0, 10), 1): {}}, {}) == [], "a window without rows needs no list"
+        assert judge_lists(shelves, self.BEFORE, self.BEFORE | {((10, 20), None): {}}) == []
+
+    @pytest.mark.parametrize(
+        ("listed", "complaint"),
+        [
+            ({}, "the list of window (0, 10) names other rows than publication 1 has"),
+            ({((0, 10), 1): {KEY: [1]}}, "the list of window (0, 10) names other rows than publication 1 has"),
+            (
+                BEFORE | {((10, 20), None): {KEY: [3]}},
+                "the list of window (10, 20) names other rows than publication None has",
+            ),
+        ],
+    )
+    def test_notices_a_list_that_names_others(self, listed: Holding, complaint: str) -> None:
+        shelves = {(0, 10): shelf(says(1, 1)), (10, 20): Shelf()}
+        assert judge_lists(shelves, self.BEFORE, listed) == [complaint]
+
+    def test_notices_that_two_ledgers_have_published_one_place(self) -> None:
+        first, second = shelf(says(1, 1)), shelf(says(1, 2))
+        assert judge_apart({times(0): first}, {times(0): second}) == []
+        assert judge_apart({times(0): first}, {times(1): first}) == ["both ledgers have published /out/a-1"]
+        empty = shelf(says(1, 1, output=None))
+        assert judge_apart({times(0): empty}, {times(0): empty}) == []

@@ -1,13 +1,13 @@
 """Workers: processes that resolve and load windows with this package's own code, and may die at any time.
 
 A worker does with a window what the operators do: resolve and pin it, look whether it can still be read, note the
-attempt, and have a loader read exactly the manifest's ranges, write them, and create ``committed.json`` exclusively.
-Everything that a worker knows is in the ledger: one that takes over after
-a death, or does the same window at the same time, begins at the beginning; at the load, where another task has pinned
-the window, as Airflow retries a load without the task before it.
+attempt, have a loader read exactly the manifest's ranges, write them and leave what it has counted, and publish that.
+Everything that a worker knows is in the ledger: one that takes over after a death, or does the same window at the same
+time, begins at the beginning; at the load, where another task has pinned the window, as Airflow retries a load without
+the task before it; and with the publishing, where somebody has loaded and counted it.
 
-What must not be published is tried in the same way: by a second ledger that has the pipeline's name and its output, and
-from a topic that the worker itself re-creates after it was pinned.
+Some windows are resolved anew while others load them as they were pinned before. And what must not be published is
+tried in the same way: from a topic that the worker itself re-creates after it was pinned.
 
 A window that cuts across planned ones is pinned, or refused; it is never loaded. Where it was pinned first, the planned
 ones are refused, and the worker does what the message says: it has the ledger forget the other one.
@@ -35,22 +35,24 @@ from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import (
     DataLossError,
     KafkaOffsetsError,
-    LedgerConflictError,
     LogTruncatedError,
     OffsetsError,
     TopicChangedError,
     WindowOverlapError,
 )
+from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.publication import Publication
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
-from airflow_kafka_offsets.preflight import changed_since, readable
+from airflow_kafka_offsets.preflight import readable
+from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, proved_attempts, publish
 from airflow_kafka_offsets.resolver import Policies, Resolver
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
-from tests.chaos.plan import CHECKED, CUT, INCREMENT, PINNED, READING, REMADE, TWIN, TWINS, WINDOW, Task, Times
+from tests.chaos.pauses import Pauses
+from tests.chaos.plan import CHECKED, COUNTED, CUT, INCREMENT, PINNED, READING, REMADE, REVISION, WINDOW, Task, Times
 from tests.chaos.range_load import RangeLoader
 from tests.chaos.remade import remake
 
@@ -100,8 +102,8 @@ class Settings:
 
     :param places: by store.
     :param cuts: the windows that cut across the planned ones, by store.
-    :param output: folder of what is published.
-    :param seed: of its death.
+    :param output: folder of what is written.
+    :param seed: of its death and its pauses.
     :param patient: whether the store's client retries by itself; otherwise every fault reaches this package.
     :param spark: the cluster that loads; None for librdkafka.
     """
@@ -138,7 +140,8 @@ def work(connection: Any, settings: Settings) -> None:
     become_mortal(rng, lambda words: connection.send(Said("dies", words)), chance)
     if settings.spark is not None:
         make_driver_mortal(rng, lambda words: connection.send(Said("dies", words)))
-    with suppress(EOFError), closing(Worker(settings)) as worker:
+    pauses = Pauses(random.Random(f"{settings.seed} pauses"))
+    with suppress(EOFError), closing(Worker(settings, pauses)) as worker:
         while True:
             connection.send(worker.do(connection.recv()))
 
@@ -160,10 +163,10 @@ def _is_between(error: Exception) -> bool:
 
 
 class Loader(Protocol):
-    """Reads windows and publishes them."""
+    """Reads windows, writes and counts them."""
 
-    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> bool:
-        """Publish a window; whether this attempt was the first.
+    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
+        """Read and write a window, and leave in the ledger what was counted; nothing where it is published by now.
 
         :param meanwhile: called when the window's records are about to be read.
         """
@@ -174,34 +177,28 @@ class Loader(Protocol):
     def close(self) -> None: ...
 
 
-def _loader(settings: Settings, check: Callable[[str, PinnedManifest], None]) -> Loader:
+def _loader(settings: Settings, client: OffsetsClient, ledgers: Mapping[str, Ledger]) -> Loader:
     """By Spark where there is a cluster. What it is made of is imported there alone: it takes a second."""
     if settings.spark is not None:
         from tests.chaos.spark_load import SparkLoader
 
         return SparkLoader(settings.spark, settings.bootstrap_servers, settings.output)
-
-    def path(store: str, uri: str) -> UPath:
-        return settings.places[store].path(uri, patient=settings.patient)
-
-    return RangeLoader(settings.bootstrap_servers, path, check, settings.output)
+    return RangeLoader(settings.bootstrap_servers, client, ledgers, settings.output)
 
 
 class Worker:
-    """Does one task after the other, with clients that it keeps."""
+    """Does one task after the other, with clients that it keeps.
 
-    def __init__(self, settings: Settings) -> None:
+    :param pauses: what makes it slow to publish.
+    """
+
+    def __init__(self, settings: Settings, pauses: Pauses) -> None:
         self._settings = settings
+        self._pauses = pauses
         config = {"bootstrap.servers": settings.bootstrap_servers}
         self._client = OffsetsClient(ClientSettings.from_config(config), timeout_s=TIMEOUT_S)
         self._ledgers = {store: each.ledger(patient=settings.patient) for store, each in settings.places.items()}
-        self._resolvers = {
-            store: Resolver(
-                self._client, self._ledgers[store], each.topics, IsolationLevel(each.isolation_level), POLICIES
-            )
-            for store, each in settings.places.items()
-        }
-        self._loader = _loader(settings, self._still_there)
+        self._loader = _loader(settings, self._client, self._ledgers)
 
     def close(self) -> None:
         self._loader.close()
@@ -212,9 +209,9 @@ class Worker:
         try:
             return self._do(task)
         except Exception as error:
-            if task.kind == WINDOW and isinstance(error, WindowOverlapError) and not error.retriable:
+            if task.kind in (WINDOW, REVISION) and isinstance(error, WindowOverlapError) and not error.retriable:
                 return self._clear_the_way(task, error)
-            if self._refuses(task, error):
+            if task.kind == REMADE and isinstance(error, (TopicChangedError, LogTruncatedError)):
                 return Said("done", f"{task.kind} refused by {type(error).__name__} ({error})")
             if may_pass(error) or (task.kind == REMADE and _is_between(error)):
                 return Said("again", f"{type(error).__name__}: {error}")
@@ -223,38 +220,22 @@ class Worker:
     def _do(self, task: Task) -> Said:
         if task.kind == CUT:
             return self._cut(task)
-        if task.kind == TWIN and not self._has_published(self._first(task)):
-            return Said("done", "twin waits")
         pinned = self._pinned(task)
         words = self._load(task, pinned) if task.load else PINNED
         return Said("done", words, window_extent(pinned.manifest.window), pinned.manifest.revision)
 
     def _pinned(self, task: Task) -> PinnedManifest:
-        resolver = self._resolvers[task.store]
+        place = self._settings.places[task.store]
+        level = IsolationLevel(place.isolation_level)
+        resolver = Resolver(self._client, self._ledgers[task.store], place.topics, level, POLICIES)
+        if task.kind == REVISION:
+            (resolved,) = resolver.re_resolve((task.start_ms, task.end_ms))
+            return resolved.pinned
         if task.kind == INCREMENT:
             return resolver.increment(f"run{task.start_ms}", AsOf(AsOfKind.EARLIEST)).pinned
         if task.resolved is not None:
             return self._ledgers[task.store].pinned(window_id(task.start_ms, task.end_ms), task.resolved)
         return resolver.window(task.start_ms, task.end_ms).pinned
-
-    def _first(self, task: Task) -> Ledger:
-        """The ledger whose twin a task's is."""
-        return self._ledgers[next(each for each, twin in TWINS.items() if twin == task.store)]
-
-    @staticmethod
-    def _has_published(ledger: Ledger) -> bool:
-        return any(ledger.window_folders.published(each.id) for each in ledger.windows())
-
-    def _refuses(self, task: Task, error: Exception) -> bool:
-        """Whether a load was refused that must be, for the right reason."""
-        if task.kind == TWIN and isinstance(error, LedgerConflictError):
-            return all(each.id in str(error) for each in (self._first(task), self._ledgers[task.store]))
-        return task.kind == REMADE and isinstance(error, (TopicChangedError, LogTruncatedError))
-
-    def _still_there(self, store: str, pinned: PinnedManifest) -> None:
-        changed = changed_since(self._client, self._ledgers[store], pinned)
-        if changed is not None:
-            raise TopicChangedError(changed)
 
     def _remake(self, task: Task, moment: str) -> None:
         """Re-create the task's topic, if this is the moment."""
@@ -300,25 +281,74 @@ class Worker:
         return Said("again", f"{type(error).__name__} of a cut: {error}")
 
     def _load(self, task: Task, pinned: PinnedManifest) -> str:
+        """As the task that loads, and the one after it, which makes the list of files anew where it must."""
+        words = self._loaded(task, pinned)
+        FileLists(self._ledgers[task.store]).refresh(pinned.manifest.window)
+        return words
+
+    def _loaded(self, task: Task, pinned: PinnedManifest) -> str:
         ledger = self._ledgers[task.store]
         standing = ledger.window_folders.published(pinned.manifest.window)
-        if standing is not None:
+        if standing is not None and _counts_over(standing.pinned(), pinned):
             return self._prove(task.store, standing)
-        self._remake(task, PINNED)
-        pinned = readable(self._client, ledger, pinned, POLICIES.on_truncation)
+        counted = _left_behind(ledger, pinned)
+        words = "loaded before"
+        if counted is None:
+            self._remake(task, PINNED)
+            kept = readable(self._client, ledger, pinned, POLICIES.on_truncation)
+            words = "" if kept.manifest.revision == pinned.manifest.revision else "clamped"
+            counted = self._counted(task, ledger, kept)
+        self._remake(task, COUNTED)
+        return "second" if counted is None else self._publish(ledger, counted, words)
+
+    def _counted(self, task: Task, ledger: Ledger, pinned: PinnedManifest) -> CountedAttempt | None:
+        """Load a window.
+
+        :returns: None where another attempt was published meanwhile, and nothing was loaded.
+        """
         attempt = uuid4().hex[:8]
         ledger.folder_of(pinned).record_attempt(attempt, {})
         self._remake(task, CHECKED)
         try:
-            first = self._loader.load(task.store, pinned, attempt, partial(self._remake, task, READING))
+            self._loader.load(task.store, pinned, attempt, partial(self._remake, task, READING))
         except DataLossError:
             readable(self._client, ledger, pinned)  # the ledger notes what is lost, as after a Spark run that failed
             raise
-        clamped = ", clamped" if pinned.manifest.revision > 1 else ""
-        return f"{'published' if first else 'second'}{clamped} ({attempt}, revision {pinned.manifest.revision})"
+        counted = counted_attempt(ledger, pinned, attempt)
+        standing = ledger.window_folders.published(pinned.manifest.window)
+        assert counted or standing, f"attempt {attempt} has left nothing"
+        return counted
+
+    def _publish(self, ledger: Ledger, counted: CountedAttempt, words: str) -> str:
+        overtaken = self._pauses.overtaken
+        counts = publish(self._client, ledger, counted)
+        revision, attempt = counted.pinned.manifest.revision, counted.result.attempt
+        if counts.attempt == attempt:
+            kind = "replacing another revision" if counts.replaces else words
+            return f"published{', ' if kind else ''}{kind} ({attempt}, revision {revision}, number {counts.number})"
+        kind = "second to another revision" if counts.revision != revision else "second"
+        late = ", overtaken" if self._pauses.overtaken > overtaken else ""
+        return f"{kind}{late} ({attempt}, revision {revision}; {counts.attempt} counts, number {counts.number})"
 
     def _prove(self, store: str, standing: WindowFolder) -> str:
         """Load a published window once more."""
         pinned, publication = standing.pinned(), standing.publication()
         assert pinned is not None and publication is not None  # noqa: PT018
         return self._loader.again(store, pinned, publication)
+
+
+def _counts_over(standing: PinnedManifest | None, pinned: PinnedManifest) -> bool:
+    """Whether a published revision goes on counting beside another one: it is that or a newer one, or the whole of what
+    is left in that."""
+    assert standing is not None
+    published, ours = standing.manifest, pinned.manifest
+    return published.revision >= ours.revision or published.snapshots == ours.snapshots
+
+
+def _left_behind(ledger: Ledger, pinned: PinnedManifest) -> CountedAttempt | None:
+    """What somebody has loaded and counted of a window, and hasn't published: of the oldest revision that would count
+    beside the one that is asked for, as that has most."""
+    # One whose manifest isn't there yet, or that was taken back, has none.
+    revisions = filter(None, (each.pinned() for each in ledger.window_folders.live(pinned.manifest.window)))
+    found = (proved_attempts(ledger, each) for each in revisions if _counts_over(each, pinned))
+    return next((each[-1] for each in found if each), None)

@@ -42,7 +42,7 @@ class RemadeTopic(FileSink):
 
 def load_remade(window: PinnedWindow, output: str, bootstrap_servers: str, **options: str) -> None:
     """Try to publish a window whose topic is made anew meanwhile."""
-    window.publish(window.read(**options), RemadeTopic(output, window, bootstrap_servers))
+    window.write(window.read(**options), RemadeTopic(output, window, bootstrap_servers))
 
 
 if __name__ == "__main__":

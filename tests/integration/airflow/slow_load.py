@@ -13,4 +13,4 @@ SLEEP = "java_method('java.lang.Thread', 'sleep', 250L)"
 
 if __name__ == "__main__":
     window = pinned_window(SparkSession.builder.getOrCreate())
-    window.publish(window.read().withColumn("slept", F.expr(SLEEP)), FileSink(sys.argv[1]))
+    window.write(window.read().withColumn("slept", F.expr(SLEEP)), FileSink(sys.argv[1]))

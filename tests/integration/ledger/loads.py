@@ -49,7 +49,7 @@ def publish_counted(ledger: Ledger, counted: CountedAttempt) -> Publication:
     """The next publication of a window. Of the same attempt there is one."""
     window, publications = counted.pinned.manifest.window, ledger.folder_of(counted.pinned).publications
     before = publications.all()
-    if before and before[-1].attempt == counted.result.attempt:
+    if before and before[-1].result_sha256 == counted.sha256:
         return before[-1]
     published = counted.publication(1 + len(before), ledger.window_folders.publication(window))
     assert publications.create(published)

@@ -155,14 +155,15 @@ class TestPublished:
         publish(ledger, second)
         assert [each.revision for each in ledger.window_folders.current()] == [2]
 
-    def test_of_what_is_left_of_a_window_and_the_whole_of_it_the_whole_counts(self, ledger: Ledger) -> None:
-        """A load that clamped overtook one that had read everything before the records went."""
-        whole = pin(ledger, 0, 10, 20)
-        ranges = tuple(each.from_log_start(15) for each in whole.manifest.ranges)
-        part = ledger.window_folders.pin_again(replace(whole.manifest, ranges=ranges))
-        for each in (part, whole):
-            publish(ledger, each)
-        assert [each.revision for each in ledger.window_folders.current()] == [1]
+    def test_a_forgotten_one_gives_way_to_the_publication_before(self, ledger: Ledger) -> None:
+        first = pin(ledger, 0, 10, 20)
+        publish(ledger, first)
+        second = ledger.window_folders.pin_again(replace(first.manifest, start_snapshot=7))
+        publish(ledger, second)
+        create_exclusive(ledger.window_folders._folder / "202611" / f"{FIRST}.r2.forgotten", b"test")
+        published = ledger.window_folders.publication(FIRST)
+        assert published is not None
+        assert (published.number, published.revision) == (1, 1)
 
     def test_one_that_a_crash_left_without_a_manifest_is_passed_over(self, ledger: Ledger) -> None:
         """Found by the chaos run: a load that was to clamp died, and no other one found the window."""

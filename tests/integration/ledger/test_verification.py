@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from airflow_kafka_offsets.ledger.storage import names, to_json_bytes
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.offsets.manifest import digest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.integration.ledger.loads import OFFSETS, load, publish, resolve, result_of
 from tests.unit.offsets.results import publication
@@ -101,7 +103,12 @@ class TestVerify:
         pinned = load(local, 0)
         wrong = result_of(pinned, "a-1").to_json()
         wrong["read"] |= {"count": 9}
-        replace_file(local, pinned, "results/a-1.json", to_json_bytes(wrong))
+        result = to_json_bytes(wrong)
+        replace_file(local, pinned, "results/a-1.json", result)
+        assert "was changed after it was published" in broken(local)[0].found
+        (published,) = local.folder_of(pinned).publications.all()
+        published = replace(published, result_sha256=digest(result))
+        replace_file(local, pinned, "publications/00000001.json", published.to_bytes())
         assert "read 9 rows, wrote 10" in broken(local)[0].found
 
     def test_attempts_that_were_killed_are_counted_and_no_fault(self, local: Ledger) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,24 @@ import pyspark
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, LedgerError, UnprovenError
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark import Sink, read_published
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
 from dev.java import java_home
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
+from tests.integration.spark.conftest import table_confs, window_folder
+from tests.integration.spark.publishing import publish
+from tests.integration.spark.sinks.conftest import EXPECTED, make_sink
+from tests.integration.spark.test_pinned_window import offsets
+from tests.unit.offsets.results import source_of
+from tests.unit.spark.manifests import FIVE_MS, manifest_of
+
+__all__ = ["make_sink"]  # a fixture, that pytest finds here
 
 # The client's own libraries: gRPC's generated code and pandas.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -26,14 +39,17 @@ OpenConnected = Callable[..., PinnedWindow]
 
 
 @pytest.fixture(scope="module")
-def connect_url(connector: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of Spark Connect with the Kafka connector."""
+def connect_url(connector: str, table_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of Spark Connect with the Kafka connector, and tables of Delta Lake and Iceberg."""
     (port,) = free_ports(1)
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]", "--jars", connector]
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
+    command += ["--jars", f"{connector},{table_jars}"]
+    folder = tmp_path_factory.mktemp("connect")
     confs = {"connect.grpc.binding.port": port, "ui.enabled": "false", "sql.shuffle.partitions": 2}
-    for name, value in confs.items():
-        command += ["--conf", f"spark.{name}={value}"]
-    server = JavaServer("Spark Connect", tmp_path_factory.mktemp("connect") / "server.log")
+    named = {f"spark.{name}": value for name, value in confs.items()} | table_confs(folder / "warehouse")
+    for name, value in named.items():
+        command += ["--conf", f"{name}={value}"]
+    server = JavaServer("Spark Connect", folder / "server.log")
     environment = {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": HOST}
     with pytest.MonkeyPatch.context() as patch:
         for name, text in environment.items():
@@ -49,16 +65,24 @@ def _listens(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-@pytest.fixture
-def connected(connect_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A session of a client. PySpark's functions look at this variable, which ``builder.remote()`` sets for good: the
-    other tests of this process have a session with a JVM."""
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    from pyspark.sql.connect.session import SparkSession
+@pytest.fixture(scope="module")
+def session(connect_url: str) -> Iterator[Any]:
+    """A session of a client. One for all: closing one closes what others of its process run by."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+        from pyspark.sql.connect.session import SparkSession
 
-    session = SparkSession.builder.remote(connect_url).create()
-    yield session
-    session.client.close()
+        made = SparkSession.builder.remote(connect_url).create()
+    yield made
+    made.client.close()
+
+
+@pytest.fixture
+def connected(session: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """PySpark's functions look at this variable, which ``builder.remote()`` sets for good: the other tests of this
+    process have a session with a JVM."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    return session
 
 
 @pytest.fixture
@@ -66,11 +90,11 @@ def open_connected(connected: Any, pin: Callable[..., RunConf]) -> OpenConnected
     """Open a window by its manifest's URI and hash. The brokers' address is in a conf, as Airflow's ``config_kwargs``
     would set it."""
 
-    def open_(manifest: Manifest) -> PinnedWindow:
+    def open_(manifest: Manifest, *, allow_gaps: bool = False) -> PinnedWindow:
         told = pin(manifest)
         for name, value in told.kafka.items():
             connected.conf.set(f"spark.kafkaOffsets.{name}", value)
-        return pinned_window(connected, told.manifest_uri, told.sha256)
+        return pinned_window(connected, told.manifest_uri, told.sha256, allow_gaps=allow_gaps)
 
     return open_
 
@@ -78,7 +102,7 @@ def open_connected(connected: Any, pin: Callable[..., RunConf]) -> OpenConnected
 class TestReading:
     def test_a_window_is_read_and_audited(self, open_connected: OpenConnected, manifest: Manifest) -> None:
         window = open_connected(manifest)
-        rows = window.read().select("partition", "offset").collect()
+        rows = window.read(counted=True).select("partition", "offset").collect()
         found = {number: sorted(row.offset for row in rows if row.partition == number) for number in (0, 2)}
         assert found == {0: list(range(10, 90)), 2: list(range(125))}
         assert window.audit.count == 205
@@ -103,7 +127,7 @@ class TestReading:
         self, open_connected: OpenConnected, manifest: Manifest
     ) -> None:
         window = open_connected(manifest)
-        rows = window.read()
+        rows = window.read(counted=True)
         with pytest.raises(UnprovenError, match="no count"):
             _ = window.audit
         assert rows.where("false").count() == 0
@@ -111,11 +135,91 @@ class TestReading:
             _ = window.audit
 
 
-class TestRefusals:
-    def test_publishing_needs_the_driver(self, open_connected: OpenConnected, manifest: Manifest, table: str) -> None:
+@pytest.fixture(params=["parquet", "json", "delta", "iceberg"])
+def sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> Sink:
+    return make_sink(request.param)
+
+
+class TestWriting:
+    """What a driver would say in the ledger is handed over; the rest is Airflow's side either way."""
+
+    def test_a_window_is_written_and_proved_and_read_once_it_is_published(
+        self, connected: Any, open_connected: OpenConnected, manifest: Manifest, sink: Sink, ledger: Path
+    ) -> None:
         window = open_connected(manifest)
-        with pytest.raises(ConfigurationError, match="Spark Connect can read and audit"):
-            window.publish(window.read(), FileSink(table))
+        result = window.write(window.read(), sink)
+
+        assert (result.rows_written, result.source, result.application_id) == (205, None, None)
+        assert RunResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+        asked = replace(result, source=source_of(window.manifest))
+        assert judge(window.manifest, asked).proved
+        assert not judge(window.manifest, result).proved, "nobody has asked Kafka"
+        assert {each.name for each in window_folder(ledger, manifest).iterdir()} == {"manifest.json", "manifest.sha256"}
+
+        publish(window, asked)
+        assert offsets(read_published(connected, f"file://{ledger}")) == EXPECTED
+
+    def test_a_window_that_is_published_is_counted_again_and_read_from_kafka_no_more(
+        self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
+    ) -> None:
+        first, again = open_connected(manifest), open_connected(manifest)
+        published = replace(first.write(first.read(), sink), source=source_of(first.manifest))
+        publish(first, published)
+        nowhere = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+        assert again.write(again.read(**nowhere), sink) == published
+
+    def test_a_retry_replaces_the_rows_of_one_that_was_not_published(
+        self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
+    ) -> None:
+        """The ledger has no note of the first one."""
+        for _ in range(2):
+            window = open_connected(manifest)
+            result = window.write(window.read(), sink)
+            assert (result.rows_written, result.written_by) == (205, window.attempt)
+
+    def test_rows_outside_the_windows_time_are_kept_apart(
+        self, connected: Any, open_connected: OpenConnected, flights: str, table: str, ledger: Path
+    ) -> None:
+        window = open_connected(manifest_of([(flights, 2, 0, 250)], end_ms=FIVE_MS + 100_000))
+        result = window.write(window.read(strict_time=True), FileSink(table))
+        assert (result.rows_written, result.outside_written) == (250, 150)
+        publish(window, result)
+        assert read_published(connected, f"file://{ledger}").count() == 100
+        assert read_published(connected, f"file://{ledger}", outside=True).count() == 150
+
+    def test_of_two_revisions_the_newer_one_is_read_and_a_forgotten_one_is_not(
+        self,
+        connected: Any,
+        open_connected: OpenConnected,
+        window_folders: WindowFolders,
+        flights: str,
+        table: str,
+        ledger: Path,
+    ) -> None:
+        made = [manifest_of([(flights, 0, 0, end)]) for end in (60, 70)]
+        for snapshot, each in enumerate(made, 8):
+            window = open_connected(replace(each, end_snapshot=snapshot))
+            publish(window, window.write(window.read(), FileSink(table)))
+        assert read_published(connected, f"file://{ledger}").count() == 70
+        window_folders.forget(made[0].window, "resolved too early")
+        with pytest.raises(LedgerError, match="no published window"):
+            read_published(connected, f"file://{ledger}")
+
+    def test_rows_that_were_dropped_are_not_proved(
+        self, open_connected: OpenConnected, manifest: Manifest, table: str
+    ) -> None:
+        window = open_connected(manifest)
+        with pytest.raises(UnprovenError, match="-2 lacks 1 of 125 rows"):
+            window.write(window.read().where("NOT (partition = 2 AND offset = 7)"), FileSink(table))
+
+
+class TestRefusals:
+    def test_a_window_with_gaps_needs_the_driver_that_asks_kafka(
+        self, open_connected: OpenConnected, manifest: Manifest, table: str
+    ) -> None:
+        window = open_connected(manifest, allow_gaps=True)
+        with pytest.raises(ConfigurationError, match=r"Kafka has to be asked .* by the driver"):
+            window.write(window.read(), FileSink(table))
         assert not Path(table.removeprefix("file://")).exists()
 
     def test_a_manifest_that_was_changed_or_is_missing_is_not_read(

@@ -52,6 +52,16 @@ class TestExactRead:
         assert rows.rdd.getNumPartitions() > 2
         assert offsets(rows) == {0: list(range(10, 90)), 2: list(range(125))}
 
+    def test_what_is_read_is_counted_for_an_audit_where_that_is_asked_for(
+        self, open_window: OpenWindow, manifest: Manifest
+    ) -> None:
+        window = open_window(manifest)
+        window.read().count()
+        with pytest.raises(ConfigurationError, match=r"isn't counted, .* read\(counted=True\)"):
+            _ = window.audit
+        assert window.read(counted=True).count() == 205
+        assert (window.audit.count, window.audit.outside_window, window.audit.counted) == (205, 0, True)
+
     def test_headers_come_when_asked_for(self, open_window: OpenWindow, manifest: Manifest) -> None:
         assert "headers" in open_window(manifest).read(includeHeaders="true").columns
 

@@ -1,4 +1,4 @@
-"""What may stand between ``read()`` and ``publish()``: the table of docs/spark.md, row by row, on a real broker.
+"""What may stand between ``read()`` and ``write()``: the table of docs/spark.md, row by row, on a real broker.
 
 Each row runs on a window whose offsets all have a record, and on one with transactions, of several tasks a partition.
 """
@@ -27,9 +27,9 @@ from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-TABLE = PAGE.partition("### Between read and publish")[2].partition("\n### ")[0]
+TABLE = PAGE.partition("### Between read and write")[2].partition("\n### ")[0]
 ROW = re.compile(r"^\| `(.+)` \| ([a-z ]+) \| ([a-z ]+) \|$", re.MULTILINE)
-OUTCOMES = {"published": None, "not published": UnprovenError, "refused": ConfigurationError}
+OUTCOMES = {"proved": None, "not proved": UnprovenError, "refused": ConfigurationError}
 IN_A_TRANSACTION, TRANSACTIONS = 7, 6
 
 pytestmark = pytest.mark.timeout(300)
@@ -79,7 +79,7 @@ def outcome_of(window: PinnedWindow, table: str, transform: Callable[[DataFrame]
         load(window, table, transform, maxRecordsPerPartition="16")
     except (UnprovenError, ConfigurationError) as error:
         return next(word for word, kind in OUTCOMES.items() if kind is type(error))
-    return "published"
+    return "proved"
 
 
 def test_the_table_has_rows() -> None:

@@ -192,6 +192,13 @@ class TestRevisions:
         whole, left = count(pinned, "a-1"), count(left_of(ledger, pinned), "a-2")
         assert [publish(client, ledger, each).attempt for each in (whole, left)] == ["a-1", "a-1"]
 
+    def test_nor_does_the_whole_come_after_what_a_loss_left(
+        self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, count: Count
+    ) -> None:
+        """Whoever let a load clamp took what was left; the ledger says how much that lacks."""
+        whole, left = count(pinned, "a-1"), count(left_of(ledger, pinned), "a-2")
+        assert [publish(client, ledger, each).attempt for each in (left, whole)] == ["a-2", "a-2"]
+
     def test_in_a_table_the_whole_is_not_published_once_its_rows_may_be_replaced(
         self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, count: Count
     ) -> None:

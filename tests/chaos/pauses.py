@@ -1,0 +1,45 @@
+"""Pauses: a publisher that sleeps between its last look and what it creates then, so that others come in between; now
+and then, as drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.publications import Publications
+from airflow_kafka_offsets.ledger.storage import StoragePath
+from airflow_kafka_offsets.offsets.publication import Publication
+
+CHANCE = 0.3
+LONGEST_S = 2.0
+
+
+class Pauses:
+    """Makes this process's publishers pause.
+
+    :ivar overtaken: how often somebody else had the number that one of them was to create.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.overtaken = 0
+        create, replace_file = Publications.create, file_lists.replace_file
+
+        def create_late(publications: Publications, publication: Publication) -> bool:
+            _pause(rng)
+            created = create(publications, publication)
+            self.overtaken += not created
+            return created
+
+        def replace_late(path: StoragePath, content: bytes) -> None:
+            _pause(rng)
+            replace_file(path, content)
+
+        Publications.create = create_late  # type: ignore[method-assign]
+        file_lists.replace_file = replace_late
+
+
+def _pause(rng: random.Random) -> None:
+    if rng.random() < CHANCE:
+        time.sleep(rng.uniform(0, LONGEST_S))

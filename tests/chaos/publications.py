@@ -1,0 +1,166 @@
+"""The judge of publications: is what counts of each window what was published last, one after the other?
+
+Plain comparisons of what lies in the files. Nothing here is shared with what is judged: neither
+:mod:`airflow_kafka_offsets.ledger.publications` nor :mod:`airflow_kafka_offsets.offsets.publication`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from tests.chaos.judge import Key, Times
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The file in which an attempt says what it has counted.
+
+    :param sha256: of its bytes.
+    :param rows: what the attempt has written, all partitions together.
+    :param output: where.
+    :param manifest_sha256: what it has read.
+    """
+
+    sha256: str
+    rows: int
+    output: str | None
+    manifest_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The files of one window, in all its revisions.
+
+    :param publications: what each says, by the number that names its file.
+    :param results: what attempts have counted, by revision and attempt.
+    :param manifests: the hash of each revision's manifest.
+    :param forgotten: revisions that don't count any more.
+    """
+
+    publications: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    results: Mapping[tuple[int, str], Counted] = field(default_factory=dict)
+    manifests: Mapping[int, str] = field(default_factory=dict)
+    forgotten: Collection[int] = ()
+
+    @property
+    def counts(self) -> int | None:
+        """The number of the publication that counts; None where there is none."""
+        return max(self._live(self.publications), default=None)
+
+    def _live(self, numbers: Collection[int]) -> list[int]:
+        return [each for each in numbers if self.publications[each]["revision"] not in self.forgotten]
+
+
+def judge_publications(shelf: Shelf, told: int | None, held: Mapping[int, int]) -> list[str]:
+    """Everything that is wrong with the publications of a window.
+
+    :param told: number of the one that counts, as the ledger tells.
+    :param held: how many rows there are where each says that they are, by number.
+    """
+    complaints = [*_misnumbered(shelf), *_out_of_order(shelf)]
+    for number in sorted(shelf.publications):
+        complaints += [f"publication {number} {words}" for words in _misstated(shelf, number, held.get(number, 0))]
+    if told != shelf.counts:
+        complaints.append(f"publication {shelf.counts} counts, and the ledger tells of {told}")
+    return complaints
+
+
+def _misnumbered(shelf: Shelf) -> Iterator[str]:
+    numbers = sorted(shelf.publications)
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield f"publications {numbers} aren't numbered from 1 on without a hole"
+    yield from (
+        f"publication {number} says that it is {says['number']}"
+        for number, says in shelf.publications.items()
+        if says["number"] != number
+    )
+
+
+def _out_of_order(shelf: Shelf) -> Iterator[str]:
+    """Where an older revision comes after a newer one, or the same again, or something else than the one before is
+    replaced, or that by what was left of the same offsets.
+    """
+    publications = shelf.publications
+    for one, other in pairwise(sorted(publications)):
+        before, after = publications[one]["revision"], publications[other]["revision"]
+        if after < before:
+            yield f"publication {other} is of revision {after}, and the one before it of revision {before}"
+        if after == before:
+            yield f"publications {one} and {other} are both of revision {after}"
+    for number, says in sorted(publications.items()):
+        earlier = [each for each in publications if each < number]
+        # One that was forgotten meanwhile may have counted then.
+        counted = {max(earlier, default=None), max(shelf._live(earlier), default=None)}
+        replaced = says["replaces"]
+        if replaced not in counted:
+            yield f"publication {number} replaces {replaced}, and {max(earlier, default=None)} counted before"
+        if replaced in publications and _snapshots(publications[replaced]) == _snapshots(says):
+            yield f"publication {number} has what was left of the window, and replaces the whole of it"
+
+
+def _snapshots(says: Mapping[str, Any]) -> tuple[int, int]:
+    return says["start_snapshot"], says["end_snapshot"]
+
+
+def _misstated(shelf: Shelf, number: int, held: int) -> Iterator[str]:
+    """What a publication says otherwise than the files that it is about."""
+    says = shelf.publications[number]
+    counted = shelf.results.get((says["revision"], says["attempt"]))
+    if counted is None:
+        yield f"is of attempt {says['attempt']}, which has counted nothing"
+        return
+    if says["result_sha256"] != counted.sha256:
+        yield f"was made of another result of attempt {says['attempt']} than there is"
+    manifests = {says["manifest_sha256"], counted.manifest_sha256, shelf.manifests.get(says["revision"])}
+    if len(manifests) > 1:
+        yield f"is of another manifest than revision {says['revision']} or its attempt"
+    if says["output"] != counted.output:
+        yield f"is in {says['output']}, and its attempt has written to {counted.output}"
+    if not says["rows"] == counted.rows == held:
+        yield f"says {says['rows']} rows, of which its attempt has counted {counted.rows}, and there are {held}"
+
+
+Holding = Mapping[tuple[Times, int | None], Mapping[Key, list[int]]]
+"""Offsets that are where publications say, by topic and partition; all that by window and number, None without one."""
+
+
+def judge_kept(before: Holding, after: Holding) -> list[str]:
+    """Where something was published whose rows are others by now, or that is gone.
+
+    :param before: what there was at some time.
+    :param after: what there is later.
+    """
+    gone = [f"publication {number} of window {window} is gone" for window, number in sorted(before.keys() - after)]
+    changed = sorted(each for each in before.keys() & after if _sorted(before[each]) != _sorted(after[each]))
+    return gone + [f"publication {number} of window {window} has other rows by now" for window, number in changed]
+
+
+def _sorted(rows: Mapping[Key, list[int]]) -> dict[Key, list[int]]:
+    return {key: sorted(offsets) for key, offsets in rows.items() if offsets}
+
+
+def judge_lists(shelves: Mapping[Times, Shelf], holding: Holding, listed: Holding) -> list[str]:
+    """Where other rows are in the files that a window's list names than are published.
+
+    :param holding: the rows of all publications.
+    :param listed: those in the files that lists name, by window and the number of what counts; absent without a list.
+    """
+    counting = {(window, shelf.counts) for window, shelf in shelves.items() if shelf.counts is not None}
+    wrong = sorted(
+        each
+        for each in counting | listed.keys()
+        if _sorted(listed.get(each, {})) != (_sorted(holding[each]) if each in counting else {})
+    )
+    return [f"the list of window {window} names other rows than publication {number} has" for window, number in wrong]
+
+
+def judge_apart(one: Mapping[Times, Shelf], other: Mapping[Times, Shelf]) -> list[str]:
+    """Where two ledgers have published the same place."""
+    places = [
+        {says["output"] for shelf in each.values() for says in shelf.publications.values()} - {None}
+        for each in (one, other)
+    ]
+    return [f"both ledgers have published {each}" for each in sorted(places[0] & places[1])]

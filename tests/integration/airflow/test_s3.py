@@ -1,0 +1,160 @@
+"""All of it on S3: the ledger by Airflow's object storage, Spark by S3A with the Hadoop that it brings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import boto3
+import pyarrow
+import pyarrow.fs
+import pyarrow.parquet
+import pytest
+from airflow.sdk import ObjectStoragePath
+from moto.server import ThreadedMotoServer
+
+from airflow_kafka_offsets.ledger.file_lists import FileLists
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
+from dev import jars
+from tests.integration.airflow.conftest import RECORDS_A_DAY, DagFrom
+from tests.integration.airflow.test_example_dags import home, run_script
+
+__all__ = ["home"]
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+Run = Callable[..., dict[str, str]]
+CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+APPLICATION = str(Path(__file__).with_name("s3_load.py"))
+DAG_FILE = """
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+
+with DAG(
+    "on_s3",
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
+    start_date=datetime(2013, 3, 9, tzinfo=UTC),
+):
+    flights = kafka_window_load(
+        pipeline="flights",
+        topics="flights",
+        idle="assume_after",
+        idle_after=60,
+        application={application!r},
+        application_args=["s3://lake_s3@{bucket}/flights", {marker!r}],
+        conf={confs!r},
+    )
+    flights >> KafkaCommitOffsetsOperator(task_id="commit", window=flights.window, group={group!r})
+"""
+RUN = """
+import json
+from datetime import UTC, datetime
+from airflow.dag_processing.dagbag import DagBag
+{before}
+dag = DagBag({file!r}, bundle_name="dags-folder").dags["on_s3"]
+run = dag.test(logical_date=datetime(2013, 3, 10, tzinfo=UTC))
+print(json.dumps({{ti.task_id.partition(".")[2] or ti.task_id: str(ti.state) for ti in run.get_task_instances()}}))
+"""
+WORKER_DIES = """
+import os
+from airflow_kafka_offsets.operators import spark_submit
+spark_submit.counted_attempt = lambda *_: os._exit(9)
+"""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(endpoint: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A bucket for ledger and output, which the connection ``lake_s3`` reaches."""
+    name = f"lake-{uuid4().hex[:8]}"
+    boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **CREDENTIALS).create_bucket(Bucket=name)
+    extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+    connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", f"s3://lake_s3@{name}/ledger")
+    return name
+
+
+def confs(endpoint: str) -> dict[str, str]:
+    """Spark's S3, as its own Hadoop version has it."""
+    folders = [
+        jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"),
+        jars.retrieve("spark-s3-3.4.1", "org.apache.hadoop:hadoop-aws:3.4.1"),
+    ]
+    s3a = {
+        "endpoint": endpoint,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+        "access.key": "test",
+        "secret.key": "test",
+    }
+    classes = {"spark.driver.extraClassPath": os.pathsep.join(jars.classpath(each) for each in folders)}
+    return classes | {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
+
+
+class TestTheWholeDag:
+    @pytest.fixture
+    def run(self, bucket: str, endpoint: str, home: Path, dag_from: DagFrom) -> Run:
+        """Runs the Dag of one day, once more for each call."""
+
+        def make(before: str = "") -> dict[str, str]:
+            names = {"bucket": bucket, "application": APPLICATION, "marker": str(home / "died")}
+            (home / "dags").mkdir(exist_ok=True)
+            source = DAG_FILE.format(**names, confs=confs(endpoint), group=f"on-s3-{bucket}")
+            dag_from("on_s3", source)
+            result = run_script(RUN.format(file=str(home / "dags" / "on_s3.py"), before=before))
+            try:
+                states: dict[str, str] = json.loads(result.stdout.splitlines()[-1])
+            except (IndexError, ValueError):
+                return {"died": result.stdout[-3000:] + result.stderr[-3000:]}
+            if set(states.values()) != {"success"}:
+                print(result.stdout[-8000:], result.stderr[-3000:])
+            return states
+
+        return make
+
+    @pytest.fixture
+    def ledger(self, bucket: str) -> Ledger:
+        return Ledger(ObjectStoragePath(f"s3://lake_s3@{bucket}/ledger"), "flights")
+
+    def test_it_publishes_once_though_first_its_driver_dies_and_then_its_worker(
+        self, run: Run, ledger: Ledger, endpoint: str
+    ) -> None:
+        """S13, S22: the third try doesn't start Spark: the second one's driver had counted."""
+        assert run()["load"] == "failed"
+        assert "died" in run(WORKER_DIES)
+        assert [each for each in ledger.windows() if each.publication()] == []
+        assert set(run().values()) == {"success"}
+        assert_published_once(ledger, endpoint, attempts=2)
+
+
+def assert_published_once(ledger: Ledger, endpoint: str, attempts: int) -> None:
+    """One window, one publication, each record once in the files that it lists."""
+    (window,) = ledger.windows()
+    assert len(window.publications.all()) == 1
+    assert len(window.listing().attempts) == attempts
+    assert [each.found for each in verify(ledger) if not each.holds] == []
+    store = pyarrow.fs.S3FileSystem(
+        endpoint_override=endpoint, access_key="test", secret_key="test", region="us-east-1"
+    )
+    listed = [each.removeprefix("s3://") for each in FileLists(ledger).files(window.id)]
+    rows = pyarrow.concat_tables(
+        pyarrow.parquet.read_table(each, filesystem=store, columns=["partition", "offset"]) for each in listed
+    )
+    assert len(rows) == len({(each["partition"], each["offset"]) for each in rows.to_pylist()}) == 2 * RECORDS_A_DAY
