@@ -42,6 +42,6 @@ def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:
     write_bundle(target)
     tops = {"/".join(name.split("/")[:2]) for name in zipfile.ZipFile(target).namelist()}
     package = "airflow_kafka_offsets"
-    assert tops == {f"{package}/{name}" for name in ("__init__.py", "errors.py", "local_file.py", "offsets", "spark")}
+    assert tops == {f"{package}/{name}" for name in ("__init__.py", "errors.py", "offsets", "spark")}
     assert target.stat().st_size < 200_000
     assert airflow_kafka_offsets.__version__

@@ -17,6 +17,7 @@ import pytest
 from upath import UPath
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.operators import spark_progress
@@ -122,7 +123,7 @@ class TestStatus:
 @pytest.fixture
 def folder(tmp_path: Path) -> WindowFolder:
     (tmp_path / "applications").mkdir()
-    return WindowFolder(UPath(tmp_path), "w", 1)
+    return WindowFolder(UPath(tmp_path), "w", 1, Publications(UPath(tmp_path)))
 
 
 @pytest.fixture
