@@ -51,7 +51,7 @@ docs: setup ## write the reference of the public API to .local/docs
 fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 60
 	@FUZZ_HISTORIES=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/integration/fuzz
 
-chaos: setup $(ARCHIVE) ## 1,000 windows, loaded while everything fails, and whether they tile; make test takes 30
+chaos: setup $(ARCHIVE) ## 1,000 windows, loaded while everything fails, and whether they tile; make test takes 20
 	@CHAOS_WINDOWS=$${CHAOS_WINDOWS:-1000} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	  $(BIN)/python -m pytest -q -s --timeout 3600 tests/chaos
 

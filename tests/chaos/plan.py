@@ -76,7 +76,6 @@ class Pipeline:
     :param instants_ms: where its windows begin and end; empty for one of increments.
     :param left_out: those of its windows that are left out until the end.
     :param cuts: windows that somebody asks for by hand, and which cut across the planned ones.
-    :param revised: those of its windows that are resolved anew.
     """
 
     store: str
@@ -85,7 +84,6 @@ class Pipeline:
     instants_ms: tuple[int, ...] = ()
     left_out: tuple[Times, ...] = ()
     cuts: tuple[Times, ...] = ()
-    revised: tuple[Times, ...] = ()
 
     @property
     def windows(self) -> list[Times]:
@@ -207,13 +205,8 @@ class _Draw:
         instants = self._instants()
         windows = list(pairwise(instants))
         left_out = sorted(self.further.sample(windows[1:-1], max(1, len(windows) // 5)))
-        revised = self._revised([each for each in windows if each not in left_out])
         cuts = tuple(self._cut(windows) for _ in range(max(2 if store in SPARK else 4, len(windows) // 6)))
-        return Pipeline(store, level, instants_ms=instants, left_out=tuple(left_out), cuts=cuts, revised=tuple(revised))
-
-    def _revised(self, windows: Sequence[Times]) -> list[Times]:
-        """The last one, whose end no other one shares, and some others."""
-        return [*sorted(self.revising.sample(windows[:-1], len(windows) // 6)), windows[-1]]
+        return Pipeline(store, level, instants_ms=instants, left_out=tuple(left_out), cuts=cuts)
 
     def _cut(self, windows: Sequence[Times]) -> Times:
         """A window that ends within one of two neighbours, or starts within the other, or both."""
@@ -307,6 +300,7 @@ class _Draw:
         """
         rng, width = self.rng, 1 / self.windows
         places: dict[Times, float] = {}
+        loaded: dict[Times, float] = {}
         for start_ms, end_ms in pipeline.windows:
             if (start_ms, end_ms) in pipeline.left_out:
                 continue
@@ -326,11 +320,26 @@ class _Draw:
                 self._place(place, load)
             if rng.random() < 0.06:
                 self._place(place + rng.uniform(0, 20 * width), load)
-            if (start_ms, end_ms) in pipeline.revised:
-                beside = place + self.revising.choice((-1e-9, 1e-9, width))
-                self._place(beside, replace(load, kind=REVISION))
+            loaded[start_ms, end_ms] = place
+        self._revise(pipeline, places, loaded)
         for each in pipeline.cuts:
             self._place_cut(pipeline.store, each, places)
+
+    def _revise(self, pipeline: Pipeline, places: Mapping[Times, float], loaded: Mapping[Times, float]) -> None:
+        """Windows that are pinned early, and resolved anew beside their load: those that come before their neighbours,
+        which would hold the instants that they share.
+        """
+        first = [
+            (start_ms, end_ms)
+            for (start_ms, end_ms), place in loaded.items()
+            if all(place < places[each] for each in places if each[1] == start_ms or each[0] == end_ms)
+        ]
+        for start_ms, end_ms in sorted(self.revising.sample(first, min(len(first), max(1, len(places) // 4)))):
+            place = loaded[start_ms, end_ms]
+            early = min(place, places[start_ms, end_ms]) - self.revising.uniform(1, 6) / self.windows
+            self._place(early, Task(pipeline.store, start_ms, end_ms, load=False))
+            beside = place + self.revising.choice((-1e-9, 1e-9))
+            self._place(beside, Task(pipeline.store, start_ms, end_ms, load=True, kind=REVISION))
 
     def _place_cut(self, store: str, cut: Times, places: Mapping[Times, float]) -> None:
         """At the same time as one of the windows that it cuts, just before it or just after it; or after both."""

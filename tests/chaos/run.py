@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from tests.chaos.judge import (
     judge_windows,
 )
 from tests.chaos.ledger_files import shelves
-from tests.chaos.plan import CUT, INCREMENTS, S3, TWINS, Event, Pipeline, Plan, Task
+from tests.chaos.plan import CUT, INCREMENTS, REVISION, S3, TWINS, Event, Pipeline, Plan, Task
 from tests.chaos.publications import judge_apart, judge_kept
 from tests.chaos.s3 import CREDENTIALS, FaultyS3
 from tests.chaos.spark_load import Cluster, connector_jars
@@ -188,7 +188,8 @@ def _outcome(
     if pipeline.windows:
         complaints += judge_windows(early.windows, set(pipeline.windows) - set(pipeline.left_out))
         complaints += judge_windows(last.windows, pipeline.windows)
-        cuts = [_cut(each, place.ledger(), pipeline.revised) for each in ours if each.task.kind == CUT]
+        revised = {each.task.window[1:] for each in ours if each.task.kind == REVISION}
+        cuts = [_cut(each, place.ledger(), revised) for each in ours if each.task.kind == CUT]
         complaints += judge_cuts(last.pieces, cuts)
     else:
         runs = [(each.task.start_ms, each.said.window) for each in ours if each.said.window]
@@ -223,7 +224,7 @@ def _trials(plan: Plan, places: Mapping[str, Place], answers: Sequence[Answer]) 
         yield from (f"{each.store}: {words}" for words in complaints)
 
 
-def _cut(answer: Answer, ledger: Ledger, revised: Collection[Times]) -> Cut:
+def _cut(answer: Answer, ledger: Ledger, revised: Set[Times]) -> Cut:
     """A cut that was asked for.
 
     :param revised: windows that had other offsets at times than they have at the end.
@@ -232,4 +233,4 @@ def _cut(answer: Answer, ledger: Ledger, revised: Collection[Times]) -> Cut:
     stands = any(each.is_settled for each in ledger.window_folders.live(window_id(task.start_ms, task.end_ms)))
     ranges = () if said.window in revised else said.ranges
     offsets = {(topic, partition): range(start, end) for topic, partition, start, end in ranges}
-    return Cut((task.start_ms, task.end_ms), offsets, answer.before - set(revised), said.window, stands)
+    return Cut((task.start_ms, task.end_ms), offsets, answer.before - revised, said.window, stands)
