@@ -9,23 +9,21 @@ from functools import partial
 from airflow_kafka_offsets.spark.pinned import FAST, _version_2
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.report import Row
-from tests.benchmarks.spark_session import consume, session, stock, written
+from tests.benchmarks.spark_session import EVEN, consume, even, session, stock
 from tests.benchmarks.timing import medians
 
-_BATCHES = dict.fromkeys(range(8), 1_786)
 _LARGER = {"kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024)}
 """Fetches that aren't among them."""
-_ROUNDS = 5
 
 
 def spark_settings(clusters: Clusters) -> Iterator[Row]:
     """All of them, all but one, and none, in turn."""
-    manifest = written(clusters, "settings", _BATCHES)
+    manifest = even(clusters)
     address = clusters.records.bootstrap_servers
 
     def read(options: Mapping[str, str], *, version_2: bool = True) -> None:
         with _version_2(session()) if version_2 else nullcontext():
-            rows = stock(address, "settings", **options)
+            rows = stock(address, EVEN, **options)
         consume(rows)
 
     def without(name: str) -> Mapping[str, str]:
@@ -40,9 +38,9 @@ def spark_settings(clusters: Clusters) -> Iterator[Row]:
     works = {name: partial(read, options) for name, options in turns.items()}
     works["all but version 2"] = partial(read, FAST, version_2=False)
     works["none"] = partial(read, {}, version_2=False)
-    seconds = medians(works, _ROUNDS)
-    ours = seconds.pop("all")
+    taken = medians(works, clusters.sizes.rounds)
+    ours = taken.pop("all")
     work = f"read {manifest.span:,} records with all fast settings"
-    for name, each in seconds.items():
-        yield Row.ratio(work, ours, name, each, limit=None)
+    for name, each in taken.items():
+        yield Row.compared(work, ours, name, each, limit=None)
         work = "…"
