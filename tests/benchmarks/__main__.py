@@ -14,15 +14,15 @@ from rich.console import Console
 
 from tests.benchmarks.airflow_overhead import airflow_overhead
 from tests.benchmarks.backfill import backfill
-from tests.benchmarks.clusters import Clusters
+from tests.benchmarks.clusters import Clusters, Sizes
 from tests.benchmarks.lag import far_poll, many_partitions, poll
 from tests.benchmarks.ledger import ledger
 from tests.benchmarks.memory import memory
 from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
 from tests.benchmarks.snapshot import snapshots
+from tests.benchmarks.spark_load import spark_load
 from tests.benchmarks.spark_memory import spark_memory
-from tests.benchmarks.spark_publish import spark_publish
 from tests.benchmarks.spark_read import spark_hot_partition, spark_read
 from tests.benchmarks.spark_scale import spark_scale
 from tests.benchmarks.spark_settings import spark_settings
@@ -41,7 +41,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "spark-read": spark_read,
     "spark-settings": spark_settings,
     "spark-hot-partition": spark_hot_partition,
-    "spark-publish": spark_publish,
+    "spark-load": spark_load,
     "spark-memory": spark_memory,
     "airflow-overhead": airflow_overhead,
     "spark-scale": spark_scale,
@@ -58,7 +58,7 @@ def main() -> None:
         progress.print(f"{time.monotonic() - started:4.0f} s  {line}", highlight=False)
 
     rows: list[Row] = []
-    with Clusters(say) as clusters:
+    with Clusters(say, Sizes(arguments.records, arguments.rounds)) as clusters:
         for name in arguments.works or WORKS:
             say(f"measuring {name}")
             rows += WORKS[name](clusters)
@@ -76,6 +76,9 @@ def _arguments() -> argparse.Namespace:
         prog="python -m tests.benchmarks", description="Measure this package and its peers."
     )
     parser.add_argument("works", nargs="*", metavar="work", help=f"one of {', '.join(WORKS)}; all when none is named")
+    usual = Sizes()
+    parser.add_argument("--records", type=int, default=usual.records, help="that Spark reads and loads (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=usual.rounds, help="that are counted of Spark (%(default)s)")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     arguments = parser.parse_args()
     if unknown := [each for each in arguments.works if each not in WORKS]:

@@ -26,13 +26,15 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters
-from tests.benchmarks.records import BATCH_RECORDS, write_batches
+from tests.benchmarks.records import write_records
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_session import CORES, connector, written
 from tests.benchmarks.timing import timed
 
 _TOPIC = "loaded"
 _PARTITIONS = 12
+_RECORDS = 1_400
+"""Of each partition and window."""
 _WINDOWS = 3
 _LIMIT_S = 5.0
 
@@ -49,10 +51,10 @@ class _StateStore(dict[str, Any]):
 
 def airflow_overhead(clusters: Clusters) -> Iterator[Row]:
     """Some windows, of which the first one isn't counted: what a worker imports once is no window's own."""
-    batches = dict.fromkeys(range(_PARTITIONS), 10)
-    written(clusters, _TOPIC, batches)
+    counts = dict.fromkeys(range(_PARTITIONS), clusters.sizes.part(_RECORDS))
+    written(clusters, _TOPIC, counts)
     for hour in range(1, _WINDOWS + 2):
-        write_batches(clusters.records.bootstrap_servers, _TOPIC, batches, INSTANT_MS + hour * HOUR_MS)
+        write_records(clusters.records.bootstrap_servers, _TOPIC, counts, INSTANT_MS + hour * HOUR_MS)
     servers = {"bootstrap.servers": clusters.records.bootstrap_servers}
     os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "extra": servers})
     os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps({"conn_type": "spark", "host": f"local[{CORES}]"})
@@ -65,7 +67,7 @@ def airflow_overhead(clusters: Clusters) -> Iterator[Row]:
     remark = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in steps.items())
     work = "Airflow's side of a window, without spark-submit"
     yield Row.absolute(work, sum(steps.values()), "s", limit=_LIMIT_S, requests=remark)
-    yield Row.noted("… spark-submit", f"{_PARTITIONS * 10 * BATCH_RECORDS:,} records", spark_s)
+    yield Row.noted("… spark-submit", f"{sum(counts.values()):,} records", spark_s)
 
 
 def _window(folder: Path, number: int) -> dict[str, float]:

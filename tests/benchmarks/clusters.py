@@ -30,6 +30,8 @@ GROUPS = [f"group-{number:04}" for number in range(1_000)]
 INSTANT_MS = 1_700_000_000_000
 """The instant of snapshots: half of the records are older."""
 HOUR_MS = 3_600_000
+USUAL_RECORDS = 4_000_000
+"""In a window of Spark's benchmarks."""
 
 _STEP = 4_000
 """Partitions in one request."""
@@ -84,14 +86,31 @@ THOUSAND = Topic("thousand", 1_000, groups=("reader-of-thousand",))
 WIDE = Topic("wide", 10_000, every=4, groups=("reader-of-wide",))
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much Spark's benchmarks do.
+
+    :param records: of the windows that they read and load.
+    :param rounds: how often each side's turn is counted.
+    """
+
+    records: int = USUAL_RECORDS
+    rounds: int = 7
+
+    def part(self, usual: int) -> int:
+        """So many where there are as many records as usual, and in proportion else; at least one."""
+        return max(1, usual * self.records // USUAL_RECORDS)
+
+
 class Clusters:
     """Brokers alone and behind proxies; a context manager, which ends those that were started.
 
     :param say: shows progress.
     """
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, sizes: Sizes = Sizes()) -> None:
         self.say = say
+        self.sizes = sizes
         self._running = ExitStack()
 
     def __enter__(self) -> Self:

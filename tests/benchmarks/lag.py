@@ -37,11 +37,11 @@ def poll(clusters: Clusters) -> Iterator[Row]:
         confluent = Confluent(broker.bootstrap_servers)
         taken = shortest({"ours": call, "theirs": partial(confluent.total_lag, POLLED.groups, POLLED.pieces())})
         expected = call()
-    yield Row.ratio(f"{_POLL}, one broker", taken["ours"], _CONFLUENT, taken["theirs"], limit=0.8)
+    yield Row.compared(f"{_POLL}, one broker", taken["ours"], _CONFLUENT, taken["theirs"], limit=0.8)
     total, taken_s = timed(partial(_total_of_java_tool, broker))
     if total != expected:
         raise AssertionError(f"Kafka's own tool sums {total}, and we {expected}")
-    yield Row.ratio(f"{_POLL}, one broker", taken["ours"], "Kafka's own tool", taken_s, limit=0.05)
+    yield Row.ratio(f"{_POLL}, one broker", taken["ours"].s, "Kafka's own tool", taken_s, limit=0.05)
 
 
 def _total_of_java_tool(broker: Broker) -> int:
@@ -65,7 +65,7 @@ def far_poll(clusters: Clusters) -> Iterator[Row]:
         peer = partial(confluent.total_lag, POLLED.groups, POLLED.pieces())
         taken = shortest({"ours": call, "theirs": peer})
         theirs = requests.count(cluster, peer)
-        yield Row.ratio(work, taken["ours"], _CONFLUENT, taken["theirs"], limit=0.4, requests=requests.words(again))
+        yield Row.compared(work, taken["ours"], _CONFLUENT, taken["theirs"], limit=0.4, requests=requests.words(again))
         yield Row.noted("… confluent-kafka's requests", requests.words(theirs))
         yield _first_call(cluster, first)
         waits = requests.rounds(cluster, call, LATENCY_MS)
@@ -101,11 +101,11 @@ def many_partitions(clusters: Clusters) -> Iterator[Row]:
                     "theirs": partial(confluent.total_lag, topic.groups, topic.pieces()),
                 }
             )
-        seconds[topic.name] = taken["ours"]
+        seconds[topic.name] = taken["ours"].s
         counted = requests.words(_proxied(cluster, partial(total_lag, topic=topic)))
         # A thousand partitions take as long as six requests do: they are here for what ten thousand take.
         limit = 0.8 if topic is WIDE else None
-        yield Row.ratio(work, taken["ours"], _CONFLUENT, taken["theirs"], limit=limit, requests=counted)
+        yield Row.compared(work, taken["ours"], _CONFLUENT, taken["theirs"], limit=limit, requests=counted)
     yield Row.ratio(
         "… ten times the partitions", seconds[WIDE.name], "ours, a tenth of them", seconds[THOUSAND.name], limit=12
     )

@@ -1,80 +1,88 @@
-"""Records for benchmarks of reading: very many of one size, in batches as a producer with its defaults makes them.
+"""Records for benchmarks of Spark: very many JSON values as an application writes them, no two alike.
 
-A batch is made once and sent again and again, as a broker gives each one offsets of its own.
+A value is made from its place, so that each run writes the same ones. Two thirds of it are an order's fields, which
+Parquet's codec makes small, and the rest are hex digits, which it doesn't. librdkafka sends them, in batches as large
+as the Java producer's are by default.
 """
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import shake_128
 
-from kafka.protocol.producer import ProduceRequest, ProduceResponse
-from kafka.record.default_records import DefaultRecordBatchBuilder
+from confluent_kafka import Producer
 
-from dev import raw_client
-from tests.benchmarks.clusters import INSTANT_MS
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, client
 
-RECORD_BYTES = 100
-BATCH_RECORDS = 140
-"""So many of them fill ``batch.size``, 16 KiB."""
+RECORD_BYTES = 300
+"""Of a value; its fields take some 200."""
 
-_PRODUCE_VERSION = 9
-_TIMEOUT_S = 60
-_PAUSE_S = 0.1
+_AT_ONCE = 10_000
+_WAITING = 100_000
+"""Records that the producer holds before it is waited for."""
+_PATIENCE_S = 120.0
+_PRODUCER = {
+    "batch.size": 16 * 1024,
+    "linger.ms": 50,
+    "enable.idempotence": True,
+    "queue.buffering.max.messages": 2 * _WAITING,
+    "log_level": 3,  # a new broker's first answers are warnings
+}
+_MIXER = 0x9E37_79B9_7F4A_7C15
+"""An odd number, multiples of which fill 64 bits evenly."""
+_STATUSES = ("placed", "paid", "packed", "shipped")
 
 
-def write_batches(
+def write_records(
     address: str,
     topic: str,
-    batches: Mapping[int, int],
+    counts: Mapping[int, int],
     at_ms: int = INSTANT_MS,
     *,
-    records: int = BATCH_RECORDS,
     record_bytes: int = RECORD_BYTES,
 ) -> None:
-    """Write batches of records by one connection.
+    """Write records to a topic, to all partitions side by side, and wait until they are there.
 
-    :param batches: how many, by partition.
-    :param at_ms: timestamp of all records.
-    :param records: of a batch.
+    :param counts: how many, by partition.
+    :param at_ms: timestamp of the first of each partition; the others are spread over the hour after it.
+    :raises AssertionError: when some didn't arrive.
     """
-    produce_batches(address, topic, batches, _batch(at_ms, records, record_bytes))
+    before = _ends(address, topic, counts)
+    producer = Producer({"bootstrap.servers": address} | _PRODUCER)
+    for start in range(0, max(counts.values()), _AT_ONCE):
+        for partition, count in counts.items():
+            while len(producer) > _WAITING:
+                producer.poll(0.01)
+            for number in range(start, min(count, start + _AT_ONCE)):
+                moment_ms = at_ms + number * HOUR_MS // count
+                content = value(partition, number, moment_ms, record_bytes)
+                producer.produce(topic, content, partition=partition, timestamp=moment_ms)
+    producer.flush(_PATIENCE_S)
+    after = _ends(address, topic, counts)
+    if any(after[each] - before[each] != count for each, count in counts.items()):
+        arrived = sum(after.values()) - sum(before.values())
+        raise AssertionError(f"{arrived:,} of {sum(counts.values()):,} records arrived in {topic}")
 
 
-def produce_batches(address: str, topic: str, batches: Mapping[int, int], batch: bytes) -> None:
-    """Write one batch again and again.
+def value(partition: int, number: int, moment_ms: int, record_bytes: int = RECORD_BYTES) -> str:
+    """An order.
 
-    :param batches: how often, by partition.
-    :raises TimeoutError: partitions don't take it.
+    :param number: of the record in its partition.
+    :param record_bytes: how long it is.
     """
-    left = dict(batches)
-    deadline = time.monotonic() + _TIMEOUT_S
-    with raw_client.connected(address, timeout_s=_TIMEOUT_S) as connection:
-        while left:
-            errors = _produce(connection, topic, list(left), batch)
-            if not any(errors.values()):
-                deadline = time.monotonic() + _TIMEOUT_S
-            elif time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} takes no batch: Kafka's error codes by partition are {errors}")
-            else:
-                time.sleep(_PAUSE_S)  # a new topic's leader may not know yet that it is one
-            after = {partition: count - (not errors[partition]) for partition, count in left.items()}
-            left = {partition: count for partition, count in after.items() if count}
+    mixed = ((partition << 40) + number) * _MIXER & 0xFFFF_FFFF_FFFF_FFFF
+    fields = (
+        f'{{"order":"{partition:05}-{number:010}","placed_at":{moment_ms},"customer":"c-{mixed % 2_000_003:07}",'
+        f'"status":"{_STATUSES[mixed >> 62]}","currency":"EUR","total":{mixed % 100_000 / 100},'
+        f'"items":[{{"sku":"{mixed >> 40:08x}","quantity":{mixed % 7 + 1}}}],"store":"s-{mixed % 997:03}","trace":"'
+    )
+    digits = record_bytes - len(fields) - len('"}')
+    return f'{fields}{shake_128(mixed.to_bytes(8)).hexdigest(digits // 2 + 1)[:digits]}"}}'
 
 
-def _produce(connection: raw_client.socket.socket, topic: str, partitions: list[int], batch: bytes) -> dict[int, int]:
-    """Kafka's error codes, by partition."""
-    topic_class = ProduceRequest.TopicProduceData
-    pieces = [topic_class.PartitionProduceData(index=each, records=batch) for each in partitions]
-    data = [topic_class(name=topic, partition_data=pieces)]
-    raw_client.send(connection, ProduceRequest(acks=1, timeout_ms=_TIMEOUT_S * 1000, topic_data=data), _PRODUCE_VERSION)
-    response = raw_client.receive(connection, ProduceResponse, _PRODUCE_VERSION)
-    return {each.index: each.error_code for answer in response.responses for each in answer.partition_responses}
-
-
-def _batch(at_ms: int, records: int, record_bytes: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
-    for number in range(records):
-        builder.append(number, at_ms, None, os.urandom(record_bytes), [])
-    return bytes(builder.build())
+def _ends(address: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    with client(address) as ours:
+        listed = ours.list_offsets((TopicPartition(topic, each) for each in partitions), OffsetSpec.LATEST)
+        return {each.partition: each.offset or 0 for each in listed.raise_for_errors()}

@@ -12,6 +12,7 @@ from typing import Any, Self
 from rich.table import Table
 
 from dev.kafka import KAFKA_VERSION
+from tests.benchmarks.timing import Taken
 
 _PACKAGES = ("kafka-python", "confluent-kafka")
 
@@ -28,6 +29,8 @@ class Row:
     :param unit: of both; ``x`` for our time over the peer's.
     :param limit: the target: the result is to be no more.
     :param requests: what was sent, or another remark.
+    :param least: the ratio of the round that was best for us; None for what has no rounds.
+    :param greatest: of the worst one.
     """
 
     work: str
@@ -38,6 +41,17 @@ class Row:
     unit: str = ""
     limit: float | None = None
     requests: str = ""
+    least: float | None = None
+    greatest: float | None = None
+
+    @classmethod
+    def compared(
+        cls, work: str, ours: Taken, peer: str, theirs: Taken, *, limit: float | None, requests: str = ""
+    ) -> Self:
+        """Our time over a peer's who took turns with us."""
+        each = [mine / other for mine, other in zip(ours.rounds_s, theirs.rounds_s, strict=True)]
+        result = ours.s / theirs.s
+        return cls(work, ours.s, peer, theirs.s, result, "x", limit, requests, min(each), max(each))
 
     @classmethod
     def ratio(
@@ -79,7 +93,7 @@ def machine() -> str:
 def as_table(rows: Iterable[Row]) -> Table:
     """All rows."""
     table = Table("work")
-    for name in ("ours", "peer", "theirs", "result", "target", "met"):
+    for name in ("ours", "peer", "theirs", "result", "of rounds", "target", "met"):
         table.add_column(name, justify="left" if name in ("peer", "met") else "right", no_wrap=name != "peer")
     table.add_column("requests")
     for each in rows:
@@ -91,6 +105,7 @@ def as_table(rows: Iterable[Row]) -> Table:
             each.peer,
             _number(each.theirs, "s"),
             _number(each.result, each.unit),
+            "" if each.least is None else f"{each.least:.2f} to {each.greatest:.2f}",
             target,
             met,
             each.requests,

@@ -38,9 +38,11 @@ def snapshots(clusters: Clusters) -> Iterator[Row]:
             taken = shortest({"ours": call, "theirs": their_call}, runs=3)
             counted = requests.words(requests.count(cluster, call))
             waits = requests.rounds(cluster, call, LATENCY_MS)
-        yield Row.absolute(work, taken["ours"], "s", limit=limit_s, requests=counted)
+        yield Row.absolute(work, taken["ours"].s, "s", limit=limit_s, requests=counted)
         counted = requests.words(requests.count(cluster, their_call))
         peer.close()
-        yield Row.ratio("…", taken["ours"], "kafka-python", taken["theirs"], limit=0.5, requests=f"theirs: {counted}")
+        yield Row.compared(
+            "…", taken["ours"], "kafka-python", taken["theirs"], limit=0.5, requests=f"theirs: {counted}"
+        )
         yield Row.absolute("… rounds", waits, "rounds", limit=_ROUNDS + requests.NOISE)
     requests.set_latency(cluster, 0)

@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.pinned import FAST, PinnedWindow, exactly, reader_options
 from dev import ROOT
-from tests.benchmarks.clusters import INSTANT_MS, Clusters, Topic, create, wait_for_leaders
-from tests.benchmarks.records import write_batches
+from tests.benchmarks.clusters import Clusters, Topic, create, wait_for_leaders
+from tests.benchmarks.records import write_records
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_session import connector, consume
 from tests.unit.spark.manifests import manifest_of
 
 _PARTITIONS = 12
-_BATCHES = 80
-_BATCH_RECORDS, _RECORD_BYTES = 100, 1_200
-_RECORDS = _BATCHES * _BATCH_RECORDS // 2
+_RECORD_BYTES = 1_200
+_RECORDS = 4_000
+"""Of each partition and window: half of its log."""
 _LOADS = 200
 _HEAP = "1g"
 _HELD_MIB = 256.0
@@ -36,12 +36,13 @@ def spark_memory(clusters: Clusters) -> Iterator[Row]:
     address = clusters.records.bootstrap_servers
     write_large(address, "large")
     held = {}
+    loads = clusters.sizes.part(_LOADS)
     for who in ("ours", "stock"):
-        clusters.say(f"reading {_LOADS} windows, {who}")
-        held[who] = held_mib(who, address, "large", _PARTITIONS, _RECORDS, _LOADS, _HEAP)
+        clusters.say(f"reading {loads} windows, {who}")
+        held[who] = held_mib(who, address, "large", _PARTITIONS, _RECORDS, loads, _HEAP)
     if held["ours"] is None:
-        raise AssertionError(f"{_LOADS} loads don't fit into {_HEAP}")
-    work = f"heap held after {_LOADS} windows of {_PARTITIONS} partitions, {_HEAP}"
+        raise AssertionError(f"{loads} loads don't fit into {_HEAP}")
+    work = f"heap held after {loads} windows of {_PARTITIONS} partitions, {_HEAP}"
     yield Row.absolute(work, held["ours"], "MiB", limit=_HELD_MIB)
     yield Row.noted("… Spark's connector's", "out of memory" if held["stock"] is None else f"{held['stock']:.0f} MiB")
 
@@ -51,8 +52,7 @@ def write_large(address: str, topic: str) -> None:
     made = Topic(topic, _PARTITIONS)
     create(address, made)
     wait_for_leaders(address, [made])
-    batches = dict.fromkeys(range(_PARTITIONS), _BATCHES)
-    write_batches(address, topic, batches, INSTANT_MS, records=_BATCH_RECORDS, record_bytes=_RECORD_BYTES)
+    write_records(address, topic, dict.fromkeys(range(_PARTITIONS), 2 * _RECORDS), record_bytes=_RECORD_BYTES)
 
 
 def held_mib(who: str, address: str, topic: str, partitions: int, records: int, loads: int, heap: str) -> float | None:

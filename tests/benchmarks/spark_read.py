@@ -1,5 +1,5 @@
-"""Reading with Spark: a window of four million records beside the stock connector and Kafka's own consumer, what the
-audit costs, and a window of which one partition has nine tenths."""
+"""Reading with Spark: a large window beside Spark's connector and Kafka's own consumer, what the audit costs, and a
+window of which one partition has nine tenths."""
 
 from __future__ import annotations
 
@@ -11,57 +11,54 @@ from dev.java import java_command
 from dev.kafka import KAFKA_VERSION
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.report import Row
-from tests.benchmarks.spark_session import consume, opened, stock, uncounted, written
+from tests.benchmarks.spark_session import EVEN, bare, consume, even, opened, stock, written
 from tests.benchmarks.timing import medians
-
-_EVEN = dict.fromkeys(range(8), 3_572)
-_HOT = {0: 25_715} | dict.fromkeys(range(1, 12), 260)
-"""Batches by partition: four million records each."""
-_ROUNDS = 9
 
 
 def spark_read(clusters: Clusters) -> Iterator[Row]:
-    """Ours with and without audit, Spark's, and Kafka's, in turn."""
-    manifest = written(clusters, "even", _EVEN)
+    """Ours with and without a count, Spark's, and Kafka's, in turn."""
+    manifest = even(clusters)
     address = clusters.records.bootstrap_servers
-    window = opened(clusters, manifest)
+    window, counted = opened(clusters, manifest), opened(clusters, manifest, allow_gaps=True)
     clusters.say("reading them")
-    seconds = medians(
+    taken = medians(
         {
             "ours": lambda: consume(window.read()),
-            "uncounted": lambda: consume(uncounted(window)),
-            "stock": lambda: consume(stock(address, "even")),
-            "kafka": lambda: consumer_perf_test(address, "even", manifest.span),
+            "counted": lambda: consume(counted.read()),
+            "bare": lambda: consume(bare(window)),
+            "stock": lambda: consume(stock(address, EVEN)),
+            "kafka": lambda: consumer_perf_test(address, EVEN, manifest.span),
         },
-        _ROUNDS,
+        clusters.sizes.rounds,
     )
-    if window.audit.count != manifest.span:
-        raise AssertionError(f"{window.audit.count} of {manifest.span} records were read")
+    if counted.audit.count != manifest.span:
+        raise AssertionError(f"{counted.audit.count} of {manifest.span} records were read")
     work = f"pinned read, {manifest.span:,} records, 8 partitions, 2 cores"
-    yield Row.ratio(work, seconds["uncounted"], "Spark's connector", seconds["stock"], limit=1 / 2.0)
-    fetching = "consumer-perf-test, fetching alone"
-    yield Row.ratio("…", seconds["uncounted"], fetching, seconds["kafka"], limit=1 / 0.55)
-    yield Row.ratio("… with audit", seconds["ours"], "without audit", seconds["uncounted"], limit=1.05)
-    yield Row.ratio("…", seconds["ours"], "Spark's connector", seconds["stock"], limit=None)
+    yield Row.compared(work, taken["ours"], "Spark's connector, its defaults", taken["stock"], limit=0.5)
+    yield Row.compared("…", taken["ours"], "consumer-perf-test, fetching alone", taken["kafka"], limit=1.82)
+    yield Row.compared("… audited", taken["ours"], "the same without it", taken["bare"], limit=1.02)
+    yield Row.compared("… audited, gaps allowed", taken["counted"], "the same without it", taken["bare"], limit=None)
 
 
 def spark_hot_partition(clusters: Clusters) -> Iterator[Row]:
     """Ours with and without the split, and Spark's."""
-    manifest = written(clusters, "hot", _HOT)
+    tenth = clusters.sizes.records // 10
+    manifest = written(clusters, "hot", {0: 9 * tenth} | dict.fromkeys(range(1, 12), tenth // 11))
     window = opened(clusters, manifest)
     clusters.say("reading them")
-    seconds = medians(
+    taken = medians(
         {
             "ours": lambda: consume(window.read()),
             "whole": lambda: consume(window.read(minPartitions="1")),
             "stock": lambda: consume(stock(clusters.records.bootstrap_servers, "hot")),
         },
-        _ROUNDS,
+        clusters.sizes.rounds,
     )
     work = f"pinned read, 12 partitions, 90 % of {manifest.span:,} records in one"
     tasks = f"{len(window.plan().tasks)} tasks"
-    yield Row.ratio(work, seconds["ours"], "Spark's connector", seconds["stock"], limit=1 / 1.6, requests=tasks)
-    yield Row.ratio("…", seconds["ours"], "ours, not split", seconds["whole"], limit=None)
+    peer = "Spark's connector, its defaults"
+    yield Row.compared(work, taken["ours"], peer, taken["stock"], limit=0.63, requests=tasks)
+    yield Row.compared("…", taken["ours"], "ours, not split", taken["whole"], limit=None)
 
 
 def consumer_perf_test(address: str, topic: str, records: int) -> float:

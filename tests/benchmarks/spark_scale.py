@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from airflow.sdk import ObjectStoragePath
@@ -17,12 +17,12 @@ from airflow_kafka_offsets.offsets.split_plan import split_plan
 from airflow_kafka_offsets.offsets.windows import window_between
 from airflow_kafka_offsets.resolver import Resolver
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, client, create, wait_for_leaders
 from tests.benchmarks.memory import resident_mib
-from tests.benchmarks.records import BATCH_RECORDS, RECORD_BYTES, write_batches
+from tests.benchmarks.records import RECORD_BYTES, write_records
 from tests.benchmarks.report import Row
+from tests.benchmarks.spark_load import load
 from tests.benchmarks.spark_session import session
 from tests.benchmarks.timing import timed
 from tests.unit.offsets.builders import snapshot
@@ -32,10 +32,11 @@ _CORES = 200
 _MANIFEST_S = 30.0
 _LINEAR = 13.0
 """Ten times the partitions may take a bit more than ten times as long: they don't fit into caches."""
-_WIDE = [Topic(f"thousand-{number}", 1_000) for number in range(10)]
+_TOPICS, _PARTITIONS = 10, 1_000
 """Each task opens a consumer, which asks for its whole topic's metadata: ten thousand partitions of one topic take six
 times as long."""
-_PARTITIONS = sum(each.partitions for each in _WIDE)
+_RECORDS = 140
+"""Of each partition."""
 _FILES = 64
 _END_TO_END_S = 600.0
 _SOURCE_S = 15.0
@@ -72,41 +73,42 @@ def _manifest(width: int) -> tuple[float, str]:
 
 def _end_to_end(clusters: Clusters) -> Iterator[Row]:
     address = clusters.records.bootstrap_servers
-    clusters.say(f"creating {_PARTITIONS:,} partitions")
-    for each in _WIDE:
+    topics = [Topic(f"thousand-{number}", _PARTITIONS) for number in range(clusters.sizes.part(_TOPICS))]
+    partitions = len(topics) * _PARTITIONS
+    clusters.say(f"creating {partitions:,} partitions")
+    for each in topics:
         create(address, each, {"segment.index.bytes": "4096"})
-    wait_for_leaders(address, _WIDE)
-    clusters.say(f"writing {_PARTITIONS * BATCH_RECORDS:,} records")
-    for each in _WIDE:
-        write_batches(address, each.name, dict.fromkeys(range(each.partitions), 1))
+    wait_for_leaders(address, topics)
+    clusters.say(f"writing {partitions * _RECORDS:,} records")
+    for each in topics:
+        write_records(address, each.name, dict.fromkeys(range(_PARTITIONS), _RECORDS))
     folder = Path(tempfile.mkdtemp())
     try:
-        pinned, resolve_s = timed(lambda: _resolved(address, folder))
+        pinned, resolve_s = timed(lambda: _resolved(address, folder, topics))
         told = RunConf(
             pinned.uri, pinned.sha256, "try-1", {"kafka.bootstrap.servers": address}, bytes_per_record=RECORD_BYTES
         )
         window = PinnedWindow.open(session(), told)
-        clusters.say("reading and publishing them")
-        rows = window.read().coalesce(_FILES)
-        run, publish_s = timed(lambda: window.publish(rows, FileSink((folder / "table").as_uri())))
+        clusters.say("loading them")
+        rows, load_s = timed(lambda: load(window, folder, _FILES))
         source, source_s = timed(lambda: window.source_check().after())
     finally:
         shutil.rmtree(folder)
-    if run.rows != _PARTITIONS * BATCH_RECORDS:
-        raise AssertionError(f"{run.rows} rows were published")
-    if source.uncut != _PARTITIONS:
+    if rows != partitions * _RECORDS:
+        raise AssertionError(f"{rows} rows were written")
+    if source.uncut != partitions:
         raise AssertionError(f"{source.uncut} logs were found uncut")
-    work = f"resolve {_PARTITIONS:,} partitions, pin, read and publish"
-    steps = f"resolve and pin {resolve_s:.1f} s, publish as {_FILES} files {publish_s:.1f} s"
-    yield Row.absolute(work, resolve_s + publish_s, "s", limit=_END_TO_END_S, requests=steps)
+    work = f"resolve {partitions:,} partitions, pin and load"
+    steps = f"resolve and pin {resolve_s:.1f} s, load as {_FILES} files {load_s:.1f} s"
+    yield Row.absolute(work, resolve_s + load_s, "s", limit=_END_TO_END_S, requests=steps)
     yield Row.absolute("… of it asking whether these were the logs", source_s, "s", limit=_SOURCE_S)
     java = session().sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     yield Row.noted("… Spark's driver and executor", f"{resident_mib('VmHWM', java):.0f} MiB")
 
 
-def _resolved(address: str, folder: Path) -> PinnedManifest:
+def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> PinnedManifest:
     """The window between two instants, around all records."""
     with client(address) as ours:
         ledger = Ledger(ObjectStoragePath((folder / "ledger").as_uri()), "wide")
-        resolver = Resolver(ours, ledger, [each.name for each in _WIDE], IsolationLevel.READ_COMMITTED)
+        resolver = Resolver(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
         return resolver.window(INSTANT_MS, INSTANT_MS + HOUR_MS).pinned

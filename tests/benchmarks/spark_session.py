@@ -12,11 +12,12 @@ from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import jars, raw_client
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
-from tests.benchmarks.records import BATCH_RECORDS, RECORD_BYTES, write_batches
+from tests.benchmarks.records import RECORD_BYTES, write_records
 from tests.unit.spark.manifests import manifest_of
 
 CORES = 2
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+EVEN = "even"
 
 
 def connector() -> str:
@@ -33,32 +34,41 @@ def session() -> SparkSession:
     return builder.config("spark.driver.memory", "2g").getOrCreate()
 
 
-def written(clusters: Clusters, name: str, batches: Mapping[int, int]) -> Manifest:
-    """Write batches into a new topic; the window that holds all of it.
+@cache
+def even(clusters: Clusters) -> Manifest:
+    """The window over a topic of 8 partitions with as many records each, which several benchmarks read."""
+    return written(clusters, EVEN, dict.fromkeys(range(8), clusters.sizes.records // 8))
 
-    :param batches: how many, by partition.
+
+def written(clusters: Clusters, name: str, counts: Mapping[int, int]) -> Manifest:
+    """Write records into a new topic; the window that holds all of it.
+
+    :param counts: how many, by partition.
     """
     address = clusters.records.bootstrap_servers
-    topic = Topic(name, len(batches))
+    topic = Topic(name, len(counts))
     create(address, topic)
     wait_for_leaders(address, [topic])
-    clusters.say(f"writing {sum(batches.values()) * BATCH_RECORDS:,} records of {RECORD_BYTES} bytes to {name}")
-    write_batches(address, name, batches)
+    clusters.say(f"writing {sum(counts.values()):,} records of {RECORD_BYTES} bytes to {name}")
+    write_records(address, name, counts)
     made = manifest_of(
-        [(name, partition, 0, count * BATCH_RECORDS) for partition, count in batches.items()],
+        [(name, partition, 0, count) for partition, count in counts.items()],
         start_ms=INSTANT_MS,
         end_ms=INSTANT_MS + HOUR_MS,
     )
     return replace(made, cluster_id=raw_client.metadata(address).cluster_id)
 
 
-def opened(clusters: Clusters, manifest: Manifest) -> PinnedWindow:
-    """A window that need not be in a ledger, as long as it is only read."""
+def opened(clusters: Clusters, manifest: Manifest, *, allow_gaps: bool = False) -> PinnedWindow:
+    """A window that need not be in a ledger, as long as it is only read.
+
+    :param allow_gaps: what is read is counted then, as the proof of what is written needs it.
+    """
     kafka = {"kafka.bootstrap.servers": clusters.records.bootstrap_servers}
-    return PinnedWindow(session(), "", manifest, "bench", kafka, bytes_per_record=RECORD_BYTES)
+    return PinnedWindow(session(), "", manifest, "bench", kafka, allow_gaps=allow_gaps, bytes_per_record=RECORD_BYTES)
 
 
-def uncounted(window: PinnedWindow) -> DataFrame:
+def bare(window: PinnedWindow) -> DataFrame:
     """The same read, with all that makes it fast, without the audit."""
     return window._frame({})
 

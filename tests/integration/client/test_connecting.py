@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.settings import ClientSettings
@@ -22,6 +23,7 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.kafka import Broker
 from tests.integration.client.conftest import sasl_settings
 from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted_answers import commits_are
 from tests.integration.conftest import MakeTopic
 
 
@@ -107,6 +109,16 @@ class TestLogs:
         with pytest.raises(ClusterUnreachableError):
             ask({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.3)
         assert any(each.name == "kafka.net.manager" for each in caplog.records)
+
+    def test_an_answer_that_takes_long_to_decode_is_nothing_to_warn_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        """300,000 commits of one coordinator. Who asks kafka-python for DEBUG isn't told either: nobody else waits."""
+        caplog.set_level(logging.DEBUG, logger="kafka.net.selector")
+        pieces = [TopicPartition("a", number) for number in range(1_000)]
+        with ScriptedCluster({"a": [0] * len(pieces)}) as cluster:
+            cluster.brokers[0].on(OffsetFetchRequest, commits_are(dict.fromkeys(pieces, 7)))
+            commits = cluster.client(timeout_s=120).committed_offsets({f"g-{number}": None for number in range(300)})
+        assert sum(len(each.offsets.ok()) for each in commits) == 300_000
+        assert not [each for each in caplog.messages if "blocking the event loop" in each]
 
 
 class TestLogin:

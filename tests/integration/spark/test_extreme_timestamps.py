@@ -22,7 +22,7 @@ from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker
-from tests.benchmarks.records import produce_batches
+from tests.integration.batches import produce_batches
 from tests.integration.spark.conftest import OpenWindow, delete_before
 from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import FIVE_MS, manifest_of

@@ -1,0 +1,91 @@
+"""Loading with Spark: a window read, written as Parquet and proved, beside what people write without this package: a
+batch read and write by Spark's connector, and a stream that ends where the topic ends (``Trigger.AvailableNow``)."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from upath import UPath
+
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.file_sink import FileSink
+from airflow_kafka_offsets.spark.pinned import FAST, PinnedWindow
+from tests.benchmarks.clusters import Clusters
+from tests.benchmarks.records import RECORD_BYTES
+from tests.benchmarks.report import Row
+from tests.benchmarks.spark_session import EVEN, even, session, stock
+from tests.benchmarks.timing import medians
+from tests.unit.spark.manifests import make_ledger
+
+_TABLE = "table"
+
+
+def spark_load(clusters: Clusters) -> Iterator[Row]:
+    """Each side in turn into a new folder, ours into a new ledger too."""
+    manifest = even(clusters)
+    address = clusters.records.bootstrap_servers
+    folder = Path(tempfile.mkdtemp())
+    works = {
+        "ours": lambda: _ours(folder / "ours", manifest, address),
+        "batch": lambda: stock(address, EVEN, **FAST).write.parquet(_table(folder / "batch")),
+        "stream": lambda: available_now(folder / "stream", address),
+        "fast-stream": lambda: available_now(folder / "fast-stream", address, **FAST),
+    }
+    clusters.say("loading them")
+    try:
+        taken = medians(works, clusters.sizes.rounds, lambda name: shutil.rmtree(folder / name, ignore_errors=True))
+        _require_all(folder, manifest.span)
+    finally:
+        shutil.rmtree(folder)
+    work = f"read, write as Parquet and prove {manifest.span:,} records of {RECORD_BYTES} bytes, 8 partitions"
+    yield Row.compared(
+        work, taken["ours"], "Spark's connector in a batch, same fetch settings", taken["batch"], limit=1.08
+    )
+    yield Row.compared("…", taken["ours"], "Trigger.AvailableNow, its defaults", taken["stream"], limit=0.6)
+    peer = "Trigger.AvailableNow, same fetch settings"
+    yield Row.compared("…", taken["ours"], peer, taken["fast-stream"], limit=None)
+
+
+def load(window: PinnedWindow, folder: Path, files: int | None = None) -> int:
+    """Load a window as an application does; how many rows it wrote, which are proved.
+
+    :param folder: in which the table is to be.
+    :param files: as how many the rows are written; None for as many as Spark makes.
+    """
+    rows = window.read() if files is None else window.read().coalesce(files)
+    return window.publish(rows, FileSink(_table(folder))).rows
+
+
+def available_now(folder: Path, address: str, **options: str) -> None:
+    """Structured Streaming of a topic's records into Parquet, with a checkpoint, until all are there."""
+    named = {"kafka.bootstrap.servers": address, "subscribe": EVEN, "startingOffsets": "earliest", **options}
+    rows = session().readStream.format("kafka").options(**named).load()
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", (folder / "checkpoint").as_uri())
+    writer.trigger(availableNow=True).start(_table(folder)).awaitTermination()
+
+
+def _ours(folder: Path, manifest: Manifest, address: str) -> None:
+    make_ledger(folder / "ledger")
+    pinned = WindowFolders(UPath(folder / "ledger")).pin_again(manifest)
+    kafka = {"kafka.bootstrap.servers": address}
+    told = RunConf(pinned.uri, pinned.sha256, "try-1", kafka, bytes_per_record=RECORD_BYTES)
+    load(PinnedWindow.open(session(), told), folder)
+
+
+def _table(folder: Path) -> str:
+    return (folder / _TABLE).as_uri()
+
+
+def _require_all(folder: Path, records: int) -> None:
+    """Refuse a comparison with a side that didn't write the same.
+
+    :raises AssertionError: one has more rows, or fewer.
+    """
+    counts = {each.name: session().read.parquet(_table(each)).count() for each in folder.iterdir()}
+    if set(counts.values()) != {records}:
+        raise AssertionError(f"{records} records were to be written: {counts}")
