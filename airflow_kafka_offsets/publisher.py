@@ -24,7 +24,7 @@ from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.publication import Publication, counts_over
 from airflow_kafka_offsets.preflight import refuse_changed, source_now
 
@@ -145,7 +145,10 @@ def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, res
     if stored is None:
         asked = result.source is None and bool(pinned.manifest.span)
         source = source_now(client, ledger, pinned) if asked else result.source
-        ledger.folder_of(pinned).record_result(replace(result, source=source))
+        folder = ledger.folder_of(pinned)
+        if result.attempt not in folder.listing().attempts:
+            folder.record_attempt(result.attempt, {"handed_over_at": iso_instant(now_ms())})
+        folder.record_result(replace(result, source=source))
         stored = counted_attempt(ledger, pinned, result.attempt)
         if stored is None:
             raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
@@ -196,8 +199,8 @@ def _refuse_overtaken(live: Sequence[WindowFolder], counted: CountedAttempt) -> 
     if newer is not None:
         raise LedgerConflictError(
             f"Revision {newer.revision} of window {newer.id} is being loaded into {counted.result.output}, where "
-            f"its rows take the place of those of revision {ours}, which is not published. Run the load again: it "
-            "loads the newest revision."
+            f"its rows take the place of those of revision {ours}, which is not published. Clear the resolve task too: "
+            "the load is of the newest revision then."
         )
 
 

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import every_column
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import RunResult
@@ -44,14 +44,7 @@ def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args
     if args.result is not None:
         return take_over(client, ledger, pinned, _handed_over(args.result))
     if args.attempt is not None:
-        named = counted_attempt(ledger, pinned, args.attempt)
-        if named is None:
-            counted = ", ".join(ledger.folder_of(pinned).listing().results) or "none has"
-            raise ConfigurationError(
-                f"Attempt {args.attempt} has counted nothing of revision {pinned.manifest.revision} of window "
-                f"{args.window}. Those that have: {counted}."
-            )
-        return named
+        return _named(ledger, args.window, args.attempt)
     proved = proved_attempts(ledger, pinned)
     if not proved:
         raise LedgerError(
@@ -59,6 +52,19 @@ def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args
             "load it, or name one with --attempt to see what it lacks."
         )
     return proved[-1]
+
+
+def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
+    """An attempt at any revision of a window that counts."""
+    folders = ledger.window_folders.live(window)
+    for each in folders:
+        found = counted_attempt(ledger, ledger.pinned(window, each.revision), attempt)
+        if found is not None:
+            return found
+    counted = [name for each in folders for name in each.listing().results]
+    raise ConfigurationError(
+        f"Attempt {attempt} has counted nothing of window {window}. Those that have: {shorten(counted) or 'none'}."
+    )
 
 
 def _handed_over(place: str) -> RunResult:

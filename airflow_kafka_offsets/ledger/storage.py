@@ -21,7 +21,8 @@ from airflow_kafka_offsets.local_file import create_local, replace_local
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
-_CONDITIONAL_PUT = (*_S3, "gs", "gcs", "abfs", "abfss", "az", "adl")
+_AZURE = ("abfs", "abfss", "az", "adl")
+_CONDITIONAL_PUT = (*_S3, "gs", "gcs", *_AZURE)
 """Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server: s3fs, gcsfs and adlfs, from
 some version on each. Whether this one does is tried out when a ledger is made."""
 _AT_A_TIME = 16
@@ -88,7 +89,11 @@ def plain_uri(path: StoragePath) -> str:
     """The URI as Spark knows the place: with a scheme, and without the connection id before the ``@``."""
     parts = urlsplit(str(path))
     scheme = _HADOOP_SCHEMES.get(path.protocol, path.protocol)
-    return urlunsplit(parts._replace(scheme=scheme, netloc=parts.netloc.rpartition("@")[2]))
+    place = parts.netloc.rpartition("@")[2]
+    if path.protocol in _AZURE:
+        # fsspec knows the account from its connection, Hadoop from the URI.
+        scheme, place = "abfss", f"{place}@{path.fs.account_name}.dfs.core.windows.net"
+    return urlunsplit(parts._replace(scheme=scheme, netloc=place))
 
 
 def create_exclusive(path: StoragePath, content: bytes) -> bool:

@@ -111,16 +111,29 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         earlier = None if self._memory is None else self._memory.earlier(ref)
         if earlier is not None:
             return self._go_on(load, earlier, published)
-        counted = None if published else self._tries(context).counted(load.ledger, ref.window, self._failed)
-        if counted is not None:
-            self.log.info(
-                "Attempt %s of an earlier try has loaded and counted window %s: it is published, without Spark",
-                *(counted.result.attempt, ref.window),
-            )
-            return self._report(load, counted.pinned, counted.result.attempt)
+        done = self._done_before(load, pinned, published)
+        if done is not None:
+            return self._report(load, *done)
         # Of a published window Spark counts the output, and asks Kafka for nothing.
         pinned = pinned if published else load.records_left.of(pinned)
         return self._run_anew(load, pinned, published)
+
+    def _done_before(
+        self, load: _Load, pinned: PinnedManifest, published: Publication | None
+    ) -> tuple[PinnedManifest, str] | None:
+        """The revision and the attempt that an earlier try of this task has loaded, and died before it could say so."""
+        tries, window = self._tries(load.context), load.ref.window
+        if published is not None:
+            own = tries.published(load.ledger, window)
+            return None if own is None else (pinned, own)
+        counted = tries.counted(load.ledger, window, self._failed)
+        if counted is None:
+            return None
+        self.log.info(
+            "Attempt %s of an earlier try has loaded and counted window %s: it is published, without Spark",
+            *(counted.result.attempt, window),
+        )
+        return counted.pinned, counted.result.attempt
 
     def _run_anew(self, load: _Load, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
         attempt, note_key = new_attempt(now_ms()), token_hex(16)

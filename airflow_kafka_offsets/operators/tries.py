@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.publisher import CountedAttempt, proved_attempts
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ class Tries:
     :param task_id: the task.
     :param map_index: which of a mapped task's; -1 for another one.
     :param try_number: which try this is.
-    :param asked: hash of the application, its arguments and its confs. What an earlier try has loaded otherwise, as
-        before the Dag was changed, is no result of this one.
+    :param asked: hash of the application, its content where it is a file here, its arguments and its confs. What an
+        earlier try has loaded otherwise, as before the Dag was changed, is no result of this one.
     """
 
     dag_id: str
@@ -41,7 +43,9 @@ class Tries:
     ) -> Self:
         """The tries of the task that runs."""
         ti: Any = context["ti"]
-        given = json.dumps([application, arguments or [], conf or {}], sort_keys=True, default=str)
+        given = json.dumps(
+            [application, _content_hash(application), arguments or [], conf or {}], sort_keys=True, default=str
+        )
         asked = sha256(given.encode()).hexdigest()
         map_index = getattr(ti, "map_index", None)
         return cls(ti.dag_id, ti.run_id, ti.task_id, -1 if map_index is None else map_index, ti.try_number, asked)
@@ -63,9 +67,23 @@ class Tries:
         # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
         return next((each for each in found if each.result.apart), found[-1] if found else None)
 
+    def published(self, ledger: Ledger, window: str) -> str | None:
+        """The attempt of an earlier try that published the window, and died before it could say so; None where there is
+        none. Once the window is verified, whoever clears the task wants its rows counted again."""
+        folder = ledger.window_folders.published(window)
+        if folder is None or folder.listing().state is not WindowState.PUBLISHED:
+            return None
+        published, _ = folder.published_result()
+        return published.attempt if self._is_own(folder.attempt(published.attempt)) else None
+
     def _is_own(self, noted: Mapping[str, Any]) -> bool:
         run = noted.get("airflow") or {}
         return noted.get("asked") == self.asked and self._instance().items() <= run.items()
 
     def _instance(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
+
+
+def _content_hash(application: str) -> str | None:
+    file = Path(application.removeprefix("file://"))
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else None

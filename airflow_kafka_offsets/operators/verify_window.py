@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
-from airflow_kafka_offsets.errors import UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.file_lists import FileLists
@@ -192,11 +192,19 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
                 proved = proved_attempts(ledger, pinned)
                 counted = proved[-1] if proved else None
             else:
-                counted = take_over(client, ledger, pinned, RunResult.from_json(self.result))
+                counted = take_over(client, ledger, pinned, self._handed_over())
             if counted is None:
                 return
             found = publish(client, ledger, counted)
         self.log.info("Window %s is published: %s rows of attempt %s", ref.window, found.rows, found.attempt)
+
+    def _handed_over(self) -> RunResult:
+        try:
+            return RunResult.from_json(self.result)
+        except LedgerCorruptError as error:
+            raise ConfigurationError(
+                f"result= takes what PinnedWindow.write(...).to_json() gave, as the XCom of its task. {error}"
+            ) from error
 
     def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
         """What has become of the window's topics since it was loaded. That it was loaded from them is in the verdict,
@@ -258,7 +266,7 @@ def _outside(timed: bool, rows: int | None) -> str:
     """How many rows have a timestamp outside the window, for a line of the log."""
     if not timed:
         return "none, as it isn't between two instants"
-    return "not counted, as Spark read Kafka more than once" if rows is None else f"{rows:,}"
+    return "not counted" if rows is None else f"{rows:,}"
 
 
 def _describe(seen: SeenHoles) -> str:

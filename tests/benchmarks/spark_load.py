@@ -58,7 +58,7 @@ def load(window: PinnedWindow, folder: Path, files: int | None = None) -> int:
     :param files: as how many the rows are written; None for as many as Spark makes.
     """
     rows = window.read() if files is None else window.read().coalesce(files)
-    return window.publish(rows, FileSink(_table(folder))).rows
+    return window.write(rows, FileSink(_table(folder))).rows_written
 
 
 def available_now(folder: Path, address: str, **options: str) -> None:

@@ -67,7 +67,7 @@ def test_rows_that_an_application_drops_are_the_tasks_own_error_for_good(
         load(application=str(FAILING_LOAD), application_args=[(tmp_path / "t").as_uri(), "drops"])
     assert fails_with(UnprovenError, failed)
     said = str(failed.value)
-    assert said.startswith("UnprovenError: Window 20130309T000000000Z_20130310T000000000Z is not published")
+    assert said.startswith("UnprovenError: Window 20130309T000000000Z_20130310T000000000Z is not proved")
     assert f"{RECORDS_A_DAY}" in said
     assert "spark-submit" not in said
     assert "\n" not in said

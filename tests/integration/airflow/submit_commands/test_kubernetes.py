@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError
+from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -145,7 +146,7 @@ class TestKubernetes:
         with pytest.raises(WorkerDies):
             self.load(window, on_truncation="clamp").execute(context)
         pods.phases = ["Running", "Succeeded"]
-        publish({"manifest": ledger.pinned(window["window"], 2).uri})
+        publish(WindowRef.of(window["ledger_root"], ledger.pinned(window["window"], 2)).to_json())
         again = self.load(window, on_truncation="clamp")
         result = again.execute(context)
 

@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     ClusterUnreachableError,
+    ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
     TopicChangedError,
@@ -277,6 +278,20 @@ def published_as(ledger: Ledger, pinned: PinnedManifest, number: int) -> Publica
     return ledger.folder_of(pinned).publications.all()[number - 1]
 
 
+@pytest.fixture
+def publish_now(client: OffsetsClient, ledger: Ledger) -> Callable[[XCom], None]:
+    """Publish what a window's only attempt has counted."""
+
+    def ask(window: XCom) -> None:
+        pinned = ledger.pinned(window["window"])
+        (attempt,) = ledger.folder_of(pinned).listing().results
+        counted = counted_attempt(ledger, pinned, attempt)
+        assert counted is not None
+        publish(client, ledger, counted)
+
+    return ask
+
+
 class TestARetry:
     """A worker that dies after Spark has ended leaves what the driver has counted."""
 
@@ -296,6 +311,22 @@ class TestARetry:
         report = load(died).execute(context)
         assert (report["rows"], report["attempt"]) == (5, report["published_attempt"])
         assert ledger.window_folders.publication(died["window"]) is not None
+
+    def test_once_it_is_published_the_next_try_reports_it_without_spark(
+        self, died: XCom, context: Context, publish_now: Callable[[XCom], None]
+    ) -> None:
+        """The worker died once more, between the publication and the task's end."""
+        publish_now(died)
+        report = load(died).execute(context)
+        assert (report["rows"], report["attempt"]) == (5, report["published_attempt"])
+
+    def test_a_verified_window_is_counted_again(
+        self, died: XCom, context: Context, publish_now: Callable[[XCom], None], in_sparks_place: InSparksPlace
+    ) -> None:
+        publish_now(died)
+        KafkaVerifyWindowOperator(task_id="v", window=died).execute(context)
+        with pytest.raises(Exception, match="Spark was started"):
+            load(died).execute(context)
 
     def test_what_was_asked_otherwise_is_loaded_anew(self, died: XCom, context: Context) -> None:
         """The Dag was changed in between: the rows are in another place."""
@@ -345,6 +376,12 @@ class TestAnotherSubmitter:
         assert result.source.cluster_id == pinned.manifest.cluster_id
         again = KafkaVerifyWindowOperator(task_id="v", window=window, result=told).execute(context)
         assert again["verdict"] == report["verdict"]
+        assert [each.found for each in verify(ledger) if not each.holds] == []
+
+    def test_verify_says_what_its_result_has_to_be(self, window: XCom, context: Context) -> None:
+        with pytest.raises(AirflowFailException, match=r"result= takes what PinnedWindow\.write") as failed:
+            KafkaVerifyWindowOperator(task_id="v", window=window, result={"rows": 5}).execute(context)
+        assert fails_with(ConfigurationError, failed)
 
     def test_verify_takes_over_nothing_of_another_manifest(
         self, window: XCom, pinned: PinnedManifest, context: Context

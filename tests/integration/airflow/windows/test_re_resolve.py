@@ -10,7 +10,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets.errors import LedgerConflictError, SparkFailedError
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import create_exclusive
 from airflow_kafka_offsets.offsets.failure import FailureNote
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from tests.integration.airflow.conftest import Context, InSparksPlace, Publish, Resolve, Run, at, fails_with
@@ -118,14 +117,15 @@ class TestForget:
     ) -> None:
         """Its Spark goes on writing, and asks nobody whether the window was forgotten."""
         folder = WindowRef.from_json(first).ledger().window(first["window"])
-        in_sparks_place("raise SystemExit(1)")
-        with pytest.raises(SparkFailedError):
-            KafkaSparkSubmitOperator(task_id="load", window=first).execute(context)
+        folder.record_attempt("a-1", {"airflow": {"dag_id": "d", "run_id": "r"}})
         with pytest.raises(AirflowFailException, match=r"may be loading at this moment: attempt .* by run r of Dag d"):
             resolve(ten, at(4), at(9))
         code, _, err = run("ledger", "forget", "loads", first["window"])
         assert code == 2
         assert "by run r of Dag d" in err
-        (attempt,) = folder.listing().unended
-        create_exclusive(folder._folder / "failures" / f"{attempt}.json", FailureNote("SparkError", "x").to_bytes())
+        in_sparks_place("raise SystemExit(1)")
+        with pytest.raises(SparkFailedError):
+            KafkaSparkSubmitOperator(task_id="load", window=first).execute(context)
+        assert folder.listing().unended == ["a-1"], "of the one that failed its task says so"
+        folder.record_failure("a-1", FailureNote("SparkError", "x"))
         assert run("ledger", "forget", "loads", first["window"])[0] == 0

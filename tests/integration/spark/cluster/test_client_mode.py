@@ -69,4 +69,4 @@ class TestKilled:
         assert load.end() == 143
         assert psutil.wait_procs(spark, 30)[1] == []
         wait_for(lambda: not spark_cluster.executors() and not active(spark_cluster), "The executors are gone", 60)
-        assert not list((load.folder / "ledger").rglob("committed.json"))
+        assert not list((load.folder / "ledger").rglob("publications/*.json"))

@@ -86,7 +86,7 @@ class TestCleared:
         assert submitted.end() == 143
         wait_for(lambda: drivers(spark_cluster).get(driver) == "KILLED", "The driver is killed")
         wait_for(lambda: not active(spark_cluster), "Nothing runs on the cluster")
-        assert not list((submitted.folder / "ledger").rglob("committed.json"))
+        assert not list((submitted.folder / "ledger").rglob("publications/*.json"))
 
 
 class TestSwapped:
