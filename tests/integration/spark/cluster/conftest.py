@@ -110,8 +110,8 @@ class Load:
 
     def rows(self) -> list[tuple[int, int]]:
         """Partition and offset of each published row."""
-        (committed,) = (self.folder / "ledger").rglob("committed.json")
-        output = Path(json.loads(committed.read_text())["output"].removeprefix("file:").replace("///", "/"))
+        (published,) = (self.folder / "ledger").rglob("publications/*.json")
+        output = Path(json.loads(published.read_text())["output"].removeprefix("file:").replace("///", "/"))
         found = [row for file in output.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
         return sorted((row["partition"], row["offset"]) for row in found)
 
