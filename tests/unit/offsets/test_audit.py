@@ -44,6 +44,12 @@ def result(
     return run_result(pinned, [rows], read=tally, allow_gaps=allow_gaps, task_starts=7, unread=unread)
 
 
+def uncounted(pinned: Manifest, written: list[int]) -> RunResult:
+    """A run whose read nobody counted: what it is compared with is every offset once."""
+    counted = result(pinned, WHOLE, written, unread=None)
+    return replace(counted, read=replace(counted.read, starts=None, counted=False), task_starts=None)
+
+
 WHOLE = list(range(10, 20))
 
 
@@ -67,6 +73,25 @@ class TestVerdict:
     )
     def test_anything_else_is_not(self, read: list[int], written: list[int]) -> None:
         assert not judge(manifest(), result(manifest(), read, written)).proved
+
+    @given(st.lists(st.integers(9, 20), min_size=1, max_size=12), st.booleans())
+    def test_where_nobody_counted_the_read_nothing_but_each_offset_once_passes(
+        self, written: list[int], allow_gaps: bool
+    ) -> None:
+        run = replace(uncounted(manifest(), written), allow_gaps=allow_gaps)
+        assert judge(manifest(), run).proved == (sorted(written) == WHOLE)
+
+    def test_what_lacks_then_is_named_by_partition_with_all_that_may_have_happened(self) -> None:
+        said = str(judge(manifest(), uncounted(manifest(), WHOLE[3:])))
+        assert said.startswith(
+            "t-0 lacks 3 of 10 rows. Either they were dropped between read() and write(), by a filter"
+        )
+        assert "stopped early (limit, head, take)" in said
+        assert "allow gaps (allow_gaps=True)" in said
+
+    def test_so_is_what_is_there_too_often(self) -> None:
+        said = str(judge(manifest(), uncounted(manifest(), [*WHOLE, 12, 12])))
+        assert "t-0 has 2 rows more than offsets: rows were doubled between read() and write(), by explode" in said
 
     @given(st.sets(st.sampled_from(WHOLE), min_size=1), st.lists(st.sampled_from(WHOLE), min_size=1, max_size=12))
     def test_rows_written_that_differ_from_rows_read_never_pass(self, read: set[int], written: list[int]) -> None:

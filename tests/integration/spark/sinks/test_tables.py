@@ -27,6 +27,7 @@ from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load_rows
+from tests.integration.spark.publishing import publish as publish_result
 from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
 from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
@@ -42,6 +43,50 @@ def table_sink(request: pytest.FixtureRequest, make_sink: MakeSink) -> TableSink
     sink = make_sink(request.param)
     assert isinstance(sink, TableSink)
     return sink
+
+
+class TestRevisions:
+    """A table holds one revision of a window, whatever is published."""
+
+    def test_a_window_of_which_a_newer_one_is_being_loaded_is_not_read(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
+    ) -> None:
+        """The rows may be the newer one's by then. One that only counts what is published replaces none."""
+        publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
+        newer = replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9)
+        with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.before"):
+            publish(open_window(newer, "try-2"), table_sink)
+        with pytest.raises(LedgerConflictError, match="attempt try-2 has begun to load revision 2"):
+            read_published(spark, f"file://{ledger}")
+
+        assert publish(open_window(newer, "try-3"), table_sink) == "try-3"
+        assert publish(open_window(newer, "try-4"), table_sink) == "try-3"
+        assert read_published(spark, f"file://{ledger}").count() == 7
+
+    def test_one_of_the_same_snapshots_that_has_replaced_the_published_rows_is_loaded_and_published(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
+    ) -> None:
+        """Else the ledger would say what the table doesn't hold. As long as the published rows are there, they stay."""
+        whole = manifest_of([(flights, 0, 0, 9)])
+        left = replace(whole, ranges=(replace(whole.ranges[0], start_offset=4, lost_offsets=4),))
+        original = open_window(whole)
+        rows, wrote = original.read(), table_sink.write
+        clamped = open_window(left, "try-2")
+
+        def overtaken(frame: DataFrame, attempt: Attempt) -> Written:
+            table_sink.write = wrote  # type: ignore[method-assign]
+            result = original.write(rows, table_sink)
+            publish_result(original, result)
+            return wrote(frame, attempt)
+
+        table_sink.write = overtaken  # type: ignore[method-assign]
+        with interrupted("airflow_kafka_offsets.spark.writing.judge"):
+            clamped.write(clamped.read(), table_sink)
+        with pytest.raises(LedgerConflictError, match="nobody can tell whose are there"):
+            read_published(spark, f"file://{ledger}")
+
+        assert publish(open_window(left, "try-3"), table_sink) == "try-3"
+        assert offsets(read_published(spark, f"file://{ledger}")) == {0: [4, 5, 6, 7, 8]}
 
 
 class TestAttempts:
