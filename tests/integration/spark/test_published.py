@@ -137,7 +137,9 @@ class TestMonths:
         manifests = [
             replace(empty, window=window_id(start, end), start_ms=start, end_ms=end) for start, end in self.EXTENTS
         ]
-        return [load(open_window(each), "file:///nowhere").window for each in manifests]
+        for each in manifests:
+            load(open_window(each), "file:///nowhere")
+        return [each.window for each in manifests]
 
     @pytest.mark.parametrize(
         ("start_ms", "end_ms", "chosen"),
