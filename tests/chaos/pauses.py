@@ -13,7 +13,7 @@ from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.publication import Publication
 
 CHANCE = 0.3
-LONGEST_S = 2.0
+LONGEST_S = 1.0
 
 
 class Pauses:
