@@ -8,6 +8,7 @@ partition, offset), so what holds per partition for the one holds for the other.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -146,8 +147,9 @@ class RunResult:
         return sum(each.count for each in self.written)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {"format": 1} | asdict(self)
+        """Plain JSON, lists for tuples: an XCom keeps the difference."""
+        fields: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return {"format": 1} | fields
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
