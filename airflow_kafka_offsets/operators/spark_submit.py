@@ -126,7 +126,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         if published is not None:
             own = tries.published(load.ledger, window)
             return None if own is None else (pinned, own)
-        counted = tries.counted(load.ledger, window, self._failed)
+        counted = tries.counted(load.ledger, pinned, self._failed)
         if counted is None:
             return None
         self.log.info(

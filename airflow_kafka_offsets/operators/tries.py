@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.offsets.publication import counts_over
 from airflow_kafka_offsets.publisher import CountedAttempt, proved_attempts
 
 if TYPE_CHECKING:
@@ -54,16 +55,21 @@ class Tries:
         """For the note of an attempt."""
         return {"airflow": self._instance() | {"try_number": self.try_number}, "asked": self.asked}
 
-    def counted(self, ledger: Ledger, window: str, failed: str | None) -> CountedAttempt | None:
+    def counted(self, ledger: Ledger, pinned: PinnedManifest, failed: str | None) -> CountedAttempt | None:
         """What an earlier try has loaded and counted, and died before it published it; None where there is none.
 
+        :param pinned: the revision that this try is about. What an earlier one was of is no load of a window that was
+            resolved anew since.
         :param failed: an attempt whose driver failed afterwards.
         """
         found: list[CountedAttempt] = []
-        for folder in ledger.window_folders.live(window):
-            pinned = ledger.pinned(window, folder.revision)
-            proved = (each for each in proved_attempts(ledger, pinned) if each.result.attempt != failed)
-            found += [each for each in proved if self._is_own(folder.attempt(each.result.attempt))]
+        for folder in ledger.window_folders.live(pinned.manifest.window):
+            revision = folder.pinned()
+            if revision is None:  # a crash left it without a manifest, or it was taken back
+                continue
+            proved = (each for each in proved_attempts(ledger, revision) if each.result.attempt != failed)
+            own = (each for each in proved if self._is_own(folder.attempt(each.result.attempt)))
+            found += [each for each in own if _counts_over(each, pinned)]
         # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
         return next((each for each in found if each.result.apart), found[-1] if found else None)
 
@@ -87,3 +93,8 @@ class Tries:
 def _content_hash(application: str) -> str | None:
     file = Path(application.removeprefix("file://"))
     return sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+
+def _counts_over(counted: CountedAttempt, pinned: PinnedManifest) -> bool:
+    """Whether what an attempt would publish goes on counting beside a revision."""
+    return counts_over(counted.publication(1, None), pinned.manifest, apart=counted.result.apart)

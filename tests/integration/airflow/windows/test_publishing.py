@@ -338,6 +338,30 @@ class TestARetry:
         with pytest.raises(Exception, match="Spark was started"):
             load(died).execute(context)
 
+    def test_what_was_loaded_before_the_window_was_resolved_anew_is_not_its_load(
+        self, died: XCom, context: Context, ledger: Ledger, pinned: PinnedManifest
+    ) -> None:
+        newer = revised(ledger, pinned)
+        resolved = died | {"revision": newer.manifest.revision, "sha256": newer.sha256}
+        with pytest.raises(Exception, match="Spark was started"):
+            load(resolved).execute(context)
+        assert published(ledger, pinned) == []
+
+    def test_the_whole_is_published_where_a_later_try_was_to_load_what_is_left(
+        self, died: XCom, context: Context, ledger: Ledger, pinned: PinnedManifest
+    ) -> None:
+        left = left_of(ledger, pinned)
+        report = load(died | {"revision": left.manifest.revision, "sha256": left.sha256}).execute(context)
+        assert (report["rows"], published(ledger, pinned)[0][1]) == (5, 1)
+
+    def test_a_revision_that_a_crash_left_without_a_manifest_is_passed_over(
+        self, died: XCom, context: Context, ledger: Ledger, pinned: PinnedManifest
+    ) -> None:
+        """Found by the chaos run: a worker died while it created the manifest of the next revision."""
+        folder = Path(pinned.uri.removeprefix("file://")).parent
+        folder.with_name(f"{folder.name}.r2").mkdir()
+        assert load(died).execute(context)["rows"] == 5
+
     def test_a_result_of_an_application_that_failed_afterwards_is_not_published(
         self, window: XCom, context: Context, in_sparks_place: InSparksPlace, ledger: Ledger
     ) -> None:
