@@ -7,8 +7,12 @@ read has to be of one read, and Kafka is asked whether the read was stopped earl
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+from pyspark import inheritable_thread_target
 
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.audit import (
@@ -100,14 +104,13 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampl
     :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
     :raises UncheckedSourceError: when Kafka can't be asked.
     """
-    manifest, scanned = window.manifest, scan(output, window.manifest, late=not window.needs_count)
+    manifest = window.manifest
+    if manifest.span and not window.needs_count:
+        return _by_output(window, output, sampled=sampled)
+    scanned = scan(output, manifest)
     written, outside = scanned.written, scanned.outside
     if not manifest.span:
         return RunCounts(Tally(), written, outside=outside)
-    if not window.needs_count:
-        size = sampled_bytes(output) if sampled else None
-        proved = replace(every_offset(window.spark, manifest), outside_window=scanned.late, bytes_per_record=size)
-        return RunCounts(proved, written, outside=outside)
     read = window.observed().found() if RowPlan.of(rows).counted else None
     total = total_of(written)
     if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
@@ -125,3 +128,15 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampl
         return RunCounts(read, written, starts, outside=outside)
     stretches = [stretch for each in found for stretch in each.silent()]
     return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)
+
+
+def _by_output(window: PinnedWindow, output: DataFrame, *, sampled: bool) -> RunCounts:
+    """Count the output, and what it has to hold: short jobs, most of whose time isn't Spark's tasks, side by side."""
+    spark, manifest = window.spark, window.manifest
+    alongside = inheritable_thread_target(spark)  # with the job group and the like of this thread
+    with ThreadPoolExecutor(2) as pool:
+        whole = pool.submit(alongside(partial(every_offset, spark, manifest)))
+        size = pool.submit(alongside(partial(sampled_bytes, output))) if sampled else None
+        scanned = scan(output, manifest, late=True)
+        read = replace(whole.result(), outside_window=scanned.late, bytes_per_record=size.result() if size else None)
+    return RunCounts(read, scanned.written, outside=scanned.outside)
