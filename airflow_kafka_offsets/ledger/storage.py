@@ -90,9 +90,10 @@ def plain_uri(path: StoragePath) -> str:
     parts = urlsplit(str(path))
     scheme = _HADOOP_SCHEMES.get(path.protocol, path.protocol)
     place = parts.netloc.rpartition("@")[2]
-    if path.protocol in _AZURE:
+    account = getattr(path.fs, "account_name", None)
+    if path.protocol in _AZURE and account:
         # fsspec knows the account from its connection, Hadoop from the URI.
-        scheme, place = "abfss", f"{place}@{path.fs.account_name}.dfs.core.windows.net"
+        scheme, place = "abfss", f"{place}@{account}.dfs.core.windows.net"
     return urlunsplit(parts._replace(scheme=scheme, netloc=place))
 
 

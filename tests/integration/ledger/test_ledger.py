@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import create_exclusive, names, read
+from airflow_kafka_offsets.ledger.storage import Place, create_exclusive, names, plain_uri, read
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.offsets.audit import Verdict
@@ -97,6 +98,22 @@ class TestExclusiveCreation:
 
         with pytest.raises(ExclusiveCreateError, match="ftp"):
             create_exclusive(Elsewhere(), b"x")  # type: ignore[arg-type]
+
+
+class TestUris:
+    @pytest.mark.parametrize(
+        ("protocol", "uri", "plain"),
+        [
+            ("file", "file:///ledgers/a", "file:///ledgers/a"),
+            ("s3", "s3://conn@bucket/a", "s3://bucket/a"),
+            ("gcs", "gcs://conn@bucket/a", "gs://bucket/a"),
+            ("abfs", "abfs://conn@container/a", "abfss://container@account.dfs.core.windows.net/a"),
+        ],
+    )
+    def test_spark_is_given_a_place_as_hadoop_spells_it(self, protocol: str, uri: str, plain: str) -> None:
+        """The account of a place on Azure is in its connection alone."""
+        files = SimpleNamespace(account_name="account")
+        assert plain_uri(Place(files, "a", protocol, uri)) == plain
 
 
 class TestPipeline:

@@ -71,7 +71,7 @@ class TestFailed:
         assert load.end() == 1
         raised = load.log().splitlines()[-1]
         assert raised.startswith("airflow.sdk.exceptions.AirflowFailException: UnprovenError: Window ")
-        assert "is not published" in raised
+        assert "is not proved" in raised
         assert "Driver driver-" not in load.log().partition("Traceback")[2], "nor how the provider saw its end"
 
 
