@@ -17,6 +17,7 @@ from airflow_kafka_offsets.errors import (
     ConfigurationError,
     FutureRecordError,
     InstantForgottenError,
+    IntervalError,
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -239,9 +240,16 @@ class Resolver:
                 f"Window {others[0]} is an increment, or between snapshots that a task made: only windows between "
                 "instants can be resolved anew."
             )
-        self._ledger.forget_instants(names)
         self._revising = names
-        return [self.window(*each) for each in windows]
+        for _ in range(_MOST_TRIES):
+            self._ledger.forget_instants(names)
+            try:
+                return [self.window(*each) for each in windows]
+            except IntervalError as error:
+                # A neighbour that was pinned at this moment has brought back the old offset of an instant, after the
+                # other one had been resolved without it. It holds that by now, and the other one is resolved again.
+                crossed = error
+        raise crossed
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:
         """What has come since the last increment: the window from its end to the visible end of the logs now. The same
