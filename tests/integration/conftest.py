@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
+from moto.server import ThreadedMotoServer
 
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
@@ -129,3 +130,13 @@ def produce(broker: Broker) -> Produce:
             return [each.get(timeout=10).offset for each in sent]
 
     return send
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """An S3 server, of moto."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()

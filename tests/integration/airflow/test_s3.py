@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,7 +14,6 @@ import pyarrow.fs
 import pyarrow.parquet
 import pytest
 from airflow.sdk import ObjectStoragePath
-from moto.server import ThreadedMotoServer
 
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -72,35 +71,26 @@ spark_submit.counted_attempt = lambda *_: os._exit(9)
 """
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def bucket(endpoint: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(s3_endpoint: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A bucket for ledger and output, which the connection ``lake_s3`` reaches."""
     name = f"lake-{uuid4().hex[:8]}"
-    boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **CREDENTIALS).create_bucket(Bucket=name)
-    extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+    boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1", **CREDENTIALS).create_bucket(Bucket=name)
+    extra = {"endpoint_url": s3_endpoint, "region_name": "us-east-1"}
     connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", f"s3://lake_s3@{name}/ledger")
     return name
 
 
-def confs(endpoint: str) -> dict[str, str]:
+def confs(s3_endpoint: str) -> dict[str, str]:
     """Spark's S3, as its own Hadoop version has it."""
     folders = [
         jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"),
         jars.retrieve("spark-s3-3.4.1", "org.apache.hadoop:hadoop-aws:3.4.1"),
     ]
     s3a = {
-        "endpoint": endpoint,
+        "endpoint": s3_endpoint,
         "endpoint.region": "us-east-1",
         "path.style.access": "true",
         "access.key": "test",
@@ -112,13 +102,13 @@ def confs(endpoint: str) -> dict[str, str]:
 
 class TestTheWholeDag:
     @pytest.fixture
-    def run(self, bucket: str, endpoint: str, home: Path, dag_from: DagFrom) -> Run:
+    def run(self, bucket: str, s3_endpoint: str, home: Path, dag_from: DagFrom) -> Run:
         """Runs the Dag of one day, once more for each call."""
 
         def make(before: str = "") -> dict[str, str]:
             names = {"bucket": bucket, "application": APPLICATION, "marker": str(home / "died")}
             (home / "dags").mkdir(exist_ok=True)
-            source = DAG_FILE.format(**names, confs=confs(endpoint), group=f"on-s3-{bucket}")
+            source = DAG_FILE.format(**names, confs=confs(s3_endpoint), group=f"on-s3-{bucket}")
             dag_from("on_s3", source)
             result = run_script(RUN.format(file=str(home / "dags" / "on_s3.py"), before=before))
             try:
@@ -136,7 +126,7 @@ class TestTheWholeDag:
         return Ledger(ObjectStoragePath(f"s3://lake_s3@{bucket}/ledger"), "flights")
 
     def test_it_publishes_once_though_first_its_driver_dies_and_then_its_worker(
-        self, run: Run, ledger: Ledger, endpoint: str
+        self, run: Run, ledger: Ledger, s3_endpoint: str
     ) -> None:
         """S13, S22: the third try doesn't start Spark: the second one's driver had counted."""
         first = run()
@@ -144,17 +134,17 @@ class TestTheWholeDag:
         assert "died" in run(WORKER_DIES)
         assert [each for each in ledger.windows() if each.publication()] == []
         assert set(run().values()) == {"success"}
-        assert_published_once(ledger, endpoint, attempts=2)
+        assert_published_once(ledger, s3_endpoint, attempts=2)
 
 
-def assert_published_once(ledger: Ledger, endpoint: str, attempts: int) -> None:
+def assert_published_once(ledger: Ledger, s3_endpoint: str, attempts: int) -> None:
     """One window, one publication, each record once in the files that it lists."""
     (window,) = ledger.windows()
     assert len(window.publications.all()) == 1
     assert len(window.listing().attempts) == attempts
     assert [each.found for each in verify(ledger) if not each.holds] == []
     store = pyarrow.fs.S3FileSystem(
-        endpoint_override=endpoint, access_key="test", secret_key="test", region="us-east-1"
+        endpoint_override=s3_endpoint, access_key="test", secret_key="test", region="us-east-1"
     )
     listed = [each.removeprefix("s3://") for each in FileLists(ledger).files(window.id)]
     rows = pyarrow.concat_tables(
