@@ -17,7 +17,6 @@ from airflow_kafka_offsets.errors import (
     ConfigurationError,
     FutureRecordError,
     InstantForgottenError,
-    IntervalError,
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -241,15 +240,8 @@ class Resolver:
                 "instants can be resolved anew."
             )
         self._revising = names
-        for _ in range(_MOST_TRIES):
-            self._ledger.forget_instants(names)
-            try:
-                return [self.window(*each) for each in windows]
-            except IntervalError as error:
-                # A neighbour that was pinned at this moment has brought back the old offset of an instant, after the
-                # other one had been resolved without it. It holds that by now, and the other one is resolved again.
-                crossed = error
-        raise crossed
+        self._ledger.forget_instants(names)
+        return [self.window(*each) for each in windows]
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:
         """What has come since the last increment: the window from its end to the visible end of the logs now. The same

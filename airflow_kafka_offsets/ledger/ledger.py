@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -307,17 +307,17 @@ class Ledger:
     def append(
         self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = (), known: int | None = None
     ) -> list[OffsetSnapshot]:
-        """Store snapshots, as :meth:`SnapshotLog.append_all` does. An instant that was forgotten gets its offsets back
-        where a window goes on counting that was made from them.
+        """Store snapshots, as :meth:`SnapshotLog.append_all` does, beside those that were forgotten though a window
+        goes on counting that was made from them.
 
         :param revising: windows that are being resolved anew, and don't hold their instants.
         :param known: the newest snapshot's number before Kafka was asked for them.
         """
 
-        def in_use(forgotten: OffsetSnapshot) -> bool:
+        def in_use(forgotten: Mapping[int, int]) -> set[int]:
             others = live_revisions(self.window_folders.names()).keys() - set(revising)
-            meeting = [each for each in others if forgotten.timestamp_ms in window_extent(each)]
-            pinned = (self.window(each).pinned() for each in meeting)
-            return any(each is not None and forgotten.number in each.manifest.snapshots for each in pinned)
+            meeting = [each for each in others if not forgotten.keys().isdisjoint(window_extent(each))]
+            pinned = in_parallel(lambda each: self.window(each).pinned(), meeting)
+            return {number for each in pinned if each is not None for number in each.manifest.snapshots}
 
         return self.snapshots.append_all(snapshots, known, in_use)

@@ -8,7 +8,8 @@ the chain is monotone under any race.
 every entry has its marker after any crash. A marker without its entry means nothing; an entry tells which marker is its
 own.
 
-To forget a snapshot is an entry too: who asks for its instant next resolves that anew.
+To forget a snapshot is an entry too: who asks for its instant next resolves that anew. As long as a window goes on
+counting that was made from it, it bounds the others, and the instant gets its offsets back.
 
 Workers' clocks needn't agree, but a snapshot from one that is far ahead would end every window up to its time where it
 stands. The first one that finds it refuses to go on.
@@ -47,7 +48,7 @@ from airflow_kafka_offsets.ledger.storage import (
 )
 from airflow_kafka_offsets.offsets.instants import compact_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.resolving import clamp, keep_deleted
+from airflow_kafka_offsets.offsets.resolving import clamp, fits, keep_deleted
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.window_names import is_month
 from airflow_kafka_offsets.offsets.windows import OffsetRange
@@ -57,11 +58,12 @@ _FOLDER = re.compile(r"\d{5}")
 _FOLDER_SIZE = 1_000
 _MOST_TRIES = 1_000
 
-InUse = Callable[[OffsetSnapshot], bool]
+InUse = Callable[[Mapping[int, int]], Collection[int]]
+"""Of some forgotten snapshots, instant to number, those that windows which go on counting were made from."""
 
 
-def _never(_: OffsetSnapshot) -> bool:
-    return False
+def _none(_: Mapping[int, int]) -> Collection[int]:
+    return ()
 
 
 class SnapshotLog:
@@ -132,13 +134,13 @@ class SnapshotLog:
         return stored
 
     def append_all(
-        self, snapshots: Sequence[OffsetSnapshot], known: int | None = None, in_use: InUse = _never
+        self, snapshots: Sequence[OffsetSnapshot], known: int | None = None, in_use: InUse = _none
     ) -> list[OffsetSnapshot]:
         """Store several, one after the other. While nobody else writes, the log is looked at once.
 
         :param known: :meth:`last_number` before Kafka was asked for them; None when nobody has stored anything since.
-        :param in_use: whether a window goes on counting that was made from a snapshot that was forgotten since: the
-            instant gets its offsets back then, whoever forgot it and died on the way to the windows.
+        :param in_use: which snapshots that were forgotten since are in use, whoever forgot them and died on the way to
+            the windows: asked whenever the log is looked at.
         :returns: what is stored, in the same order.
         :raises WindowError: when one contradicts its neighbours, as :func:`~..offsets.resolving.clamp` says.
         :raises OutdatedSurveyError: when the neighbour was stored after Kafka had been asked.
@@ -146,8 +148,9 @@ class SnapshotLog:
         stored: list[OffsetSnapshot] = []
         for _ in range(_MOST_TRIES):
             index = self._index(self.last_number())
+            index.note_in_use(in_use)
             for each in snapshots[len(stored) :]:
-                found = self._append(each, index, known, in_use)
+                found = self._append(each, index, known)
                 if found is None:
                     break
                 stored.append(found)
@@ -188,28 +191,22 @@ class SnapshotLog:
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 
-    def _append(
-        self, snapshot: OffsetSnapshot, index: _Index, known: int | None, in_use: InUse
-    ) -> OffsetSnapshot | None:
+    def _append(self, snapshot: OffsetSnapshot, index: _Index, known: int | None) -> OffsetSnapshot | None:
         """Store one; None when somebody else has written since the index was made."""
         stored = index.find(snapshot.as_of)
         if stored is not None:
             return self.read(stored.number)
-        numbered = replace(self._fit(snapshot, index, known, in_use), number=index.last + 1)
+        numbered = replace(self._fit(snapshot, index, known), number=index.last + 1)
         if not self._create(Entry.of(numbered), numbered.to_json()):
             return None
         index.add(numbered)
         return numbered
 
-    def _fit(self, snapshot: OffsetSnapshot, index: _Index, known: int | None, in_use: InUse) -> OffsetSnapshot:
+    def _fit(self, snapshot: OffsetSnapshot, index: _Index, known: int | None) -> OffsetSnapshot:
         index.refuse_ahead(snapshot, self._pipeline)
         snapshot = index.placed(index.following(snapshot))
-        forgotten = None if snapshot.as_of.timestamp_ms is None else index.forgotten.get(snapshot.as_of.timestamp_ms)
-        if forgotten is not None:
-            old = self.read(forgotten)
-            if in_use(old):
-                return old
-            snapshot = keep_deleted(snapshot, old, known)
+        forgotten, in_use = index.forgotten_at(snapshot.as_of)
+        old = None if forgotten is None else self.read(forgotten)
         if not snapshot.as_of.chained:
             return snapshot
         before, after = (
@@ -217,6 +214,10 @@ class SnapshotLog:
             for each in index.neighbours(snapshot.timestamp_ms)
         )
         index.recent = {each.number: each for each in (before, after) if each is not None and each.number is not None}
+        if old is not None:
+            if in_use and fits(old, before, after):
+                return old
+            snapshot = keep_deleted(snapshot, old, known)
         return clamp(snapshot, before, after, known)
 
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
@@ -286,11 +287,29 @@ class _Index:
 
     def __init__(self, entries: list[Entry], last: int) -> None:
         self.entries = live(entries)
-        self.forgotten = last_forgotten(entries)
         self.last = last
         self.recent: dict[int, OffsetSnapshot] = {}
         self._chain = [each for each in self.entries if AsOfKind(each.kind).chained]
         self._once: dict[int | str | None, Entry] = {each.once: each for each in self.entries if each.once is not None}
+        self._forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
+
+    def note_in_use(self, in_use: InUse) -> None:
+        """Have the forgotten snapshots that are in use stand in the chain until their instants are resolved again.
+        Who pins a window from one after this look is told that it was forgotten."""
+        found = in_use(self._forgotten) if self._forgotten else ()
+        for at_ms, number in self._forgotten.items():
+            if number in found:
+                insort(self._chain, Entry(at_ms, number, AsOfKind.INSTANT))
+
+    def forgotten_at(self, as_of: AsOf) -> tuple[int | None, bool]:
+        """The forgotten snapshot of an instant that is being resolved again, which leaves the chain; and whether it was
+        in use."""
+        number = None if as_of.timestamp_ms is None else self._forgotten.get(as_of.timestamp_ms)
+        if number is None:
+            return None, False
+        standing = len(self._chain)
+        self._chain = [each for each in self._chain if each.number != number]
+        return number, len(self._chain) < standing
 
     def find(self, as_of: AsOf) -> Entry | None:
         """The entry as of the same instant, or of the same run."""

@@ -182,6 +182,20 @@ def clamp(
     return replace(snapshot, topics=topics, boundaries=boundaries)
 
 
+def fits(stored: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> bool:
+    """Whether a stored snapshot stands between two others as it is: with no offset that crosses one of theirs, and no
+    partition more than the later one has, or fewer than the earlier one."""
+    return all(
+        earlier is None or later is None or _in_order(earlier, later)
+        for earlier, later in ((before, stored), (stored, after))
+    )
+
+
+def _in_order(earlier: OffsetSnapshot, later: OffsetSnapshot) -> bool:
+    ends = later.boundaries
+    return all(key in ends and each.offset <= ends[key].offset for key, each in earlier.boundaries.items())
+
+
 def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int | None = None) -> OffsetSnapshot:
     """Hold an instant that is resolved anew where it was, wherever the records behind it are deleted by now: what the
     look-up finds is only what is left, and the loss is to show.

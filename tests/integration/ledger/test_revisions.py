@@ -40,6 +40,11 @@ def pin(ledger: Ledger, hour: int, start: int, end: int) -> PinnedManifest:
     return ledger.pin_window(*boundaries)
 
 
+def offset_of(stored: OffsetSnapshot) -> int:
+    (offset,) = stored.offsets().values()
+    return offset
+
+
 def publish(ledger: Ledger, pinned: PinnedManifest) -> None:
     publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest)))
 
@@ -116,9 +121,35 @@ class TestRaces:
         assert ledger.snapshots.entries() == []
         fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
         start, end = ledger.append(fresh[:2], [FIRST])
-        assert [next(iter(each.offsets().values())) for each in (start, end)] == [11, 20]
+        assert [offset_of(each) for each in (start, end)] == [11, 20]
         second = ledger.pinned(SECOND)
         assert ledger.pin_window(end, ledger.append(fresh[2:])[0]) == second, "the same ranges are no new revision"
+
+    def test_a_forgotten_instant_bounds_others_as_long_as_a_window_was_made_from_it(self, ledger: Ledger) -> None:
+        """Found by the chaos run: a cut began behind the end that it brought back, and failed for good."""
+        pin(ledger, 0, 10, 20)
+        ledger.forget_instants([FIRST])
+        cut = [snapshot({0: each}, at_ms=T0 + at_ms) for at_ms, each in ((HOUR_MS // 2, 25), (HOUR_MS, 26))]
+        start, end = ledger.append(cut)
+        assert [offset_of(each) for each in (start, end)] == [20, 20]
+        before, after = (snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in ((-1, 15), (3, 5)))
+        assert [offset_of(each) for each in ledger.append([after, before])] == [20, 10]
+
+    def test_and_not_whom_it_is_resolved_anew_with(self, ledger: Ledger) -> None:
+        pin(ledger, 0, 10, 20)
+        ledger.forget_instants([FIRST])
+        fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((25, 26))]
+        assert [offset_of(each) for each in ledger.append(fresh, [FIRST])] == [25, 26]
+
+    def test_an_instant_does_not_come_back_behind_what_was_stored_without_it(self, ledger: Ledger) -> None:
+        """A window was pinned from it at the very moment, by a task that is told so; or resolved anew beside it."""
+        pin(ledger, 0, 10, 20)
+        pin(ledger, 1, 20, 30)
+        ledger.forget_instants([FIRST, SECOND])
+        fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 15))]
+        (end,) = ledger.append(fresh[2:], [FIRST, SECOND])
+        start, middle = ledger.append(fresh[:2])
+        assert [offset_of(each) for each in (start, middle, end)] == [10, 15, 15]
 
     def test_and_both_move_where_both_are_being_resolved_anew(self, ledger: Ledger) -> None:
         pin(ledger, 0, 10, 20)
@@ -126,7 +157,7 @@ class TestRaces:
         ledger.forget_instants([FIRST, SECOND])
         fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
         stored = ledger.append(fresh, [FIRST, SECOND])
-        assert [next(iter(each.offsets().values())) for each in stored] == [11, 25, 35]
+        assert [offset_of(each) for each in stored] == [11, 25, 35]
 
     def test_what_was_deleted_since_is_a_loss_and_no_smaller_window(self, ledger: Ledger) -> None:
         """The look-up finds what is left; the window begins where it began."""

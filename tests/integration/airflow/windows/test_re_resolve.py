@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -15,9 +14,9 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.failure import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.resolver import ResolvedWindow, Resolver
+from airflow_kafka_offsets.resolver import Resolver
 from tests.integration.airflow.conftest import T0_MS, Context, InSparksPlace, Publish, Resolve, Run, at, fails_with
-from tests.integration.airflow.windows.conftest import XCom, ranges, stamped
+from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, ranges, stamped
 from tests.integration.conftest import Produce
 
 
@@ -135,31 +134,16 @@ class TestForget:
         assert run("ledger", "forget", "loads", first["window"])[0] == 0
 
 
-class TestBesideANeighbour:
-    def test_an_end_that_lies_before_a_start_which_came_back_is_resolved_once_more(
-        self, ten: str, resolve: Resolve, client: OffsetsClient, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+class TestBesideAnother:
+    def test_who_resolves_at_an_instant_that_is_being_resolved_anew_does_not_cross_it(
+        self, ten: str, resolve: Resolve, client: OffsetsClient, ledger: Ledger, delete_before: DeleteBefore
     ) -> None:
-        """Found by the chaos run: a neighbour that is pinned while an instant is forgotten brings its offset back."""
+        """Found by the chaos run: the other task's window began behind the end that it brought back, for good."""
         resolve(ten, at(0), at(2))
-        resolve(ten, at(2), at(7))
-        window, crossed = Resolver.window, iter([True])
+        first = resolve(ten, at(2), at(7))
+        delete_before(ten, 9)
+        ledger.forget_instants([first["window"]])
 
-        def beside_a_neighbour(self: Resolver, start_ms: int, end_ms: int) -> ResolvedWindow:
-            if next(crossed, False):
-                log = ledger.snapshots
-                stored = log.at_instant(end_ms)
-                assert stored is None, "it was forgotten"
-                (start,) = log.at_instants([start_ms]).values()
-                back = {key: replace(each, offset=each.offset - 1) for key, each in start.boundaries.items()}
-                log.forget(start_ms)
-                log.append(
-                    replace(start, number=None, as_of=replace(start.as_of, timestamp_ms=end_ms), boundaries=back)
-                )
-                log.append_all([replace(start, number=None)], in_use=lambda _: True)
-            return window(self, start_ms, end_ms)
-
-        monkeypatch.setattr(Resolver, "window", beside_a_neighbour)
-        resolver = Resolver(client, ledger, [ten], IsolationLevel.READ_COMMITTED)
-        (resolved,) = resolver.re_resolve((T0_MS + 2000, T0_MS + 7000))
-        (only,) = resolved.pinned.manifest.ranges
-        assert (only.start_offset, only.end_offset) == (2, 7)
+        beside = Resolver(client, ledger, [ten], IsolationLevel.READ_COMMITTED).window(T0_MS + 5000, T0_MS + 7000)
+        assert [(each.start_offset, each.end_offset) for each in beside.pinned.manifest.ranges] == [(7, 7)]
+        assert resolve(ten, at(2), at(7), re_resolve=True) == first, "its end is another window's by now"
