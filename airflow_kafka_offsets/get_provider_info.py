@@ -39,8 +39,8 @@ def get_provider_info() -> dict[str, Any]:
             )
         ],
         "extra-links": [
-            "airflow_kafka_offsets.operators.links.SparkUILink",
-            "airflow_kafka_offsets.operators.links.WindowLink",
+            "airflow_kafka_offsets.lineage.links.SparkUILink",
+            "airflow_kafka_offsets.lineage.links.WindowLink",
         ],
         "connection-types": [_CONNECTION_TYPE],
         "config": _CONFIG,

@@ -14,9 +14,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 
 
 def brokers(conn_id: str) -> str:

@@ -15,8 +15,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.offsets.consumer_status import ConsumerStatus, Sample, judge_partition
-from airflow_kafka_offsets.offsets.lag import GroupLag
+from airflow_kafka_offsets.offsets.groups.consumer_status import ConsumerStatus, Sample, judge_partition
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 GROUP = "flights-reader"

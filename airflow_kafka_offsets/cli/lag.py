@@ -10,7 +10,7 @@ from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 _MEASURED = (

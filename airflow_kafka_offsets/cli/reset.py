@@ -9,10 +9,10 @@ from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row, printable
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.resets import ResetPlan, ResetStep
-from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.groups.resets import ResetPlan, ResetStep
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.resetter import Destination, Resetter
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 
 _COLUMNS = (
     Column("topic", folds=True),

@@ -11,17 +11,17 @@ from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import command, print_rows, with_progress
 from airflow_kafka_offsets.cli.tables import Column, Row
 from airflow_kafka_offsets.errors import ClusterError, KafkaOffsetsError
-from airflow_kafka_offsets.interval import RunInterval
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.offsets.instants import now_ms, parse_instant
-from airflow_kafka_offsets.offsets.resolving import refuse_future
-from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
-from airflow_kafka_offsets.resolver import Policies, ResolvedWindow, Resolver
-from airflow_kafka_offsets.schedule import ticks
+from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.window_names import window_extent, window_id
+from airflow_kafka_offsets.pipelines.resolver import Policies, ResolvedWindow, Resolver
+from airflow_kafka_offsets.runs.interval import RunInterval
+from airflow_kafka_offsets.runs.schedule import ticks
 
 _COLUMNS = (
     Column("window"),

@@ -2,7 +2,7 @@
 
 Every call has one deadline for everything (connecting, retries, back-off). Failures of single partitions and groups are
 data on their elements; what is raised is said at each method, and beside that always
-:class:`~..errors.ClusterUnreachableError` (no broker answered) and :class:`~..errors.AuthenticationError`.
+:class:`.errors.ClusterUnreachableError` (no broker answered) and :class:`.errors.AuthenticationError`.
 """
 
 from __future__ import annotations
@@ -14,47 +14,47 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from airflow_kafka_offsets.client.call import Call
-from airflow_kafka_offsets.client.coordinators import Coordinators
-from airflow_kafka_offsets.client.cut_logs import mark_cut
-from airflow_kafka_offsets.client.deadline import Deadline
-from airflow_kafka_offsets.client.delete_records import send_delete_records
-from airflow_kafka_offsets.client.describe_groups import fetch_descriptions
-from airflow_kafka_offsets.client.group_lags import lags_on_committed, lags_on_partitions, lags_on_topics
-from airflow_kafka_offsets.client.groups import fetch_groups
-from airflow_kafka_offsets.client.instants import look_up
-from airflow_kafka_offsets.client.leader_epochs import fetch_ends_of, fetch_epoch_ends
-from airflow_kafka_offsets.client.leaders import Leaders
-from airflow_kafka_offsets.client.log_contents import LogCount
-from airflow_kafka_offsets.client.log_extents import fetch_extents
-from airflow_kafka_offsets.client.log_sizes import fetch_log_sizes
-from airflow_kafka_offsets.client.metadata import TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.offset_commit import refuse_active_group, send_commit
-from airflow_kafka_offsets.client.offset_delete import send_delete
-from airflow_kafka_offsets.client.offset_fetch import fetch_offsets
-from airflow_kafka_offsets.client.producers import fetch_producers
-from airflow_kafka_offsets.client.record_search import find_records_by
-from airflow_kafka_offsets.client.segment_offsets import fetch_segment_offsets, refuse_segments_of
-from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.client.surveys import Survey, cluster_id_of, fetch_survey, look_up_instants
-from airflow_kafka_offsets.client.topic_configs import fetch_topic_facts
-from airflow_kafka_offsets.client.transport import Transport
-from airflow_kafka_offsets.client.zookeeper_offsets import fetch_zookeeper_offsets
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.connection.transport import Transport
+from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
+from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
+from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
+from airflow_kafka_offsets.client.lookups.instant_lookup import look_up
+from airflow_kafka_offsets.client.lookups.record_count import LogCount
+from airflow_kafka_offsets.client.lookups.record_search import find_records_by
+from airflow_kafka_offsets.client.lookups.topic_survey import Survey, cluster_id_of, fetch_survey, look_up_instants
+from airflow_kafka_offsets.client.requests.delete_records import send_delete_records
+from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
+from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
+from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
+from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers
+from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
+from airflow_kafka_offsets.client.requests.list_offsets_v0 import fetch_segment_offsets, refuse_segments_of
+from airflow_kafka_offsets.client.requests.offset_commit import refuse_active_group, send_commit
+from airflow_kafka_offsets.client.requests.offset_delete import send_delete
+from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
+from airflow_kafka_offsets.client.requests.offset_fetch_v0 import fetch_zookeeper_offsets
+from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of, fetch_epoch_ends
+from airflow_kafka_offsets.client.routing.coordinators import Coordinators
+from airflow_kafka_offsets.client.routing.leaders import Leaders
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
+from airflow_kafka_offsets.client.routing.session import Call
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.committed import CommittedOffsets, GroupOffsets, GroupsOffsets
-from airflow_kafka_offsets.offsets.extents import LogExtents
-from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
-from airflow_kafka_offsets.offsets.groups import GroupDescriptions
-from airflow_kafka_offsets.offsets.lag import GroupLags
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, EpochEnds, LogEpoch
-from airflow_kafka_offsets.offsets.listed import ListedOffsets
-from airflow_kafka_offsets.offsets.log_contents import LogContents, LogRange
-from airflow_kafka_offsets.offsets.log_sizes import LogSizes
+from airflow_kafka_offsets.offsets.answers.active_producers import Producers
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffsets, GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescriptions
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
+from airflow_kafka_offsets.offsets.answers.log_contents import LogContents, LogRange
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.log_sizes import LogSizes
+from airflow_kafka_offsets.offsets.answers.segment_offsets import SegmentsOffsets
+from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.producers import Producers
-from airflow_kafka_offsets.offsets.segments import SegmentsOffsets
-from airflow_kafka_offsets.offsets.snapshots import TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

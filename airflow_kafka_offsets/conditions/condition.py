@@ -8,8 +8,8 @@ from typing import Any, ClassVar, TypeAlias
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.questions import Asking, Question, ask_as_one
-from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Groups caught up: every group has read what there is to read on all partitions of its topics.
 
-Lag is arithmetic on offsets (:mod:`~..offsets.lag`), and where transactions leave markers and aborted records at a
+Lag is arithmetic on offsets (:mod:`.lag`), and where transactions leave markers and aborted records at a
 log's end, no consumer's commit ever makes it zero (E12, E13). So where arithmetic alone stands in the way, the log is
 read from the committed offset: a tail without a record counts as nothing.
 """
@@ -16,11 +16,11 @@ from airflow_kafka_offsets.conditions.condition import Condition, Progress, Step
 from airflow_kafka_offsets.conditions.left_to_read import read_at, read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Lags, LagsOn, ask, ask_partitions
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
-from airflow_kafka_offsets.offsets.first_records import FirstRecords
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
+from airflow_kafka_offsets.offsets.groups.lag_policies import Behind, GroupStanding, NoCommit, judge_group
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
-from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.standing import Behind, GroupStanding, NoCommit, judge_group
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
-from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 
 _KINDS: Mapping[str, type[Condition]] = {
     each.kind: each for each in (GroupsCaughtUp, OffsetsReached, WindowComplete, NewData)

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_offsets.arguments import as_count, refuse_text
-from airflow_kafka_offsets.client.metadata import partitions_of
+from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
 from airflow_kafka_offsets.conditions.left_to_read import read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Extents, Listed, ask, ask_topics
 from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.extents import LogExtents
-from airflow_kafka_offsets.offsets.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.standing import Behind
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 
 
 @dataclass(frozen=True, slots=True)

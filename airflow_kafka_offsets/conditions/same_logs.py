@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_kafka_offsets.client.metadata import TopicsMetadata
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.conditions.questions import Asking, Ends, ask
-from airflow_kafka_offsets.offsets.cuts import not_known, refuse_later_epochs, refuse_unanswered
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnds, LogEpoch
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.windows.cut_logs import not_known, refuse_later_epochs, refuse_unanswered
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 
 
 def ask_same_logs(positions: Positions, metadata: TopicsMetadata) -> Asking[list[str]]:

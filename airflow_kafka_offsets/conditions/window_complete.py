@@ -19,14 +19,19 @@ from airflow_kafka_offsets.conditions.questions import (
     ask_partitions,
 )
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
-from airflow_kafka_offsets.offsets.completeness import CLOCK_MARGIN_MS, Completeness, IdlePolicy, sort_by_evidence
-from airflow_kafka_offsets.offsets.extents import LogExtents
-from airflow_kafka_offsets.offsets.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.active_producers import Producers
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms, to_datetime
-from airflow_kafka_offsets.offsets.listed import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.producers import Producers
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.completeness import (
+    CLOCK_MARGIN_MS,
+    Completeness,
+    IdlePolicy,
+    sort_by_evidence,
+)
 
 _APPEND_TIME = "LogAppendTime"
 _MOST_AHEAD_MS = 3_600_000

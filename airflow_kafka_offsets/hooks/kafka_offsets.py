@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
 
-from airflow_kafka_offsets.client.java_settings import JavaSettings
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.hooks.kafka_offsets import client_timeout_s
 
 

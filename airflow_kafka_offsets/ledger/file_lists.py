@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, in_parallel, read, replace_file
-from airflow_kafka_offsets.offsets.audit import RunResult
-from airflow_kafka_offsets.offsets.window_names import window_extent
+from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.windows.window_names import window_extent
 
 _FOLDER = "files"
 _FILE = "files.txt"

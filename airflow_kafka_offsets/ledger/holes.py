@@ -13,12 +13,12 @@ from typing import Literal
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.committed import lies_ahead
+from airflow_kafka_offsets.offsets.answers.committed_offsets import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.seams import Seam, seams, uncovered
-from airflow_kafka_offsets.offsets.window_names import live_revisions, month_of, window_extent
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.seams import Seam, seams, uncovered
+from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, month_of, window_extent
 
 HolePolicy = Literal["fail", "warn"]
 """What to do about a hole: fail the task, or say so and go on."""

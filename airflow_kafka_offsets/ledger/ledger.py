@@ -39,12 +39,12 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.ledger_identity import PIPELINE, PIPELINE_NAME, LedgerIdentity
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
-from airflow_kafka_offsets.offsets.windows import TruncationPolicy
+from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE, PIPELINE_NAME, LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_extent
 
 FORMAT = 3
 """Formats 1 and 2 are from before the first release, and had no identity."""
@@ -179,7 +179,7 @@ class Ledger:
     ) -> PinnedManifest:
         """Pin the window between two stored snapshots, or return it as it was pinned before.
 
-        :param on_truncation: see :func:`~airflow_kafka_offsets.offsets.windows.window_between`; what was pinned before
+        :param on_truncation: see :func:`.ranges.window_between`; what was pinned before
             stays as it is.
         :param on_overlap: what to do when another window has some of its offsets, published or not: ``fail``, or
             ``allow``.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from airflow_kafka_offsets.errors import TopicChangedError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 
 @contextmanager

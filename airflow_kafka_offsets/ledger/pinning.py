@@ -14,15 +14,15 @@ from collections.abc import Callable
 from typing import Literal
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
+from airflow_kafka_offsets.ledger.overlaps import Extent, Overlap, StandingWindows
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
-from airflow_kafka_offsets.ledger.standing import Extent, Overlap, StandingWindows
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders, taken_back
-from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.window_names import live_revisions, window_id
-from airflow_kafka_offsets.offsets.windows import TruncationPolicy, window_between
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy, window_between
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_id
 
 OverlapPolicy = Literal["fail", "allow"]
 """What to do about a window that shares offsets with another one of its pipeline: refuse it, or pin it all the same."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, read
-from airflow_kafka_offsets.offsets.publication import (
+from airflow_kafka_offsets.offsets.proof.publication import (
     PUBLICATIONS,
     Publication,
     counting,

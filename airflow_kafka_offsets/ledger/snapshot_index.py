@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.offsets.instants import compact_instant, duration_text, iso_instant, parse_instant
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 
 FORGET = "forget"
 _MOST_AHEAD_MS = 300_000

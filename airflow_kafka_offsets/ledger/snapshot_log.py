@@ -48,10 +48,10 @@ from airflow_kafka_offsets.ledger.storage import (
 )
 from airflow_kafka_offsets.offsets.instants import compact_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.resolving import clamp, fits, keep_deleted
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.window_names import is_month
-from airflow_kafka_offsets.offsets.windows import OffsetRange
+from airflow_kafka_offsets.offsets.windows.boundaries import clamp, fits, keep_deleted
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.window_names import is_month
 
 _FILE = re.compile(r"(\d{8})\.json\.gz")
 _FOLDER = re.compile(r"\d{5}")
@@ -142,7 +142,7 @@ class SnapshotLog:
         :param in_use: which snapshots that were forgotten since are in use, whoever forgot them and died on the way to
             the windows: asked whenever the log is looked at.
         :returns: what is stored, in the same order.
-        :raises WindowError: when one contradicts its neighbours, as :func:`~..offsets.resolving.clamp` says.
+        :raises WindowError: when one contradicts its neighbours, as :func:`.boundaries.clamp` says.
         :raises OutdatedSurveyError: when the neighbour was stored after Kafka had been asked.
         """
         stored: list[OffsetSnapshot] = []

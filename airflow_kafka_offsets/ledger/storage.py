@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
-from airflow_kafka_offsets.local_file import create_local, replace_local
+from airflow_kafka_offsets.ledger.local_file import create_local, replace_local
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")

@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.seams import Beginning, seams, shared
-from airflow_kafka_offsets.offsets.windows import OffsetRange
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.seams import Beginning, seams, shared
 
 
 class Tile(Protocol):

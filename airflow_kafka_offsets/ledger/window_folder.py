@@ -20,13 +20,13 @@ from airflow_kafka_offsets.ledger.storage import (
     read_json,
     to_json_bytes,
 )
-from airflow_kafka_offsets.offsets.audit import RunResult, Verdict
-from airflow_kafka_offsets.offsets.driver_note import SparkApplication
-from airflow_kafka_offsets.offsets.failure import FAILURES, MOST_BYTES, FailureNote
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
-from airflow_kafka_offsets.offsets.manifest import Manifest, digest
-from airflow_kafka_offsets.offsets.preflight import LostRange
-from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict
+from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
+from airflow_kafka_offsets.offsets.proof.failure_note import FAILURES, MOST_BYTES, FailureNote
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.data_loss import LostRange
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 
 _TAKEN_BACK = b"taken back"
 """How ``manifest.sha256`` begins instead of a hash, where the window was taken back before it was settled."""

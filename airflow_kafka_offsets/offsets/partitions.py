@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from airflow_kafka_offsets.offsets.containers import Container, Element
+from airflow_kafka_offsets.offsets.answer_set import Container, Element
 
 
 class TopicPartition(NamedTuple):

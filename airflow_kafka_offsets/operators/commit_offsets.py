@@ -11,22 +11,22 @@ from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.holes import Surroundings
-from airflow_kafka_offsets.offsets.committed import (
+from airflow_kafka_offsets.offsets.answers.committed_offsets import (
     CommittedOffset,
     CommittedOffsets,
     lies_ahead,
     refuse_commits_past_end,
     refuse_cut_commits,
 )
-from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.preflight import check_topics
-from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.operators.base import failing_fast
-from airflow_kafka_offsets.operators.holes import Loader, refusal
-from airflow_kafka_offsets.preflight import refuse_rewritten_window
+from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten_window
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.runs.hole_policy import Loader, refusal
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.operators.resolving import KafkaResolvingOperator
+from airflow_kafka_offsets.operators.pinning_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.snapshot import as_of
-from airflow_kafka_offsets.resolver import ResolvedWindow, Resolver
+from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,9 +25,9 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
     :param since: where the first increment starts: ``earliest`` (default), ``latest``, or an instant in ISO-8601 with a
         zone. In a ledger that has windows already it starts at the end of the last one. (templated)
 
-    The other arguments are those of :class:`~airflow_kafka_offsets.operators.resolving.KafkaResolvingOperator`.
+    The other arguments are those of :class:`~airflow_kafka_offsets.operators.pinning_operator.KafkaResolvingOperator`.
 
-    XCom: see :class:`~airflow_kafka_offsets.hooks.window_ref.WindowRef`.
+    XCom: see :class:`~airflow_kafka_offsets.references.window_ref.WindowRef`.
     """
 
     template_fields: Sequence[str] = (*KafkaResolvingOperator.template_fields, "since")

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.interval import run_interval
-from airflow_kafka_offsets.offsets.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.operators.resolving import KafkaResolvingOperator
-from airflow_kafka_offsets.resolver import ResolvedWindow, Resolver
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.operators.pinning_operator import KafkaResolvingOperator
+from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
+from airflow_kafka_offsets.runs.interval import run_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,9 +30,9 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
     :param re_resolve: resolve the two instants anew, as the window's next revision. Instants that another window
         shares stay as they are. (templated: ``"{{ dag_run.conf.get('re_resolve', '') }}"``)
 
-    The other arguments are those of :class:`~airflow_kafka_offsets.operators.resolving.KafkaResolvingOperator`.
+    The other arguments are those of :class:`~airflow_kafka_offsets.operators.pinning_operator.KafkaResolvingOperator`.
 
-    XCom: see :class:`~airflow_kafka_offsets.hooks.window_ref.WindowRef`.
+    XCom: see :class:`~airflow_kafka_offsets.references.window_ref.WindowRef`.
     """
 
     template_fields: Sequence[str] = (*KafkaResolvingOperator.template_fields, "start", "end", "re_resolve")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
 from airflow_kafka_offsets.arguments import as_milliseconds
-from airflow_kafka_offsets.backlog import Backlog, last_end
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
-from airflow_kafka_offsets.offsets.retention import WindowForecast
-from airflow_kafka_offsets.operators.base import failing_fast
+from airflow_kafka_offsets.offsets.windows.retention import WindowForecast
+from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.backlog import Backlog, last_end
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import given_instant, iso_instant
-from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.operators.base import KafkaPipelineOperator, failing_fast
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.windows.warnings import snapshot_remarks
+from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,7 +26,7 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
     :param at: ``latest`` (default), ``earliest``, or an instant in ISO-8601 with a zone. (templated)
     :param group: snapshot this group's commits instead. (templated)
 
-    The other arguments are those of :class:`~airflow_kafka_offsets.operators.base.KafkaPipelineOperator`.
+    The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaPipelineOperator`.
 
     XCom: ``{"version": 1, "ledger": "<uri>", "snapshot": 42, "as_of": "...", "resolved_at": "...", "partitions": 6}``.
     """

@@ -14,27 +14,27 @@ from airflow.sdk.log import mask_secret
 from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.driver_note import SparkApplication
-from airflow_kafka_offsets.offsets.failure import FailureNote
+from airflow_kafka_offsets.lineage.asset_events import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, show_link
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.publication import Publication, counts_over
-from airflow_kafka_offsets.operators.base import failing_fast
-from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.operators.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
-from airflow_kafka_offsets.operators.links import SparkUILink, WindowLink, show_link
-from airflow_kafka_offsets.operators.load_report import load_report, told
-from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
-from airflow_kafka_offsets.operators.records_left import RecordsLeft
-from airflow_kafka_offsets.operators.spark_failure import keep_output, noted_failure, output_of, spark_failure
-from airflow_kafka_offsets.operators.spark_progress import Watched, progress_told
-from airflow_kafka_offsets.operators.spark_secrets import DriverPlace
-from airflow_kafka_offsets.operators.submission import Submission
-from airflow_kafka_offsets.operators.tries import Tries
-from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, publish
+from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
+from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.conf import new_attempt
+from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
+from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
+from airflow_kafka_offsets.submission.load_report import load_report, told
+from airflow_kafka_offsets.submission.records_left import RecordsLeft
+from airflow_kafka_offsets.submission.spark_arguments import Submission
+from airflow_kafka_offsets.submission.spark_failure import keep_output, noted_failure, output_of, spark_failure
+from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
+from airflow_kafka_offsets.submission.tries import Tries
 
 _TASKS_LOG = "the load's own task says why, in the log of that try"
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
-    from airflow_kafka_offsets.offsets.windows import TruncationPolicy
+    from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
 
 
 class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):

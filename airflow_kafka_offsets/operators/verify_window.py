@@ -13,23 +13,23 @@ from airflow.sdk.exceptions import TaskDeferralTimeout
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
-from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.lineage.asset_events import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text
-from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContents
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.preflight import check_topics
-from airflow_kafka_offsets.offsets.window_names import live_revisions, window_extent
-from airflow_kafka_offsets.operators.base import failing_fast
-from airflow_kafka_offsets.operators.holes import Loader, SeenHoles, refusal
-from airflow_kafka_offsets.operators.outlets import SeenWindow, TellsLineage, note_outlets
-from airflow_kafka_offsets.preflight import changed_since
-from airflow_kafka_offsets.publisher import proved_attempts, publish, take_over
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
+from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_extent
+from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.preflight import changed_since
+from airflow_kafka_offsets.pipelines.publisher import proved_attempts, publish, take_over
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.runs.hole_policy import Loader, SeenHoles, refusal
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
 
 if TYPE_CHECKING:

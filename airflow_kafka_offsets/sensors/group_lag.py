@@ -10,8 +10,8 @@ from airflow_kafka_offsets.arguments import as_milliseconds, as_names
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.offsets.groups.lag_policies import NoCommit
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.standing import NoCommit
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
 
     It never passes for want of knowledge: a misspelt group, a partition in error or a commit past the log's end fails
     the task. Transaction markers and aborted records at a log's end count as nothing. A group whose consumers never
-    commit (Spark, Flink) has no lag to wait on: use :class:`~.window_complete.KafkaWindowCompleteSensor` for those. On
-    a topic that never rests, wait for a fixed target instead: :class:`~.offsets_reached.KafkaOffsetsReachedSensor`.
+    commit (Spark, Flink) has no lag to wait on: use :class:`.window_complete.KafkaWindowCompleteSensor` for those. On
+    a topic that never rests, wait for a fixed target instead: :class:`.offsets_reached.KafkaOffsetsReachedSensor`.
 
     :param groups: a group id or several. (templated)
     :param topics: judge these topics alone; all that a group has committed on or reads by default. (templated)

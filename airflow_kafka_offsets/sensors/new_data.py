@@ -11,9 +11,9 @@ from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.ledger import open_ledger
-from airflow_kafka_offsets.hooks.stored_positions import last_published_end, positions_in
-from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.references.stored_offsets import last_published_end, positions_in
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_names
-from airflow_kafka_offsets.client.metadata import partitions_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.stored_positions import positions_in
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.references.stored_offsets import positions_in
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.conditions.wait import Verdict, Wait
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.kept_client import KeptClient
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.spark.delta_sink import DeltaSink
-    from airflow_kafka_offsets.spark.file_sink import FileSink
-    from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
     from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
     from airflow_kafka_offsets.spark.published import read_published
     from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written, count_only
+    from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
+    from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+    from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 
 _MODULES = {
     "Attempt": "sink",

@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import compact_instant, now_ms
-from airflow_kafka_offsets.offsets.publication import ATTEMPT_NAME
-from airflow_kafka_offsets.offsets.split_plan import MAX_RECORDS, MIN_PARTITIONS
+from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME
+from airflow_kafka_offsets.offsets.proof.split_plan import MAX_RECORDS, MIN_PARTITIONS
 
 PREFIX = "spark.kafkaOffsets."
 MANIFEST = PREFIX + "manifest"
@@ -56,7 +56,7 @@ GIVEN_BACK = {
     }.items()
 }
 """Spark's own confs by which executors give back what a task fetched, and its consumer, moments after its end. Spark's
-default is five minutes; see :mod:`airflow_kafka_offsets.spark.idle_consumers`."""
+default is five minutes; see :mod:`airflow_kafka_offsets.spark.kafka.idle_consumers`."""
 
 _BOOLEANS = {"true": True, "false": False}
 _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)

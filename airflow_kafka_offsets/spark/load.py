@@ -20,14 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
-from airflow_kafka_offsets.offsets.audit import RunResult
-from airflow_kafka_offsets.offsets.failure import exit_line
-from airflow_kafka_offsets.spark.delta_sink import DeltaSink
-from airflow_kafka_offsets.spark.failure import failures_noted
-from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
-from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
+from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.failure_note import exit_line
+from airflow_kafka_offsets.spark.ledger.failure_file import failures_noted
 from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.sink import Sink
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
+from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 
 SINKS: Mapping[str, Callable[[str], Sink]] = {
     **{each: partial(FileSink, file_format=each) for each in FILE_FORMATS},

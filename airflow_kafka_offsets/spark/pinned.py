@@ -19,24 +19,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
-from airflow_kafka_offsets.offsets.audit import RunResult, Tally
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.split_plan import ReadTask, SplitPlan, split_plan
-from airflow_kafka_offsets.offsets.windows import OffsetRange
-from airflow_kafka_offsets.spark import extreme_timestamps as extreme
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask, SplitPlan, split_plan
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, EXTREME_TIMESTAMPS, KAFKA, MANIFEST, SHA256, RunConf
-from airflow_kafka_offsets.spark.connect_files import read_file, window_files
-from airflow_kafka_offsets.spark.driver_rows import DriverRows
-from airflow_kafka_offsets.spark.extreme_search import extreme_timestamp_error
-from airflow_kafka_offsets.spark.failure import failures_noted
-from airflow_kafka_offsets.spark.hadoop import hadoop_uri, is_connect
-from airflow_kafka_offsets.spark.idle_consumers import give_back_soon
-from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
-from airflow_kafka_offsets.spark.newer_source import newer_source
-from airflow_kafka_offsets.spark.publications import standing_publication
+from airflow_kafka_offsets.spark.files.connect_files import read_file, window_files
+from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri, is_connect
+from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
+from airflow_kafka_offsets.spark.kafka.driver_rows import DriverRows
+from airflow_kafka_offsets.spark.kafka.extreme_search import extreme_timestamp_error
+from airflow_kafka_offsets.spark.kafka.idle_consumers import give_back_soon
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+from airflow_kafka_offsets.spark.kafka.newer_source import newer_source
+from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
+from airflow_kafka_offsets.spark.ledger.failure_file import failures_noted
+from airflow_kafka_offsets.spark.ledger.published_attempts import standing_publication
+from airflow_kafka_offsets.spark.proof.tally import ObservedRows, observe, outside_window
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN, Sink
-from airflow_kafka_offsets.spark.source import SourceCheck
-from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
 from airflow_kafka_offsets.spark.writing import write
 
 FAST = {

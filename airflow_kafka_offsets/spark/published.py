@@ -19,26 +19,26 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
-from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.seams import seams, shared
-from airflow_kafka_offsets.offsets.window_names import (
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.seams import seams, shared
+from airflow_kafka_offsets.offsets.windows.window_names import (
     is_month,
     live_revisions,
     month_of,
     revision_folder,
     window_extent,
 )
-from airflow_kafka_offsets.offsets.windows import OffsetRange
-from airflow_kafka_offsets.spark.attempts import AttemptNotes
-from airflow_kafka_offsets.spark.connect_files import LedgerFiles, pipeline_files
-from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.hadoop import hadoop_uri
-from airflow_kafka_offsets.spark.identity import ledger_identity
-from airflow_kafka_offsets.spark.publications import counting_publication
+from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, pipeline_files
+from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri
+from airflow_kafka_offsets.spark.ledger.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.ledger.identity_check import ledger_identity
+from airflow_kafka_offsets.spark.ledger.published_attempts import counting_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
-from airflow_kafka_offsets.spark.table_sink import read_table
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
+from airflow_kafka_offsets.spark.sinks.table_sink import read_table
 
 _FAR_FUTURE_MS = 253_402_300_799_000
 """The end of the year 9999: names of instants go no further."""

@@ -24,23 +24,23 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, judge
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication, counts_over
-from airflow_kafka_offsets.offsets.source import Source, topics_read, with_epoch
-from airflow_kafka_offsets.spark.attempts import AttemptNotes
-from airflow_kafka_offsets.spark.connect_files import LedgerFiles, window_files
-from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
-from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS, FileSink
-from airflow_kafka_offsets.spark.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
-from airflow_kafka_offsets.spark.identity import require_ledger
-from airflow_kafka_offsets.spark.newer_source import newer_source
-from airflow_kafka_offsets.spark.publications import standing_publication
-from airflow_kafka_offsets.spark.results import published_result, result_uri, source_is_proved, write_result
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, judge
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, window_files
+from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.kafka.newer_source import newer_source
+from airflow_kafka_offsets.spark.ledger.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.ledger.identity_check import require_ledger
+from airflow_kafka_offsets.spark.ledger.published_attempts import standing_publication
+from airflow_kafka_offsets.spark.ledger.result_files import published_result, result_uri, source_is_proved, write_result
+from airflow_kafka_offsets.spark.proof.counts import count_run, refuse_uncountable
+from airflow_kafka_offsets.spark.proof.tally import audited_columns, scan
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
-from airflow_kafka_offsets.spark.table_sink import TableSink
-from airflow_kafka_offsets.spark.tally import audited_columns, scan
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.pinned import PinnedWindow

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from airflow_kafka_offsets.ledger.holes import HolePolicy
     from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
-    from airflow_kafka_offsets.offsets.completeness import IdlePolicy
-    from airflow_kafka_offsets.offsets.windows import TruncationPolicy
-    from airflow_kafka_offsets.resolver import FuturePolicy
+    from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
+    from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+    from airflow_kafka_offsets.pipelines.resolver import FuturePolicy
 
 
 class KafkaWindowLoad(TaskGroup):

@@ -26,7 +26,7 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
     :param topics: judge these topics alone; all that a group has committed on or reads by default.
     :param max_lag: "zero" may be a few offsets more, in total for each group.
 
-    The other arguments are those of :class:`~.edges.KafkaEdgeTrigger`. Payload: ``{"groups": {"<group>": 0}, "max_lag":
+    The other arguments are those of :class:`.edges.KafkaEdgeTrigger`. Payload: ``{"groups": {"<group>": 0}, "max_lag":
     0}``.
     """
 

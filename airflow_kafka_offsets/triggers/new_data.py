@@ -13,7 +13,7 @@ from airflow_kafka_offsets.arguments import as_names
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import WindowError
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
 from airflow_kafka_offsets.triggers.polls import Poll, Waits
 from airflow_kafka_offsets.triggers.shared import refusing_arguments
@@ -29,7 +29,7 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
     :param topics: a topic or several.
     :param min_records: how many records, over all topics.
 
-    The other arguments are those of :class:`~.edges.KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "stale":
+    The other arguments are those of :class:`.edges.KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "stale":
     {}, "since": "..."}``.
     """
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, check_all
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, client_timeout_s

@@ -14,8 +14,8 @@ from airflow_kafka_offsets.arguments import as_milliseconds, as_names
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.completeness import IdlePolicy
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
 from airflow_kafka_offsets.triggers.polls import Poll, Waits
 from airflow_kafka_offsets.triggers.shared import refusing_arguments
@@ -30,11 +30,11 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
 
     :param topics: a topic or several.
     :param window: how long a window is, a timedelta or seconds.
-    :param allowed_lateness: as for :class:`~..sensors.window_complete.KafkaWindowCompleteSensor`.
+    :param allowed_lateness: as for :class:`.sensors.window_complete.KafkaWindowCompleteSensor`.
     :param idle: as there.
     :param idle_after: as there.
 
-    The other arguments are those of :class:`~.edges.KafkaEdgeTrigger`. Payload: ``{"start": "2026-11-21T05:00:00.000Z",
+    The other arguments are those of :class:`.edges.KafkaEdgeTrigger`. Payload: ``{"start": "2026-11-21T05:00:00.000Z",
     "end": "2026-11-21T06:00:00.000Z", "partitions_passed": 6, "assumed_idle": []}``.
     """
 

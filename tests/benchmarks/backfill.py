@@ -18,9 +18,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.resolver import Resolver
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from dev import raw_client
 from tests.benchmarks import requests
 from tests.benchmarks.clusters import (

@@ -14,10 +14,10 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.offsets.audit import judge
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.resolver import Resolver
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from tests.benchmarks.clusters import INSTANT_MS, WIDE, Clusters, client
 from tests.benchmarks.report import Row
 from tests.benchmarks.s3_server import BUCKET, serving

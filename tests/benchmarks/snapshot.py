@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from tests.benchmarks import requests
 from tests.benchmarks.clusters import INSTANT_MS, LATENCY_MS, THOUSAND, WIDE, Clusters, Topic, client
 from tests.benchmarks.peers import KafkaPython

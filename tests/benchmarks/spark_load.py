@@ -11,10 +11,10 @@ from pathlib import Path
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.pinned import FAST, PinnedWindow
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.records import RECORD_BYTES
 from tests.benchmarks.report import Row

@@ -11,11 +11,11 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.proof.split_plan import split_plan
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.split_plan import split_plan
-from airflow_kafka_offsets.offsets.windows import window_between
-from airflow_kafka_offsets.resolver import Resolver
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, client, create, wait_for_leaders

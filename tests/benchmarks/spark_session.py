@@ -8,7 +8,7 @@ from functools import cache
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import jars, raw_client
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders

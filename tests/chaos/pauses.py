@@ -10,7 +10,7 @@ import time
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import StoragePath
-from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 
 CHANCE = 0.3
 LONGEST_S = 1.0

@@ -1,7 +1,7 @@
 """The judge of publications: is what counts of each window what was published last, one after the other?
 
 Plain comparisons of what lies in the files. Nothing here is shared with what is judged: neither
-:mod:`airflow_kafka_offsets.ledger.publications` nor :mod:`airflow_kafka_offsets.offsets.publication`.
+:mod:`airflow_kafka_offsets.ledger.publications` nor :mod:`airflow_kafka_offsets.offsets.proof.publication`.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, total_of
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.preflight import source_now
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally, total_of
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.pipelines.preflight import source_now
 from tests.chaos.ranges import Key, Offsets, RangeReader
 
 _FILE = "rows.json"

@@ -15,12 +15,12 @@ import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import RunResult
-from airflow_kafka_offsets.offsets.publication import Publication
+from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sink import Attempt, Written
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev import jars
 from tests.chaos.plan import TWINS
 from tests.chaos.ranges import Offsets

@@ -30,8 +30,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from confluent_kafka import KafkaException
 from upath import UPath
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import (
     DataLossError,
     KafkaOffsetsError,
@@ -43,13 +43,13 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import window_extent, window_id
-from airflow_kafka_offsets.preflight import readable
-from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, proved_attempts, publish
-from airflow_kafka_offsets.resolver import Policies, Resolver
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.windows.window_names import window_extent, window_id
+from airflow_kafka_offsets.pipelines.preflight import readable
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, proved_attempts, publish
+from airflow_kafka_offsets.pipelines.resolver import Policies, Resolver
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
 from tests.chaos.pauses import Pauses
 from tests.chaos.plan import CHECKED, COUNTED, CUT, INCREMENT, PINNED, READING, REMADE, REVISION, WINDOW, Task, Times

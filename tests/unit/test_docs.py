@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
+from airflow_kafka_offsets.client.connection.response_errors import is_stale, named_error
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.response_errors import is_stale, named_error
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from dev import ROOT
 from tests.unit.kafka_errors import SAID
 

@@ -36,7 +36,7 @@ def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:
     import zipfile
     from pathlib import Path
 
-    from airflow_kafka_offsets.operators.driver_bundle import write_bundle
+    from airflow_kafka_offsets.submission.driver_bundle import write_bundle
 
     target = Path(str(tmp_path)) / "bundle.zip"
     write_bundle(target)

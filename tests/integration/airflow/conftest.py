@@ -16,12 +16,12 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
-from airflow_kafka_offsets.offsets.manifest import digest
+from airflow_kafka_offsets.offsets.windows.manifest import digest
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.results import run_result, tally_of
 

@@ -11,9 +11,9 @@ from kafka import KafkaAdminClient, KafkaConsumer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import TopicChangedError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.resetter import Destination, Resetter
+from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, recreate
 from tests.integration.client.cases.workload import group_member

@@ -10,8 +10,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError, SparkFailedError, UnprovenError
-from airflow_kafka_offsets.operators.spark_failure import output_of
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.submission.spark_failure import output_of
 from dev import jars
 from dev.airflow_home import environment
 from dev.kafka import Broker

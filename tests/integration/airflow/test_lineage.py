@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.operators.outlets import SeenWindow
+from airflow_kafka_offsets.lineage.asset_events import SeenWindow
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -196,7 +196,7 @@ class TestLoad:
         ],
     )
     def test_its_output_is_named_by_openlineages_rules(self, output: str, namespace: str, name: str) -> None:
-        from airflow_kafka_offsets.operators.lineage import dataset_name
+        from airflow_kafka_offsets.lineage.openlineage_facets import dataset_name
 
         assert dataset_name(f"{output}/window=w/attempt=a") == dataset_name(output) == (namespace, name)
 

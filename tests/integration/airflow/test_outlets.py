@@ -13,11 +13,11 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev import ROOT
 from dev.airflow_services import AirflowServices
 from tests.integration.airflow.conftest import Context, Resolve, at

@@ -23,15 +23,15 @@ from kafka.admin import (
     ResourceType,
 )
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
-from airflow_kafka_offsets.offsets.resolving import at_earliest
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import window_id
+from airflow_kafka_offsets.offsets.windows.boundaries import at_earliest
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.window_names import window_id
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from dev.kafka import Broker, BrokerSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.operators.links import SparkUILink, WindowLink
+from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink
 from dev import ROOT, jars
 from dev.airflow_home import environment
 from dev.kafka import Broker
@@ -24,7 +24,7 @@ LINE = re.compile(rf"([\d,]+) of {ROWS} records \((\d+) %\), ([\d,.]+) a second,
 LOAD = """
 import json, sys
 from types import SimpleNamespace
-from airflow_kafka_offsets.operators import spark_progress
+from airflow_kafka_offsets.submission import spark_progress
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 for name in ("_LOOK_S", "_ASK_S", "_TELL_S"):
     setattr(spark_progress, name, getattr(spark_progress, name) / 10)

@@ -12,8 +12,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import (
     ClusterUnreachableError,
     ConfigurationError,

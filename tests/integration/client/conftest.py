@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from dev.kafka import Broker
 from tests.integration.client.pieces import Pieces
 from tests.integration.client.scripted import ScriptedCluster

@@ -39,9 +39,9 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 
 GRACE_S = 20.0
 """How much later than its deadline a call may end on a busy machine, and what one is given that is to succeed there."""

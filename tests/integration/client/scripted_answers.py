@@ -25,8 +25,8 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeResponse
-from airflow_kafka_offsets.client.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeResponse
+from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.scripted import Answer, ScriptedBroker, ScriptedCluster, Wire, framed
 

@@ -30,9 +30,9 @@ ALLOWED = 100 * MIB
 READER = """
 import json, resource, sys, threading, time
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
-from airflow_kafka_offsets.offsets.first_records import Position
-from airflow_kafka_offsets.offsets.log_contents import LogRange
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.log_contents import LogRange
 
 def resident():
     with open("/proc/self/status") as status:

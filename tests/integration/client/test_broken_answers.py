@@ -25,8 +25,8 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
-from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.errors import ClusterUnreachableError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.leader_epochs_answers import epochs_end_at

@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import OffsetsError
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.kafka import Broker

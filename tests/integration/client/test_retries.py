@@ -11,7 +11,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterUnreachableError
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.scripted import GRACE_S, ScriptedCluster

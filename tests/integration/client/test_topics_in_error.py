@@ -13,15 +13,15 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest, 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.lag import GroupLag
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.resolver import Resolver
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from tests.integration.client.error_codes.codes import Code, each_of
 from tests.integration.client.pieces import A0, B0, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster

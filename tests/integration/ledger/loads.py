@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.results import run_result
 

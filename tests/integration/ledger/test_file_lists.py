@@ -18,7 +18,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import read
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows.window_names import window_extent
 from tests.integration.ledger.loads import publish_result, resolve, result_of
 
 FILES = ("part-00000.parquet", "part-00001.parquet")

@@ -26,11 +26,11 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import Place, create_exclusive, names, plain_uri, read
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowState
-from airflow_kafka_offsets.offsets.audit import Verdict
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.seams import shared
-from airflow_kafka_offsets.offsets.snapshots import AsOfKind
+from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.seams import shared
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.results import run_result, tallies

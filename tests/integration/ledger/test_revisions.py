@@ -13,9 +13,9 @@ from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.window_names import window_id
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.window_names import window_id
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.results import run_result, tallies

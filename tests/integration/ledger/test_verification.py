@@ -14,8 +14,8 @@ from airflow_kafka_offsets.ledger.storage import names, to_json_bytes
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
-from airflow_kafka_offsets.offsets.manifest import digest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.manifest import digest
 from tests.integration.ledger.loads import OFFSETS, load, publish, resolve, result_of
 from tests.unit.offsets.results import publication
 

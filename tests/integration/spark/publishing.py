@@ -15,11 +15,11 @@ from upath import UPath
 
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import RunResult
-from airflow_kafka_offsets.offsets.manifest import Manifest, digest
-from airflow_kafka_offsets.offsets.publication import Publication, counts_over
-from airflow_kafka_offsets.offsets.window_names import live_revisions, revision_folder
-from airflow_kafka_offsets.publisher import CountedAttempt
+from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
+from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, revision_folder
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt
 from airflow_kafka_offsets.spark import FileSink, Sink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.integration.spark.conftest import window_folder

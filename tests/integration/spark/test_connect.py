@@ -14,12 +14,12 @@ import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, LedgerError, UnprovenError
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.audit import RunResult, judge
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, judge
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Sink, read_published
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.file_sink import FileSink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev.java import java_home
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports

@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, UnprovenError
-from airflow_kafka_offsets.offsets.audit import RunResult, UnreadRecord, judge
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.split_plan import ReadTask
-from airflow_kafka_offsets.spark.file_sink import FileSink
-from airflow_kafka_offsets.spark.kafka_clients import KafkaClients
-from airflow_kafka_offsets.spark.row_plan import RowPlan
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, UnreadRecord, judge
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
+from airflow_kafka_offsets.spark.proof.row_plan import RowPlan
 from airflow_kafka_offsets.spark.sink import Attempt, Written
-from airflow_kafka_offsets.spark.unread import unread_records
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev.kafka import Broker
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, flight_records, window_folder
 from tests.integration.spark.publishing import load, load_rows

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ExtremeTimestampError, UncheckedSourceError
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.split_plan import ReadTask
-from airflow_kafka_offsets.spark import driver_rows, extreme_search, stretches
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.kafka import driver_rows, extreme_search, stretches
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker

@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import RunResult
-from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
-from airflow_kafka_offsets.offsets.manifest import Manifest, digest
-from airflow_kafka_offsets.offsets.publication import PUBLICATIONS, publication_file
-from airflow_kafka_offsets.publisher import CountedAttempt
+from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, publication_file
+from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt
 from airflow_kafka_offsets.spark import FileSink
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from dev.hdfs import Hdfs

@@ -16,11 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_offsets
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.operators.driver_bundle import write_bundle
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
+from airflow_kafka_offsets.submission.driver_bundle import write_bundle
 from tests.integration.spark.publishing import publish, result_of
 from tests.integration.spark.test_pinned_window import offsets
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.offsets.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.integration.spark.conftest import MakeFlights, OpenWindow
 from tests.unit.spark.manifests import manifest_of

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
 from dev.kafka import Broker

@@ -12,7 +12,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.operators.driver_bundle import (
+from airflow_kafka_offsets.submission.driver_bundle import (
     LOAD_APPLICATION,
     application_bundle,
     start_arguments,

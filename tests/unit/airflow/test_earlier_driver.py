@@ -16,9 +16,9 @@ import pytest
 import tenacity
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
-from airflow_kafka_offsets.operators.earlier_driver import DriverMemory, EarlierDriver
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver
 
 DRIVER = "driver-20261122060000-0001"
 REF = WindowRef("file:///k", "p", "w", "file:///k/m.json", "00", 10, 1)

@@ -12,8 +12,8 @@ from airflow.sdk import CronDataIntervalTimetable, CronPartitionTimetable, CronT
 from airflow.timetables.interval import CronDataIntervalTimetable as CoreCronDataIntervalTimetable
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
-from airflow_kafka_offsets.interval import RunInterval, run_interval
 from airflow_kafka_offsets.offsets.instants import instant_ms
+from airflow_kafka_offsets.runs.interval import RunInterval, run_interval
 
 SIX = datetime(2026, 11, 21, 6, tzinfo=UTC)
 SEVEN = SIX + timedelta(hours=1)

@@ -21,9 +21,9 @@ from airflow.timetables import interval as older_intervals
 from airflow.timetables import trigger as older_triggers
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.interval import run_interval
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from airflow_kafka_offsets.schedule import Schedule, ticks
+from airflow_kafka_offsets.runs.interval import run_interval
+from airflow_kafka_offsets.runs.schedule import Schedule, ticks
 
 HOUR = timedelta(hours=1)
 SIX = datetime(2026, 10, 31, 6, tzinfo=UTC)

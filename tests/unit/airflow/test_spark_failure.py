@@ -16,8 +16,8 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.offsets.failure import MOST_BYTES, FailureNote, exit_line, note_of
-from airflow_kafka_offsets.operators.spark_failure import last_words, printed_failure
+from airflow_kafka_offsets.offsets.proof.failure_note import MOST_BYTES, FailureNote, exit_line, note_of
+from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
 
 
 def kinds_of(kind: type[KafkaOffsetsError]) -> list[type[KafkaOffsetsError]]:

@@ -19,10 +19,10 @@ from upath import UPath
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.offsets.driver_note import SparkApplication
-from airflow_kafka_offsets.operators import spark_progress
-from airflow_kafka_offsets.operators.spark_progress import Pace, Sample, Teller, Watched, progress_told
-from airflow_kafka_offsets.operators.spark_status import (
+from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
+from airflow_kafka_offsets.submission import spark_progress
+from airflow_kafka_offsets.submission.spark_progress import Pace, Sample, Teller, Watched, progress_told
+from airflow_kafka_offsets.submission.spark_status import (
     KafkaRead,
     SparkStatus,
     newest_on_kafka,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.operators.spark_program import SparkProgram
-from airflow_kafka_offsets.operators.spark_secrets import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.spark.conf import SECRETS_VARIABLE, RunConf, secrets_text
+from airflow_kafka_offsets.submission.driver_secrets import DriverPlace, secrets_on_their_way
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
 SECRET = {"kafka.sasl.jaas.config": 'required username="u" password="$HOME `id` \\" hunter2";'}
 TEXT = secrets_text(SECRET)

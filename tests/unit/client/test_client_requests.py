@@ -16,19 +16,23 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataRequest, MetadataResponse
 
-from airflow_kafka_offsets.client.coordinators import coordinator_place, coordinator_requests, parse_coordinators
-from airflow_kafka_offsets.client.groups import ListedGroup, parse_list_groups
-from airflow_kafka_offsets.client.list_offsets import failed_listing, list_offsets_request, parse_list_offsets
-from airflow_kafka_offsets.client.log_extents import join_extents
-from airflow_kafka_offsets.client.metadata import metadata_request, parse_metadata
-from airflow_kafka_offsets.client.offset_commit import offset_commit_request
-from airflow_kafka_offsets.client.offset_fetch import parse_offset_fetch
-from airflow_kafka_offsets.client.offset_fetch_codec import encode_offset_fetch
-from airflow_kafka_offsets.client.response_errors import client_error, is_stale, named_error, response_error
-from airflow_kafka_offsets.client.topic_configs import parse_topic_configs, topic_facts
+from airflow_kafka_offsets.client.connection.response_errors import client_error, is_stale, named_error, response_error
+from airflow_kafka_offsets.client.lookups.extent_lookup import join_extents
+from airflow_kafka_offsets.client.requests.describe_configs import parse_topic_configs, topic_facts
+from airflow_kafka_offsets.client.requests.list_groups import ListedGroup, parse_list_groups
+from airflow_kafka_offsets.client.requests.list_offsets import failed_listing, list_offsets_request, parse_list_offsets
+from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request
+from airflow_kafka_offsets.client.requests.offset_fetch import parse_offset_fetch
+from airflow_kafka_offsets.client.requests.offset_fetch_bulk import encode_offset_fetch
+from airflow_kafka_offsets.client.routing.coordinators import (
+    coordinator_place,
+    coordinator_requests,
+    parse_coordinators,
+)
+from airflow_kafka_offsets.client.routing.metadata import metadata_request, parse_metadata
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 

@@ -20,7 +20,7 @@ class TestFiles:
 
 
 class TestClasses:
-    """kafka-python's message classes, and those that :mod:`airflow_kafka_offsets.client.messages` adds to them."""
+    """kafka-python's message classes, and those that :mod:`.requests.messages` adds to them."""
 
     @every([frame for api in CLASSES for frame in frames(api, "response")])
     def test_reads_what_kafka_wrote(self, frame: Frame) -> None:

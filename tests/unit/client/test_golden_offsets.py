@@ -7,15 +7,19 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 
-from airflow_kafka_offsets.client import list_offsets_codec
-from airflow_kafka_offsets.client.list_offsets import list_offsets_request, parse_list_offsets
-from airflow_kafka_offsets.client.offset_commit import offset_commit_request, parse_offset_commit
-from airflow_kafka_offsets.client.offset_delete import offset_delete_request, parse_offset_delete
-from airflow_kafka_offsets.client.offset_fetch import offset_fetch_request, parse_offset_fetch
-from airflow_kafka_offsets.client.offset_fetch_codec import FIRST_VERSION, decode_offset_fetch, encode_offset_fetch
-from airflow_kafka_offsets.client.segment_offsets import parse_segment_offsets, segment_offsets_request
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.client.requests import list_offsets_bulk
+from airflow_kafka_offsets.client.requests.list_offsets import list_offsets_request, parse_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets_v0 import parse_segment_offsets, segment_offsets_request
+from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request, parse_offset_commit
+from airflow_kafka_offsets.client.requests.offset_delete import offset_delete_request, parse_offset_delete
+from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
+from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
+    FIRST_VERSION,
+    decode_offset_fetch,
+    encode_offset_fetch,
+)
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from tests.unit.client.golden.frames import Frame, encoded, every, frames, header_of
 from tests.unit.client.golden.pieces import FLIGHTS_0, FLIGHTS_1, FLIGHTS_2, NOON_MS, WEATHER_1
@@ -52,8 +56,8 @@ class TestListOffsets:
             "version": frame.version,
         }
         assert encoded(list_offsets_request(*asked, **how)).hex() == frame.bytes.hex()
-        if frame.version >= list_offsets_codec.FIRST_VERSION:
-            body = list_offsets_codec.encode_list_offsets(*asked, **how)
+        if frame.version >= list_offsets_bulk.FIRST_VERSION:
+            body = list_offsets_bulk.encode_list_offsets(*asked, **how)
             assert (header_of(ListOffsetsRequest[frame.version]()) + body).hex() == frame.bytes.hex()
 
     @every(frames("list_offsets", "response", "ends, and an error"))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.client.coordinators import coordinator_place, coordinator_requests, parse_coordinators
-from airflow_kafka_offsets.client.delete_records import delete_records_request, parse_delete_records
-from airflow_kafka_offsets.client.metadata import metadata_request, parse_metadata
-from airflow_kafka_offsets.client.producers import describe_producers_request, parse_describe_producers
-from airflow_kafka_offsets.client.topic_configs import parse_topic_configs, topic_configs_request
+from airflow_kafka_offsets.client.requests.delete_records import delete_records_request, parse_delete_records
+from airflow_kafka_offsets.client.requests.describe_configs import parse_topic_configs, topic_configs_request
+from airflow_kafka_offsets.client.requests.describe_producers import (
+    describe_producers_request,
+    parse_describe_producers,
+)
+from airflow_kafka_offsets.client.routing.coordinators import (
+    coordinator_place,
+    coordinator_requests,
+    parse_coordinators,
+)
+from airflow_kafka_offsets.client.routing.metadata import metadata_request, parse_metadata
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.producers import ActiveProducer
+from airflow_kafka_offsets.offsets.answers.active_producers import ActiveProducer
 from tests.unit.client.golden.frames import Frame, encoded, every, frames
 from tests.unit.client.golden.pieces import FLIGHTS_0, FLIGHTS_2, NOON_MS, WEATHER_1
 from tests.unit.client.golden.words import name_of

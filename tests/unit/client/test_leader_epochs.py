@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.client.leader_epochs import (
+from airflow_kafka_offsets.client.connection.response_errors import named_error
+from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import (
     FIRST_VERSION,
     offset_for_leader_epoch_request,
     parse_offset_for_leader_epoch,
 )
-from airflow_kafka_offsets.client.response_errors import named_error
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd
+from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.unit.client.golden.frames import Frame, encoded, every, frames
 

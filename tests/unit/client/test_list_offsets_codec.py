@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from airflow_kafka_offsets.client.list_offsets import list_offsets_request, parse_list_offsets
-from airflow_kafka_offsets.client.list_offsets_codec import FIRST_VERSION, decode_list_offsets, encode_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import list_offsets_request, parse_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets_bulk import (
+    FIRST_VERSION,
+    decode_list_offsets,
+    encode_list_offsets,
+)
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from tests.unit.client.golden.frames import Frame, every, frames

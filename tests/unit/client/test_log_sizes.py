@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.client.log_sizes import describe_log_dirs_request, parse_describe_log_dirs
+from airflow_kafka_offsets.client.requests.describe_log_dirs import describe_log_dirs_request, parse_describe_log_dirs
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.unit.client.golden.frames import Frame, encoded, every, frames
 

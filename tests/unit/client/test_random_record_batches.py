@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from airflow_kafka_offsets.client.record_batches import AbortedTransaction, FoundRecord, read_first_record
+from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, FoundRecord, read_first_record
 from tests.unit.client.stored_batches import ABORT, COMMIT, GZIP, T0, batch, emptied, marker
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.client.record_batches import FoundRecord
-from airflow_kafka_offsets.client.record_findings import Finding, ReadLog, RecordFindings
+from airflow_kafka_offsets.client.records.record_batches import FoundRecord
+from airflow_kafka_offsets.client.records.record_findings import Finding, ReadLog, RecordFindings
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 LOG = ReadLog("t", 0, ("id-1", 3), IsolationLevel.READ_COMMITTED, None)

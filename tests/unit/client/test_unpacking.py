@@ -16,13 +16,13 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from airflow_kafka_offsets.client import record_heads as heads
-from airflow_kafka_offsets.client import unpacking
-from airflow_kafka_offsets.client.batch_counts import count_batches
-from airflow_kafka_offsets.client.record_batches import BatchesRead, read_first_record
-from airflow_kafka_offsets.client.record_heads import RecordHead, record_heads
-from airflow_kafka_offsets.client.unpacking import MOST_BYTES, TooLargeError, Unpacked
-from airflow_kafka_offsets.offsets.log_contents import LogContent
+from airflow_kafka_offsets.client.records import record_heads as heads
+from airflow_kafka_offsets.client.records import unpacking
+from airflow_kafka_offsets.client.records.batch_counts import count_batches
+from airflow_kafka_offsets.client.records.record_batches import BatchesRead, read_first_record
+from airflow_kafka_offsets.client.records.record_heads import RecordHead, record_heads
+from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError, Unpacked
+from airflow_kafka_offsets.offsets.answers.log_contents import LogContent
 from tests.unit.client.stored_batches import GZIP, T0, VALUE, Record, batch, legacy, patched
 
 SNAPPY, LZ4, ZSTD = 2, 3, 4
@@ -168,7 +168,7 @@ class TestBombs:
 
     def test_several_in_an_answer_are_asked_for_one_after_the_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """So that the deadline holds, whatever an answer unpacks to."""
-        monkeypatch.setattr("airflow_kafka_offsets.client.record_batches._LONGEST_S", 0.0)
+        monkeypatch.setattr("airflow_kafka_offsets.client.records.record_batches._LONGEST_S", 0.0)
         stored = batch((0, T0), (2, T0), codec=GZIP) + batch((3, T0), (5, T0), codec=GZIP)
         assert read_first_record(stored, [], 0, LATE) == BatchesRead(None, 3)
         assert count_batches(stored, [], LogContent("t", 0, 0, 6)).counted_to == 3

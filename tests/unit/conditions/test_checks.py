@@ -20,8 +20,8 @@ from airflow_kafka_offsets.conditions.questions import Question, ask
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 
 ASKED: list[tuple[frozenset[int], str]] = []
 

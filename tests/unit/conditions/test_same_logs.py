@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.client.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
+from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
 from airflow_kafka_offsets.conditions.questions import Ends
 from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.leader_epochs import EpochEnd, LogEpoch
+from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 SEEN = Positions.of(

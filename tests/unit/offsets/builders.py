@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.snapshots import (
+    AsOf,
+    AsOfKind,
+    Boundary,
+    Evidence,
+    OffsetSnapshot,
+    TopicFacts,
+)
 
 LEDGER_ID = "5a" * 16
 """Of the ledger that manifests made by hand are pinned in."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.source import Source, with_epoch
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source, with_epoch
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 
 def source_of(manifest: Manifest) -> Source:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, UnreadRecord, judge
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows import window_between
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally, UnreadRecord, judge
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 from tests.unit.offsets.results import publication, run_result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.offsets.consumer_status import ConsumerStatus, Sample, judge_partition
+from airflow_kafka_offsets.offsets.groups.consumer_status import ConsumerStatus, Sample, judge_partition
 
 OK, BEHIND, STUCK, REWOUND = ConsumerStatus
 

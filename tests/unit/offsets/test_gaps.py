@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally
-from airflow_kafka_offsets.offsets.gaps import explain, ranges_with_gaps
-from airflow_kafka_offsets.offsets.log_contents import GapCauses, LogContent, LogContents, LogRange
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows import window_between
+from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses, LogContent, LogContents, LogRange
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 from tests.unit.offsets.results import run_result
 

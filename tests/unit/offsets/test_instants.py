@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.instants import (
     rate_text,
     to_datetime,
 )
-from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
+from airflow_kafka_offsets.offsets.windows.warnings import snapshot_remarks
 from tests.unit.offsets.builders import snapshot
 
 plausible = st.integers(min_value=100_000_000_000, max_value=9_999_999_999_999)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_kafka_offsets.errors import InstantError, OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec, SpecKind
 from tests.unit.offsets.builders import T0

@@ -11,12 +11,12 @@ from airflow_kafka_offsets.errors import (
     ResponseError,
     TopicChangedError,
 )
-from airflow_kafka_offsets.offsets.extents import LogExtent
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import window_between
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)

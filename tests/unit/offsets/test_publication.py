@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.publication import Publication, counting, counts_over, publication_numbers
-from airflow_kafka_offsets.offsets.windows import window_between
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counting, counts_over, publication_numbers
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import T0, snapshot
 from tests.unit.offsets.results import publication
 

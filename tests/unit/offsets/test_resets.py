@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.resets import (
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups.resets import (
     Aim,
     ByShift,
     ResetStep,
@@ -21,6 +20,7 @@ from airflow_kafka_offsets.offsets.resets import (
     ToSnapshot,
     plan_reset,
 )
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from tests.unit.offsets.builders import T0, extent, extents, snapshot
 

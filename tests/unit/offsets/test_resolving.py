@@ -18,15 +18,15 @@ from airflow_kafka_offsets.errors import (
     ResponseError,
     TopicChangedError,
 )
-from airflow_kafka_offsets.offsets import resolving
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.remarks import snapshot_remarks
-from airflow_kafka_offsets.offsets.seams import seams
-from airflow_kafka_offsets.offsets.snapshots import Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows import window_between
+from airflow_kafka_offsets.offsets.windows import boundaries
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.seams import seams
+from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.warnings import snapshot_remarks
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, extent, extents, found, listed, no_record, snapshot
 
 COMMITTED = IsolationLevel.READ_COMMITTED
@@ -35,82 +35,82 @@ P0 = TopicPartition("t", 0)
 
 class TestAtInstant:
     def test_a_match_is_the_boundary(self) -> None:
-        resolved = resolving.at_instant(extents(extent()), listed(found(0, 40, T0 + 5)), COMMITTED)[P0]
+        resolved = boundaries.at_instant(extents(extent()), listed(found(0, 40, T0 + 5)), COMMITTED)[P0]
         assert (resolved.offset, resolved.evidence, resolved.matched_timestamp_ms) == (40, Evidence.MATCHED, T0 + 5)
 
     def test_no_record_becomes_the_end_that_was_asked_before(self) -> None:
         """E2, S4, S5: the idle partition ends, and starts the next window, at its log end."""
-        resolved = resolving.at_instant(extents(extent(0, 0, 100, stable=90)), listed(no_record(0)), COMMITTED)[P0]
+        resolved = boundaries.at_instant(extents(extent(0, 0, 100, stable=90)), listed(no_record(0)), COMMITTED)[P0]
         assert (resolved.offset, resolved.evidence) == (90, Evidence.LOG_END)
 
     def test_read_uncommitted_ends_at_the_high_watermark(self) -> None:
         level = IsolationLevel.READ_UNCOMMITTED
-        resolved = resolving.at_instant(extents(extent(0, 0, 100, stable=90)), listed(no_record(0)), level)[P0]
+        resolved = boundaries.at_instant(extents(extent(0, 0, 100, stable=90)), listed(no_record(0)), level)[P0]
         assert resolved.offset == 100
 
     def test_a_match_at_a_log_start_that_has_moved_says_so(self) -> None:
         """E9: earlier records at or after the instant may be gone."""
-        resolved = resolving.at_instant(extents(extent(0, 40, 100)), listed(found(0, 40, T0 + HOUR_MS)), COMMITTED)[P0]
+        resolved = boundaries.at_instant(extents(extent(0, 40, 100)), listed(found(0, 40, T0 + HOUR_MS)), COMMITTED)[P0]
         assert resolved.evidence is Evidence.LOG_START
 
     def test_a_match_at_offset_zero_is_a_match(self) -> None:
-        resolved = resolving.at_instant(extents(extent()), listed(found(0, 0, T0)), COMMITTED)[P0]
+        resolved = boundaries.at_instant(extents(extent()), listed(found(0, 0, T0)), COMMITTED)[P0]
         assert resolved.evidence is Evidence.MATCHED
 
     def test_an_empty_partition_stands_at_its_end(self) -> None:
         """S6."""
-        assert resolving.at_instant(extents(extent(0, 7, 7)), listed(no_record(0)), COMMITTED)[P0].offset == 7
+        assert boundaries.at_instant(extents(extent(0, 7, 7)), listed(no_record(0)), COMMITTED)[P0].offset == 7
 
     def test_a_partition_in_error_sinks_the_snapshot_by_name(self) -> None:
         """E26: half a snapshot would be a wrong one for ever."""
         bad = ListedOffset("t", 0, OffsetSpec.at(T0), ListOutcome.ERROR, error=ResponseError("X", 1, True))
         with pytest.raises(OffsetsError, match="t-0"):
-            resolving.at_instant(extents(extent()), listed(bad), COMMITTED)
+            boundaries.at_instant(extents(extent()), listed(bad), COMMITTED)
 
     def test_a_match_older_than_asked_is_refused(self) -> None:
         """E37: not Apache Kafka's answer."""
         older = found(0, 40, T0 - 1)._replace(outcome=ListOutcome.OLDER_THAN_ASKED)
         with pytest.raises(OffsetsError, match="older than asked"):
-            resolving.at_instant(extents(extent()), listed(older), COMMITTED)
+            boundaries.at_instant(extents(extent()), listed(older), COMMITTED)
 
     def test_an_instant_in_the_future_is_refused(self) -> None:
         """E36."""
         with pytest.raises(InstantError, match="future"):
-            resolving.refuse_future(T0 + 1, T0)
+            boundaries.refuse_future(T0 + 1, T0)
 
 
 class TestOtherSnapshots:
     def test_latest_and_earliest_stand_at_the_ends(self) -> None:
         asked = extents(extent(0, 5, 100, stable=90))
-        assert resolving.at_latest(asked, COMMITTED)[P0].offset == 90
-        assert resolving.at_earliest(asked)[P0].offset == 5
+        assert boundaries.at_latest(asked, COMMITTED)[P0].offset == 90
+        assert boundaries.at_earliest(asked)[P0].offset == 5
 
     def test_commits_are_taken_as_they_are(self) -> None:
         commits = CommittedOffsets([CommittedOffset("t", 0, 0)])
-        assert resolving.at_commits(extents(extent()), commits, "g")[P0].offset == 0
+        assert boundaries.at_commits(extents(extent()), commits, "g")[P0].offset == 0
 
     @pytest.mark.parametrize("committed", [4, 101], ids=["E9: below the log start", "E17: past the log's end"])
     def test_a_commit_that_the_log_does_not_hold_is_refused(self, committed: int) -> None:
         commits = CommittedOffsets([CommittedOffset("t", 0, committed)])
         with pytest.raises(OffsetsError, match=f"committed {committed}, the log holds 5 to 100"):
-            resolving.at_commits(extents(extent(0, 5, 100)), commits, "g")
+            boundaries.at_commits(extents(extent(0, 5, 100)), commits, "g")
 
     def test_a_partition_without_a_commit_is_not_zero(self) -> None:
         """E18."""
         with pytest.raises(OffsetsError, match="no committed offset"):
-            resolving.at_commits(extents(extent()), CommittedOffsets([CommittedOffset("t", 0, None)]), "g")
+            boundaries.at_commits(extents(extent()), CommittedOffsets([CommittedOffset("t", 0, None)]), "g")
 
     def test_a_commit_of_a_log_that_was_cut_below_it_is_refused(self) -> None:
         """S15: the log has grown past it again."""
         commits = CommittedOffsets([CommittedOffset("t", 0, 70, leader_epoch=0, cut_at=30)])
         with pytest.raises(LogTruncatedError, match="t-0 was cut at 30, below 70"):
-            resolving.at_commits(extents(extent()), commits, "g")
+            boundaries.at_commits(extents(extent()), commits, "g")
 
     @pytest.mark.parametrize(("committed", "kept"), [(0, 0), (None, 1)])
     def test_the_boundary_has_the_epoch_of_the_commit(self, committed: int | None, kept: int) -> None:
         """Without one, that of the log: it tells of cuts from now on."""
         commits = CommittedOffsets([CommittedOffset("t", 0, 70, committed)])
-        assert resolving.at_commits(extents(extent()), commits, "g")[P0].leader_epoch == kept
+        assert boundaries.at_commits(extents(extent()), commits, "g")[P0].leader_epoch == kept
 
 
 class TestFutureRecords:
@@ -146,34 +146,34 @@ class TestKnown:
     ) -> None:
         for known in (5, 6, None):
             with pytest.raises(error):
-                resolving.clamp(snapshot({0: 60}), stored, None, known)
+                boundaries.clamp(snapshot({0: 60}), stored, None, known)
 
     @pytest.mark.parametrize(("stored", "error"), CONTRADICTIONS)
     def test_one_that_was_stored_after_means_to_ask_again(self, stored: OffsetSnapshot, error: type[Exception]) -> None:
         with pytest.raises(OutdatedSurveyError, match="Asking Kafka again helps") as outdated:
-            resolving.clamp(snapshot({0: 60}), stored, None, 4)
+            boundaries.clamp(snapshot({0: 60}), stored, None, 4)
         assert outdated.value.retriable
         assert isinstance(outdated.value.__cause__, error)
 
     def test_a_topic_that_another_task_has_found_meanwhile_means_to_ask_again(self) -> None:
         stored = with_topic(snapshot({0: 50}, number=5), "u", 9)
         with pytest.raises(OutdatedSurveyError):
-            resolving.clamp(snapshot({0: 60}), stored, None, 4)
+            boundaries.clamp(snapshot({0: 60}), stored, None, 4)
 
     def test_a_forgotten_snapshot_is_held_against_it_in_the_same_way(self) -> None:
         """S23"""
         forgotten = snapshot({0: 50}, number=5, topic_id="id-2")
         with pytest.raises(TopicChangedError):
-            resolving.keep_deleted(snapshot({0: 60}), forgotten, 5)
+            boundaries.keep_deleted(snapshot({0: 60}), forgotten, 5)
         with pytest.raises(OutdatedSurveyError):
-            resolving.keep_deleted(snapshot({0: 60}), forgotten, 4)
+            boundaries.keep_deleted(snapshot({0: 60}), forgotten, 4)
 
 
 class TestClamp:
     def test_a_boundary_never_passes_its_neighbours(self) -> None:
         """S2, E3: late or deleted records moved the look-up; the stored neighbour has the say."""
         before, after = snapshot({0: 50, 1: 0}, at_ms=T0 - HOUR_MS), snapshot({0: 80, 1: 9}, at_ms=T0 + HOUR_MS)
-        fitted = resolving.clamp(snapshot({0: 40, 1: 10}), before, after)
+        fitted = boundaries.clamp(snapshot({0: 40, 1: 10}), before, after)
         assert list(fitted.offsets().values()) == [50, 9]
         assert {each.evidence for each in fitted.boundaries.values()} == {Evidence.CLAMPED}
 
@@ -181,16 +181,16 @@ class TestClamp:
         """S15: by it a log is told that was cut below and has grown again."""
         before, after = snapshot({0: 50, 1: 0}, at_ms=T0 - HOUR_MS), snapshot({0: 80, 1: 9}, at_ms=T0 + HOUR_MS)
         before, after = with_epoch(before, 3), with_epoch(after, 4)
-        fitted = resolving.clamp(with_epoch(snapshot({0: 40, 1: 10}), 7), before, after)
+        fitted = boundaries.clamp(with_epoch(snapshot({0: 40, 1: 10}), 7), before, after)
         assert [each.leader_epoch for each in fitted.boundaries.values()] == [3, 4]
 
     def test_a_boundary_in_between_is_left_alone(self) -> None:
         fresh = snapshot({0: 60})
-        assert resolving.clamp(fresh, snapshot({0: 50}), snapshot({0: 80})) == fresh
+        assert boundaries.clamp(fresh, snapshot({0: 50}), snapshot({0: 80})) == fresh
 
     def test_a_partition_that_the_later_neighbour_lacks_was_not_there_yet(self) -> None:
         """E23, S18."""
-        fitted = resolving.clamp(snapshot({0: 60, 1: 3}), None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
+        fitted = boundaries.clamp(snapshot({0: 60, 1: 3}), None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
         assert list(fitted.offsets()) == [P0]
         later = replace(snapshot({0: 80}, at_ms=T0 + HOUR_MS), number=2)
         assert window_between(fitted, later).ranges[0].end_offset == 80
@@ -198,30 +198,30 @@ class TestClamp:
     def test_a_topic_that_the_later_neighbour_lacks_was_not_part_of_the_pipeline_yet(self) -> None:
         """Or a backfill would load the records that the topic's first live window loads."""
         both = with_topic(snapshot({0: 60}), "u", 9)
-        fitted = resolving.clamp(both, None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
+        fitted = boundaries.clamp(both, None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
         assert (sorted(fitted.topics), list(fitted.offsets())) == (["t"], [P0])
 
     def test_a_topic_that_is_not_named_any_more_is_refused(self) -> None:
         """Its records would come twice once it is named again."""
         with pytest.raises(ConfigurationError, match="covers u since"):
-            resolving.clamp(snapshot({0: 60}), with_topic(snapshot({0: 50}, at_ms=T0 - HOUR_MS), "u", 9), None)
+            boundaries.clamp(snapshot({0: 60}), with_topic(snapshot({0: 50}, at_ms=T0 - HOUR_MS), "u", 9), None)
 
     @pytest.mark.parametrize("neighbour", [{"topic_id": "id-2"}, {"cluster_id": "cluster-2"}])
     def test_another_topic_or_cluster_of_the_same_name_is_refused(self, neighbour: dict[str, str]) -> None:
         """E24, S16."""
         with pytest.raises(TopicChangedError):
-            resolving.clamp(snapshot({0: 60}), snapshot({0: 50}, **neighbour), None)  # type: ignore[arg-type]
+            boundaries.clamp(snapshot({0: 60}), snapshot({0: 50}, **neighbour), None)  # type: ignore[arg-type]
 
     def test_partitions_that_another_task_has_seen_already_are_asked_for_again(self) -> None:
         """S17: they were added between its question and this one's."""
         with pytest.raises(OutdatedSurveyError, match="has 2 partitions by now; 1 had") as failed:
-            resolving.clamp(snapshot({0: 60}), snapshot({0: 50, 1: 1}), None)
+            boundaries.clamp(snapshot({0: 60}), snapshot({0: 50, 1: 1}), None)
         assert failed.value.retriable
 
     def test_a_log_that_ends_before_its_windows_is_refused(self) -> None:
         """S15: what it takes up to there would be in no window."""
         with pytest.raises(LogTruncatedError, match="t-0 stands at 2000, the log ends at 1060"):
-            resolving.clamp(snapshot({0: 60}, at_ms=T0 + HOUR_MS), snapshot({0: 2000}), None)
+            boundaries.clamp(snapshot({0: 60}, at_ms=T0 + HOUR_MS), snapshot({0: 2000}), None)
 
 
 def with_topic(known: OffsetSnapshot, topic: str, offset: int) -> OffsetSnapshot:
@@ -247,7 +247,7 @@ class TestTilingLaw:
             if hour not in chain:
                 offsets = {0: first, 1: second} if step >= grown_after else {0: first}
                 fresh = snapshot(offsets, at_ms=T0 + hour * HOUR_MS, number=len(chain) + 1)
-                chain[hour] = resolving.clamp(fresh, *neighbours(chain, hour))
+                chain[hour] = boundaries.clamp(fresh, *neighbours(chain, hour))
         ordered = [chain[hour] for hour in sorted(chain)]
         windows = [window_between(start, end) for start, end in pairwise(ordered)]
         assert seams([each.ranges for each in windows]) == []

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.first_records import FirstRecord, FirstRecords
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListOutcome
-from airflow_kafka_offsets.offsets.log_sizes import LogSize
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
+from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.retention import (
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.offsets.windows.retention import (
     Limit,
     LogPace,
     PendingRange,
@@ -21,8 +22,7 @@ from airflow_kafka_offsets.offsets.retention import (
     forecast,
     log_pace,
 )
-from airflow_kafka_offsets.offsets.snapshots import TopicFacts
-from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from tests.unit.offsets.builders import HOUR_MS, T0, extent, snapshot
 
 NOW_MS = T0

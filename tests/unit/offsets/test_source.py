@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_offsets.offsets.manifest import Manifest
-from airflow_kafka_offsets.offsets.source import Bound, known_ends, known_starts, unknowable, with_epoch
+from airflow_kafka_offsets.offsets.windows.kafka_source import Bound, known_ends, known_starts, unknowable, with_epoch
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from tests.unit.spark.manifests import manifest_of
 
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.snapshots import Evidence
-from airflow_kafka_offsets.offsets.split_plan import (
+from airflow_kafka_offsets.offsets.proof.split_plan import (
     LARGEST_TASK_BYTES,
     SMALLEST_TASK_BYTES,
     SplitPlan,
     split_plan,
 )
-from airflow_kafka_offsets.offsets.windows import OffsetRange
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 
 MIB = 1024 * 1024
 SIZES = st.lists(st.integers(0, 20_000), max_size=12)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
-from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.groups import GroupDescription, GroupMember
-from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription, GroupMember
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
+from airflow_kafka_offsets.offsets.groups.lag_policies import GroupStanding, judge_group
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.standing import GroupStanding, judge_group
 from tests.unit.offsets.builders import extent
 
 

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.audit import PartitionTally
-from airflow_kafka_offsets.offsets.split_plan import ReadTask
-from airflow_kafka_offsets.offsets.task_rows import TaskRows, rows_of_tasks, split_with_gaps, start_hash, starts_of
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.proof.task_rows import (
+    TaskRows,
+    rows_of_tasks,
+    split_with_gaps,
+    start_hash,
+    starts_of,
+)
 
 END = 30
 LOG = list(range(END))

@@ -14,14 +14,14 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.extents import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.listed import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.resolving import at_instant, clamp
-from airflow_kafka_offsets.offsets.seams import seams
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows import OffsetRange, Window, window_between
+from airflow_kafka_offsets.offsets.windows.boundaries import at_instant, clamp
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window, window_between
+from airflow_kafka_offsets.offsets.windows.seams import seams
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
 from tests.unit.offsets.builders import T0
 
 INSTANTS = [T0 + n * 1000 for n in range(6)]

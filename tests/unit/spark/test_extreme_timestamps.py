@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.split_plan import ReadTask
-from airflow_kafka_offsets.spark.extreme_timestamps import named, text_of
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.spark.kafka.extreme_timestamps import named, text_of
 
 
 class TestConf:

@@ -15,8 +15,8 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
 
 DAG_ID = "daily"
 SILENCE_S = 30.0

@@ -23,8 +23,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaAdminClient
 
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
 from dev.postgres import Postgres

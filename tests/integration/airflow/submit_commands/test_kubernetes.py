@@ -13,11 +13,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.submit_commands.conftest import (

@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.operators.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, fails_with
 from tests.integration.airflow.submit_commands.conftest import (

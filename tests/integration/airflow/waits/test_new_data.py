@@ -16,7 +16,7 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from dev.kafka import Broker

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker

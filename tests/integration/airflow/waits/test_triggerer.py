@@ -14,12 +14,12 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 from kafka import KafkaAdminClient, KafkaProducer
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.airflow_services import AirflowServices
 from dev.deferred_waits import TASK_ID, insert_waits, waits_taken_up
 from dev.kafka import Broker

@@ -15,11 +15,11 @@ from airflow.models.trigger import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, use_connection

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS
 from tests.integration.airflow.waits.runner import Runner, running

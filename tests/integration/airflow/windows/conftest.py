@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from tests.integration.airflow.conftest import T0_MS, Context
 from tests.integration.conftest import Record
 
@@ -34,7 +34,7 @@ import json
 import sys
 from pathlib import Path
 
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from tests.unit.offsets.results import run_result, tallies
 
 told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)

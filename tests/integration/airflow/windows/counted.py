@@ -10,8 +10,8 @@ import pytest
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt
 from tests.integration.airflow.conftest import (
     Resolve,
     at,

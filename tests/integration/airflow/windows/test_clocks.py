@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets import resolver
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.pipelines import resolver
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import Increment, Snapshot, ranges, stamped
 from tests.integration.conftest import Produce

@@ -17,9 +17,9 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.audit import RunResult
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.publisher import counted_attempt, publish
+from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish
 from tests.integration.airflow.conftest import (
     Context,
     InSparksPlace,

@@ -22,9 +22,9 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import Tally
-from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, publish
+from airflow_kafka_offsets.offsets.proof.audit import Tally
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     recreate,

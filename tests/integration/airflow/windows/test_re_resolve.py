@@ -9,12 +9,12 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LedgerConflictError, SparkFailedError
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.failure import FailureNote
+from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.resolver import Resolver
+from airflow_kafka_offsets.pipelines.resolver import Resolver
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from tests.integration.airflow.conftest import T0_MS, Context, InSparksPlace, Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, ranges, stamped
 from tests.integration.conftest import Produce

@@ -16,10 +16,10 @@ from airflow.sdk import ObjectStoragePath
 from kafka import KafkaProducer
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.seams import seams
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.resolver import Resolver
+from airflow_kafka_offsets.offsets.windows.seams import seams
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER
@@ -36,9 +36,9 @@ MIXED = """
 import sys, time
 from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.resolver import Resolver
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from tests.integration.client.cases.workload import connected_client
 servers, root, topic, name = sys.argv[1:]
 with connected_client(servers, timeout_s=60) as client:

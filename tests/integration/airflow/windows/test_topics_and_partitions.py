@@ -12,7 +12,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.preflight import readable
+from airflow_kafka_offsets.pipelines.preflight import readable
 from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, Run, at, fails_with, recreate
 from tests.integration.airflow.windows.conftest import DeleteBefore, Said, XCom, evidence, manifest_of, ranges, stamped
 from tests.integration.client.cases.workload import new_name

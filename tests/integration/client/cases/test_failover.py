@@ -16,11 +16,11 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ConditionFailedError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.lag import LagStatus
-from airflow_kafka_offsets.offsets.listed import ListedOffset
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
+from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.positions import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     GRACE_S,

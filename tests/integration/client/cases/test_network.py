@@ -13,7 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterUnreachableError
-from airflow_kafka_offsets.offsets.listed import ListedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.cluster import KafkaCluster
 from dev.fault_proxy import FaultProxy

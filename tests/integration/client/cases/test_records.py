@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.lag import LagStatus
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
+from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from airflow_kafka_offsets.client.lookups.topic_survey import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.surveys import Survey
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster

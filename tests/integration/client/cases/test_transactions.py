@@ -14,11 +14,11 @@ from kafka import KafkaProducer, OffsetAndMetadata
 from kafka import TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.extents import LogExtent
-from airflow_kafka_offsets.offsets.lag import LagStatus, PartitionLag
-from airflow_kafka_offsets.offsets.listed import ListOutcome
+from airflow_kafka_offsets.offsets.answers.active_producers import PartitionProducers
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
+from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.producers import PartitionProducers
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (

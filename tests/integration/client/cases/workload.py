@@ -14,13 +14,13 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin.topics import ElectionType
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.settings import ClientSettings
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets, GroupOffsets
-from airflow_kafka_offsets.offsets.groups import GroupDescription
-from airflow_kafka_offsets.offsets.lag import GroupLag
-from airflow_kafka_offsets.offsets.listed import ListedOffsets
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev import raw_client

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from airflow_kafka_offsets.operators.driver_bundle import application_bundle
+from airflow_kafka_offsets.submission.driver_bundle import application_bundle
 from dev.spark_cluster import SparkCluster
 from tests.integration.spark.cluster.conftest import (
     EVERYTHING,

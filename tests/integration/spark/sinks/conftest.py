@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.offsets.instants import to_datetime
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sink import Attempt

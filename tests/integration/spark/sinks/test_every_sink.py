@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import LedgerConflictError
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, FileSink, Sink, Written, count_only
-from airflow_kafka_offsets.spark.newer_source import OLDER_SOURCES
+from airflow_kafka_offsets.spark.kafka.newer_source import OLDER_SOURCES
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import EXPECTED, FORMATS, KINDS, OTHER, Holds, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying, interrupted

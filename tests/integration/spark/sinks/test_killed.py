@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import PinnedWindow, Sink
 from airflow_kafka_offsets.spark.conf import RunConf
 from dev import ROOT

@@ -20,11 +20,11 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, Written, read_published
-from airflow_kafka_offsets.spark.attempts import AttemptNotes
-from airflow_kafka_offsets.spark.hadoop import HadoopFiles
-from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
+from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.ledger.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.publishing import publish as publish_result
@@ -54,7 +54,7 @@ class TestRevisions:
         """The rows may be the newer one's by then. One that only counts what is published replaces none."""
         publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
         newer = replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9)
-        with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.before"):
+        with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.before"):
             publish(open_window(newer, "try-2"), table_sink)
         with pytest.raises(LedgerConflictError, match="attempt try-2 has begun to load revision 2"):
             read_published(spark, f"file://{ledger}")
@@ -127,7 +127,7 @@ class TestAttempts:
         """S16: while it read, another cluster was behind the address. Its rows have the window's own offsets."""
         manifest = manifest_of([(flights, 0, 0, 9)])
         window = open_window(manifest)
-        with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.after"):
+        with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after"):
             window.write(window.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
         assert read_table(spark, table_sink.kind, table_sink.table).where(IS_ANOTHERS).count() == 9
 
@@ -145,7 +145,7 @@ class TestAttempts:
 
         def overtaken(rows: DataFrame, attempt: Attempt) -> Written:
             table_sink.write = write  # type: ignore[method-assign]
-            with interrupted("airflow_kafka_offsets.spark.source.SourceCheck.after"):
+            with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after"):
                 beside.write(beside.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
             return write(rows, attempt)
 

@@ -45,7 +45,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from airflow_kafka_offsets.client.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
 FOLDER = Path(__file__).parent
 

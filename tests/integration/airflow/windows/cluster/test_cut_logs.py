@@ -12,10 +12,10 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.resetter import Destination, Resetter
+from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger

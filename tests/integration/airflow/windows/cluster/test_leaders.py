@@ -7,13 +7,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
-from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.committed import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.preflight import readable, refuse_rewritten
+from airflow_kafka_offsets.pipelines.preflight import readable, refuse_rewritten
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut, leads, stamps

@@ -1,0 +1,108 @@
+"""Java settings: a connection's librdkafka keys, as the options of Spark's Kafka reader.
+
+Spark reads Kafka through the Java client, which knows other keys (``kafka.`` in front of them is Spark's own prefix).
+What has no counterpart there is refused by name. Files named by ``ssl.*.location`` have to be on the executors too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_kafka_offsets.client.connection.settings import (
+    KERBEROS,
+    bootstrap_servers,
+    known_keys,
+    sasl_settings,
+    security_protocol,
+    verifies_certificate,
+    verifies_hostname,
+)
+from airflow_kafka_offsets.errors import ConfigurationError
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JavaSettings:
+    """Options of Spark's Kafka reader.
+
+    :param plain: what may be seen in a configuration or log.
+    :param secret: what may not: passwords, and the JAAS line that holds one.
+    """
+
+    plain: Mapping[str, str]
+    secret: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> JavaSettings:
+        """Translate librdkafka-style keys. Timeouts aren't taken over: they are about this package's own requests.
+
+        :raises ConfigurationError: naming the key that is missing, unknown, or has no counterpart in Java.
+        """
+        keys = known_keys(config)
+        protocol = security_protocol(keys)
+        plain = {
+            "kafka.bootstrap.servers": ",".join(bootstrap_servers(keys)),
+            "kafka.security.protocol": protocol,
+        }
+        secret: dict[str, str] = {}
+        if "client.id" in keys:
+            plain["kafka.client.id"] = keys["client.id"]
+        if protocol.startswith("SASL"):
+            _add_sasl(keys, plain, secret)
+        if protocol.endswith("SSL"):
+            _add_tls(keys, plain, secret)
+        return cls(plain, secret)
+
+
+def _add_sasl(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, str]) -> None:
+    sasl = sasl_settings(keys)
+    plain["kafka.sasl.mechanism"] = sasl.mechanism
+    if sasl.mechanism == KERBEROS:
+        # Its JAAS configuration is a file on each machine, as for every other Java program of a Kerberos site.
+        plain["kafka.sasl.kerberos.service.name"] = sasl.kerberos_service_name
+        return
+    assert sasl.username is not None and sasl.password is not None
+    secret["kafka.sasl.jaas.config"] = (
+        f"{_LOGIN_MODULES[sasl.mechanism]} required "
+        f"username={jaas_quote(sasl.username)} password={jaas_quote(sasl.password)};"
+    )
+
+
+def jaas_quote(text: str) -> str:
+    """A value in a JAAS line, quoted as Kafka's ``JaasConfig`` reads it (Java's ``StreamTokenizer``)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def _add_tls(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, str]) -> None:
+    if not verifies_certificate(keys):
+        raise ConfigurationError(
+            "enable.ssl.certificate.verification=false has no counterpart in Spark's Kafka client, which always checks "
+            "the broker's certificate. Set ssl.ca.location to the certificate authority instead."
+        )
+    if not verifies_hostname(keys):
+        plain["kafka.ssl.endpoint.identification.algorithm"] = ""
+    if "ssl.ca.location" in keys:
+        plain["kafka.ssl.truststore.type"] = "PEM"
+        plain["kafka.ssl.truststore.location"] = keys["ssl.ca.location"]
+    if "ssl.certificate.location" in keys:
+        _add_client_certificate(keys, plain, secret)
+
+
+def _add_client_certificate(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, str]) -> None:
+    location = keys["ssl.certificate.location"]
+    if keys.get("ssl.key.location", location) != location:
+        raise ConfigurationError(
+            "ssl.key.location names another file than ssl.certificate.location, but Spark's Kafka client reads key and "
+            "certificate from one PEM file. Put the key in front of the certificates, and name that file in both."
+        )
+    plain["kafka.ssl.keystore.type"] = "PEM"
+    plain["kafka.ssl.keystore.location"] = location
+    if "ssl.key.password" in keys:
+        secret["kafka.ssl.key.password"] = keys["ssl.key.password"]

@@ -1,0 +1,108 @@
+"""Errors on the wire: from Kafka's error codes and kafka-python's exceptions to :class:`.errors.ResponseError`.
+
+Whether an error may pass, and whether it means that a leader is out of date, is kafka-python's knowledge
+(``retriable`` and ``invalid_metadata`` of its error classes, which follow the Java client's).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import kafka.errors as kafka_errors
+
+from airflow_kafka_offsets.errors import ResponseError
+
+NONE = 0
+UNKNOWN_SERVER_ERROR = -1
+OFFSET_OUT_OF_RANGE = 1
+CORRUPT_MESSAGE = 2
+UNKNOWN_TOPIC_OR_PARTITION = 3
+LEADER_NOT_AVAILABLE = 5
+REQUEST_TIMED_OUT = 7
+MESSAGE_TOO_LARGE = 10
+NETWORK_EXCEPTION = 13
+COORDINATOR_LOAD_IN_PROGRESS = 14
+INCONSISTENT_GROUP_PROTOCOL = 23
+TOPIC_AUTHORIZATION_FAILED = 29
+UNSUPPORTED_VERSION = 35
+GROUP_ID_NOT_FOUND = 69
+UNSUPPORTED_COMPRESSION_TYPE = 76
+OFFSET_NOT_AVAILABLE = 78
+THROTTLING_QUOTA_EXCEEDED = 89
+UNKNOWN_TOPIC_ID = 100
+
+_RENAMED = {
+    UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    10: "MESSAGE_TOO_LARGE",
+    17: "INVALID_TOPIC_EXCEPTION",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+}
+"""Where kafka-python's name for a code isn't Kafka's own (``org.apache.kafka.common.protocol.Errors``, 4.3)."""
+
+_STALE_BESIDES = frozenset({REQUEST_TIMED_OUT, 15, 16})
+"""Errors after which the place to ask is looked up again although ``invalid_metadata`` is not set: a broker that
+doesn't answer may have lost its leaderships, and COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR are about coordinators,
+which kafka-python's flag doesn't cover."""
+
+MALFORMED = (TypeError, ValueError, LookupError, AttributeError)
+"""What reading an answer raises that decodes, and yet isn't one: null where there is always a list, for example."""
+
+_ERRNO = re.compile(r"(\d+) E[A-Z]+")
+
+
+def response_error(code: int, message: str | None = None) -> ResponseError | None:
+    """Kafka's error for a code; None for code 0."""
+    if code == NONE:
+        return None
+    kind = kafka_errors.for_code(code)
+    name = _RENAMED.get(code) or (kind.message if code in kafka_errors.kafka_errors else f"ERROR_{code}")
+    return ResponseError(name, code, bool(kind.retriable), message or "")
+
+
+def named_error(code: int, message: str) -> ResponseError:
+    """An error that the client itself found out, under the code that Kafka has for it."""
+    error = response_error(code, message)
+    assert error is not None
+    return error
+
+
+def left_out(address: str) -> ResponseError:
+    """The error of a piece that a broker's answer doesn't mention."""
+    return named_error(UNKNOWN_SERVER_ERROR, f"{address} left it out of its answer")
+
+
+def client_error(error: BaseException, address: str) -> ResponseError:
+    """What came instead of an answer, as Kafka's own client codes: 7 for a timeout, 35 for a version, 13 for the rest.
+
+    :param address: the broker that was asked, for the message.
+    """
+    if isinstance(error, kafka_errors.IncompatibleBrokerVersion):
+        return named_error(error.errno, f"{address}: {_words(error)}")
+    if isinstance(error, (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)):
+        return named_error(REQUEST_TIMED_OUT, f"{address} did not answer in time")
+    return named_error(NETWORK_EXCEPTION, f"{address}: {_words(error)}")
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, (kafka_errors.KafkaProtocolError, *MALFORMED)):
+        return f"what came back is not Kafka's protocol ({error}; does security.protocol fit this port?)"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    text = " ".join(map(str, error.args)) or getattr(error, "message", None) or type(error).__name__
+    if text == "socket disconnected":
+        return "the broker closed the connection (does security.protocol fit this port?)"
+    return _ERRNO.sub(lambda match: os.strerror(int(match[1])).lower(), text)
+
+
+def may_be_told_yet(error: ResponseError) -> bool:
+    """Whether it is worth asking again who leads a partition or coordinates a group. A topic that isn't known to who
+    knows all topics is gone, or was never there.
+    """
+    return error.retriable and error.code != UNKNOWN_TOPIC_OR_PARTITION
+
+
+def is_stale(error: ResponseError) -> bool:
+    """Whether the leader or coordinator that was asked may be the wrong one by now."""
+    return bool(kafka_errors.for_code(error.code).invalid_metadata) or error.code in _STALE_BESIDES

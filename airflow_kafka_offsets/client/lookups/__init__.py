@@ -1,0 +1,1 @@
+"""Several requests that make one answer."""

@@ -1,0 +1,67 @@
+"""Log extents: where each partition's log starts and ends, from two or three ListOffsets at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from airflow_kafka_offsets.client.connection.response_errors import UNKNOWN_SERVER_ERROR, named_error
+from airflow_kafka_offsets.client.requests.list_offsets_fan_out import fetch_list_offsets
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+"""High watermark and last stable offset."""
+_NO_OFFSET = named_error(UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
+_NOT_ASKED = ListedOffsets()
+
+
+def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffsets]) -> LogExtents:
+    """One extent for each partition: complete, or in error when any of its answers is.
+
+    :param ends: the answers to ``latest`` by isolation level.
+    """
+    high_watermarks = ends.get(IsolationLevel.READ_UNCOMMITTED, _NOT_ASKED)
+    stable = ends.get(IsolationLevel.READ_COMMITTED, _NOT_ASKED)
+
+    def extent(start: ListedOffset) -> LogExtent:
+        key = start.topic, start.partition
+        found = [listed.lookup(*key) for listed in ends.values()]
+        for each in (start, *found):
+            if each is None or each.offset is None:
+                return LogExtent(*key, error=(each and each.error) or _NO_OFFSET)
+        high_watermark, last_stable = high_watermarks.lookup(*key), stable.lookup(*key)
+        return LogExtent(
+            *key,
+            start.offset,
+            high_watermark and high_watermark.offset,
+            last_stable and last_stable.offset,
+            _epoch_of(each for each in found if each is not None),
+        )
+
+    return LogExtents(map(extent, starts))
+
+
+def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
+    """The epoch that all answers came under. None where the leader changed between them: each is right by its own, and
+    under another one's a log would look as if it had been cut, or a cut one as if it hadn't."""
+    epochs = {each.leader_epoch for each in ends}
+    return epochs.pop() if len(epochs) == 1 else None
+
+
+async def fetch_extents(
+    call: Call, partitions: Iterable[TopicPartition], isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS
+) -> LogExtents:
+    """Ask all leaders all questions at the same time; an element for every partition, by the deadline.
+
+    :param isolation_levels: which ends to ask for.
+    """
+    wanted, levels = list(partitions), list(isolation_levels)
+    await call.leaders.locate(wanted, call.deadline)  # once, not by each question
+    asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, each) for each in levels)]
+    works = [partial(fetch_list_offsets, call, wanted, *each) for each in asked]
+    starts, *ends = await call.beside(*works)
+    return join_extents(starts, dict(zip(levels, ends, strict=True)))

@@ -1,0 +1,229 @@
+"""Group lags: three rounds of requests for any number of groups, and the rules of :mod:`.lag` on top.
+
+Commits are asked before the ends of the logs, so that an ordinary race can't make lag negative (E16). Rounds:
+coordinators with the topics' metadata alongside; commits; ends. Each is one request a broker, and one more a leader for
+the log starts, without which a commit on deleted records can't be told from a good one. Which topics a group touches is
+only known from its commits and members, unless the caller names topics or partitions: the first look at a group takes a
+metadata round more, later ones ask alongside.
+
+Everywhere here ``isolation_level`` is which end counts, and ``both_ends`` asks for the other one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+from airflow_kafka_offsets.client.connection.response_errors import UNSUPPORTED_VERSION, left_out
+from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
+from airflow_kafka_offsets.client.lookups.extent_lookup import BOTH_ENDS, fetch_extents
+from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
+from airflow_kafka_offsets.client.requests.list_offsets_fan_out import fetch_list_offsets
+from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answers.committed_offsets import GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+_NEVER_COMMITTED = ResponseError(
+    "NO_COMMIT", -1, True, "the group exists but has committed nothing; name the topics to count from their log starts"
+)
+"""The error of a group without commits and members whose topics nobody named: a sum over no partitions would be 0."""
+_HIGH_WATERMARK = IsolationLevel.READ_UNCOMMITTED
+
+
+def touched_topics(commits: GroupOffsets, description: GroupDescription | None) -> set[str]:
+    """The topics that a group has commits on, and that its members read."""
+    read = set() if description is None else description.topics()
+    return read.union(commits.offsets.topics())
+
+
+async def lags_on_topics(
+    call: Call,
+    groups: Collection[str],
+    topics: Iterable[str],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> GroupLags:
+    """Lag on all partitions of these topics, and on no others. Each partition is named to the coordinator, so that
+    a missing permission is an error and not a gap (E32).
+
+    :raises OffsetsError: naming every topic that is unknown or may not be described.
+    """
+    metadata, _ = await call.beside(
+        partial(call.leaders.describe_all, topics, call.deadline),
+        partial(call.coordinators.locate, groups, call.deadline),
+    )
+    partitions = partitions_of(metadata.raise_for_errors())
+    return await _judge(call, dict.fromkeys(groups, partitions), isolation_level, both_ends)
+
+
+async def lags_on_partitions(
+    call: Call,
+    wanted: Mapping[str, Collection[TopicPartition]],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> GroupLags:
+    """Lag of each group on exactly its partitions, each of which may be in error alone. Metadata is asked only for
+    topics with a partition whose leader isn't known.
+
+    :param wanted: partitions by group, none of them twice.
+    """
+    everything = list(_all_of(wanted))
+    await call.beside(
+        partial(call.leaders.locate, everything, call.deadline),
+        partial(call.coordinators.locate, wanted, call.deadline),
+    )
+    return await _judge(call, wanted, isolation_level, both_ends)
+
+
+async def _judge(
+    call: Call,
+    wanted: Mapping[str, Collection[TopicPartition]],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> GroupLags:
+    """The rounds after the look-up of leaders and coordinators: commits, then ends."""
+    everything = _all_of(wanted)
+    commits = await fetch_offsets(call.half(), wanted)
+    doubtful = [each.group for each in commits if not each.has_commits]
+    extents, described = await call.beside(
+        partial(_ends, call, commits, everything, isolation_level, both_ends),
+        partial(fetch_descriptions, call.half(), doubtful),
+    )
+    commits = await mark_cut(call, commits, extents)
+    return GroupLags(
+        _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
+        for each in commits
+    )
+
+
+async def lags_on_committed(
+    call: Call, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
+) -> GroupLags:
+    """Lag on all partitions of every topic that each group has commits on, or that its members read. One that can't be
+    described has partitions that nobody knows: what is known of it is in error, so that the total is unknown.
+    """
+    expected = set().union(*(call.touched.get(group, set()) for group in groups))
+    await call.coordinators.locate(groups, call.deadline)  # once, not by each of the next two
+    half = call.half()
+    commits, described, metadata = await call.beside(
+        partial(fetch_offsets, half, dict.fromkeys(groups)),
+        partial(fetch_descriptions, half, groups),
+        partial(_describe_topics, call, expected),
+    )
+    touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
+    call.touched.update(touched)
+    everything = set().union(*touched.values())
+    metadata = metadata.updated(await _describe_topics(call, everything - expected))
+    partitions = partitions_of(metadata)
+    # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
+    partitions += [key for each in commits for key in each.offsets.partitions()]
+    partitions += [key for each in described for key in each.assignment()]
+    judged = [each for each in dict.fromkeys(partitions) if each.topic in everything]
+    undescribed = {each.topic: each.error for each in metadata.errors()}
+    known = [each for each in judged if each.topic not in undescribed]
+    extents = await _ends(call, commits, known, isolation_level, both_ends)
+    commits = await mark_cut(call, commits, extents)
+    bad = (LogExtent(*each, error=undescribed[each.topic]) for each in judged if each.topic in undescribed)
+    extents = LogExtents([*extents.unordered(), *bad])
+    return GroupLags(
+        _lag(
+            each,
+            extents.of_topics(touched[each.group]),
+            described.lookup(each.group),
+            isolation_level,
+            _hidden(touched[each.group], judged, undescribed),
+        )
+        for each in commits
+    )
+
+
+async def _describe_topics(call: Call, topics: Collection[str]) -> TopicsMetadata:
+    return await call.leaders.describe_all(topics, call.deadline) if topics else TopicsMetadata()
+
+
+def _hidden(
+    touched: Collection[str], judged: Iterable[TopicPartition], undescribed: Mapping[str, ResponseError | None]
+) -> ResponseError | None:
+    """The error of a topic that a group's members read, and of which nobody can name a single partition."""
+    hidden = sorted(set(undescribed).intersection(touched).difference(each.topic for each in judged))
+    if not hidden:
+        return None
+    error = undescribed[hidden[0]]
+    assert error is not None, "a topic is described or in error"
+    return replace(error, message=f"topic {hidden[0]}: {error.message}")
+
+
+async def _ends(
+    call: Call,
+    commits: GroupsOffsets,
+    partitions: Collection[TopicPartition],
+    isolation_level: IsolationLevel,
+    both_ends: bool,
+) -> LogExtents:
+    """Where the logs start and end. The high watermark is asked too where a commit lies past the stable offset."""
+    levels = BOTH_ENDS if both_ends else (isolation_level,)
+    extents = await fetch_extents(call, partitions, levels)
+    if _HIGH_WATERMARK in levels:
+        return extents
+    past = {key for each in commits for key in _past_the_end(each, extents)}
+    if not past:
+        return extents
+    found = await fetch_list_offsets(call, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
+    complete = (
+        LogExtent(*key, error=each.error or left_out("the leader"))
+        if each.offset is None
+        else extents.lookup(*key)._replace(high_watermark=each.offset)  # type: ignore[union-attr]  # it was past it
+        for each in found
+        for key in [(each.topic, each.partition)]
+    )
+    return LogExtents([*extents, *complete])
+
+
+def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[TopicPartition]:
+    """All partitions, each once. A list that a thousand groups share is gone through once."""
+    lists = {id(each): each for each in wanted.values()}
+    return dict.fromkeys(chain.from_iterable(lists.values()))
+
+
+def _only(extents: LogExtents, partitions: Collection[TopicPartition]) -> LogExtents:
+    return extents if len(partitions) == len(extents) else extents.of_partitions(partitions)
+
+
+def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:
+    for topic, committed in commits.offsets.by_topic.items():
+        logs = extents.by_topic.get(topic, {})
+        for number, each in committed.items():
+            extent = logs.get(number)
+            end = None if extent is None else extent.last_stable_offset
+            if each.offset is not None and end is not None and each.offset > end:
+                yield TopicPartition(topic, number)
+
+
+def _lag(
+    commits: GroupOffsets,
+    extents: LogExtents,
+    description: GroupDescription | None,
+    isolation_level: IsolationLevel,
+    hidden: ResponseError | None = None,
+) -> GroupLag:
+    if description is not None and description.error is not None:
+        if not commits.has_commits:  # nobody knows whether there is such a group
+            commits = GroupOffsets(commits.group, error=description.error)
+        elif description.error.code != UNSUPPORTED_VERSION:  # its members may read more than it has committed on
+            hidden = hidden or description.error
+    has_offsets = any(each.offset is not None for each in commits.offsets.unordered())
+    if description is not None and description.is_unknown and has_offsets:
+        description = None  # a coordinator that has just taken over may not describe yet what it fetches
+    unknown = description is not None and description.is_unknown
+    if not unknown and not len(extents):
+        hidden = hidden or _NEVER_COMMITTED
+    return GroupLag(commits, extents, error=hidden, description=description, isolation_level=isolation_level)

@@ -1,0 +1,1 @@
+"""What the bytes of a log hold: batches, and the records in them."""

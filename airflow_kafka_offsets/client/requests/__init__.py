@@ -1,0 +1,1 @@
+"""One module for each Kafka API, by its name."""

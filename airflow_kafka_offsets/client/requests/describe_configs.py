@@ -1,0 +1,101 @@
+"""Topic configs: retention, cleanup and timestamp type of topics (DescribeConfigs, key 32), as :class:`TopicFacts`.
+
+Describing configs needs a permission of its own (DescribeConfigs on the topic). Without it the facts are unknown, which
+is no error: windows can be pinned without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
+from airflow_kafka_offsets.client.connection.response_errors import (
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
+)
+from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.routing.any_broker import ask_any
+from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
+
+_TOPIC = 2
+"""Kafka's number for the resource type."""
+_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
+
+
+def topic_configs_request(topics: Iterable[str], version: int) -> Any:
+    """A request for the settings that windows depend on."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest[version](
+        resources=[
+            resource(resource_type=_TOPIC, resource_name=each, configuration_keys=list(_KEYS)) for each in topics
+        ]
+    )
+
+
+def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
+    """Settings by topic; a topic whose settings may not be described is absent."""
+    return {
+        each.resource_name: {config.name: config.value for config in each.configs if config.value is not None}
+        for each in response.results
+        if each.error_code == NONE
+    }
+
+
+def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
+    """The facts of one topic; None for each setting that is not in ``configs``."""
+    facts = TopicFacts(topic.topic, topic.topic_id, len(topic.partitions))
+    retention_ms, retention_bytes = configs.get("retention.ms"), configs.get("retention.bytes")
+    return replace(
+        facts,
+        cleanup_policy=configs.get("cleanup.policy"),
+        retention_ms=None if retention_ms is None else int(retention_ms),
+        retention_bytes=None if retention_bytes is None else int(retention_bytes),
+        timestamp_type=configs.get("message.timestamp.type"),
+    )
+
+
+async def fetch_topic_configs(call: Call, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Ask any broker; brokers before 0.11 and topics that may not be described give nothing.
+
+    :raises ClusterUnreachableError: when no broker answers by the deadline.
+    """
+    names = sorted(topics)
+
+    async def ask(node: NodeId, attempt: Deadline) -> dict[str, dict[str, str]]:
+        try:
+            version = await call.transport.version(node, DescribeConfigsRequest, attempt)
+        except RequestFailedError as failed:
+            if failed.error.code == UNSUPPORTED_VERSION:
+                return {}
+            raise
+        return parse_topic_configs(await call.transport.send(node, topic_configs_request(names, version), attempt))
+
+    return await ask_any(call.transport, ask, call.deadline) if names else {}
+
+
+async def fetch_topic_facts(call: Call, topics: Iterable[str]) -> dict[str, TopicFacts]:
+    """Facts by topic; one that doesn't exist is absent. That takes two answers: a broker that has just started may not
+    know a topic yet, and what is held against these facts fails for good.
+
+    :raises OffsetsError: naming the topics that are in error for another reason.
+    """
+    metadata = await call.leaders.describe_all(topics, call.deadline)
+    unknown = [each.topic for each in metadata.errors() if _is_unknown(each)]
+    if unknown:
+        await call.transport.sleep(backoff_s(0))
+        metadata = metadata.updated(await call.leaders.describe_all(unknown, call.deadline))
+    TopicsMetadata(each for each in metadata if not _is_unknown(each)).raise_for_errors()
+    found = metadata.ok()
+    configs = await fetch_topic_configs(call, [each.topic for each in found])
+    return {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in found}
+
+
+def _is_unknown(topic: TopicMetadata) -> bool:
+    return topic.error is not None and topic.error.code == UNKNOWN_TOPIC_OR_PARTITION

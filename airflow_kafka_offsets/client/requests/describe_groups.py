@@ -1,0 +1,161 @@
+"""Group descriptions: DescribeGroups (key 15) and ConsumerGroupDescribe (key 69, KIP-848), asked of the coordinators.
+
+A classic group is known to the first request alone, a KIP-848 group to the second, and each calls the other's groups
+dead or not found (E33). Both are asked at the same time; who is known to neither is unknown (E19). Before version 6
+(Kafka 4.0, KIP-1043), DescribeGroups says Dead of unknown groups as well as of those that are being removed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.response_errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    GROUP_ID_NOT_FOUND,
+    INCONSISTENT_GROUP_PROTOCOL,
+    UNSUPPORTED_VERSION,
+    named_error,
+    response_error,
+)
+from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answers.group_descriptions import (
+    DEAD,
+    UNKNOWN,
+    GroupDescription,
+    GroupDescriptions,
+    GroupKind,
+    GroupMember,
+)
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_TELLS_UNKNOWN = 6
+_JUST_TAKEN_OVER = named_error(COORDINATOR_LOAD_IN_PROGRESS, "the coordinator may not know all of its groups yet")
+_CONSUMER_PROTOCOL = "consumer"
+
+
+def parse_describe_groups(response: Any) -> dict[str, GroupDescription]:
+    """Classic groups by group id; the others are unknown."""
+    version = response.API_VERSION
+    return {each.group_id: _classic(each, version) for each in response.groups}
+
+
+def _classic(answer: Any, version: int) -> GroupDescription:
+    if answer.error_code == GROUP_ID_NOT_FOUND or (answer.group_state == DEAD and version < _TELLS_UNKNOWN):
+        return GroupDescription(answer.group_id)
+    error = response_error(answer.error_code, answer.error_message)
+    if error is not None:
+        return GroupDescription(answer.group_id, error=error)
+    read = _classic_member if answer.protocol_type == _CONSUMER_PROTOCOL else _foreign_member
+    try:
+        members = tuple(map(read, answer.members))
+    except (ValueError, struct.error) as unreadable:
+        why = f"a member wrote something else than the consumer protocol into its assignment ({unreadable})"
+        return GroupDescription(answer.group_id, error=named_error(INCONSISTENT_GROUP_PROTOCOL, why))
+    return _described(answer.group_id, answer.group_state, GroupKind.CLASSIC, answer.protocol_type, members)
+
+
+def _described(
+    group: str, state: str, kind: GroupKind, protocol_type: str, members: Iterable[GroupMember]
+) -> GroupDescription:
+    in_order = tuple(sorted(members, key=lambda member: member.member_id))
+    return GroupDescription(group, state or UNKNOWN, kind, protocol_type, in_order)
+
+
+def _foreign_member(answer: Any) -> GroupMember:
+    return GroupMember(answer.member_id, answer.client_id, answer.client_host)
+
+
+def _classic_member(answer: Any) -> GroupMember:
+    """A member that speaks the consumer protocol. While a group rebalances, both fields are empty."""
+    assignment: list[TopicPartition] = []
+    topics: list[str] = []
+    if answer.member_assignment:
+        assigned = ConsumerProtocolAssignment.decode(answer.member_assignment).assigned_partitions
+        assignment = [TopicPartition(topic.topic, number) for topic in assigned for number in topic.partitions]
+    if answer.member_metadata:
+        topics = ConsumerProtocolSubscription.decode(answer.member_metadata).topics
+    return _member(answer, assignment, topics)
+
+
+def _member(answer: Any, assignment: Iterable[TopicPartition], topics: Iterable[str]) -> GroupMember:
+    return GroupMember(
+        answer.member_id, answer.client_id, answer.client_host, tuple(sorted(assignment)), tuple(sorted(topics))
+    )
+
+
+def parse_consumer_group_describe(response: Any) -> dict[str, GroupDescription]:
+    """KIP-848 groups by group id; the others are unknown."""
+    return {each.group_id: _consumer(each) for each in response.groups}
+
+
+def _consumer(answer: Any) -> GroupDescription:
+    # A broker in ZooKeeper mode knows the request, and answers that it has no such groups.
+    if answer.error_code in (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION):
+        return GroupDescription(answer.group_id)
+    error = response_error(answer.error_code, answer.error_message)
+    if error is not None:
+        return GroupDescription(answer.group_id, error=error)
+    members = map(_consumer_member, answer.members)
+    return _described(answer.group_id, answer.group_state, GroupKind.CONSUMER, _CONSUMER_PROTOCOL, members)
+
+
+def _consumer_member(answer: Any) -> GroupMember:
+    assigned = itertools.chain.from_iterable(
+        (TopicPartition(topic.topic_name, number) for number in topic.partitions)
+        for topic in answer.assignment.topic_partitions
+    )
+    return _member(answer, assigned, answer.subscribed_topic_names)
+
+
+def join_descriptions(classic: GroupDescription, consumer: GroupDescription | None) -> GroupDescription:
+    """What both requests together say of a group: the one that knows it, else the one that couldn't say."""
+    answers = [classic] if consumer is None else [classic, consumer]
+    return next((each for each in answers if each.kind), next((each for each in answers if each.error), classic))
+
+
+async def fetch_descriptions(call: Call, groups: Collection[str]) -> GroupDescriptions:
+    """Ask all coordinators at the same time; an element for every group, by the deadline."""
+
+    async def classic(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
+        version = await call.transport.version(node, DescribeGroupsRequest, attempt)
+        request = DescribeGroupsRequest[version](groups=groups, include_authorized_operations=False)
+        return parse_describe_groups(await call.transport.send(node, request, attempt))
+
+    async def consumer(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
+        try:
+            version = await call.transport.version(node, ConsumerGroupDescribeRequest, attempt)
+        except RequestFailedError as failed:
+            if failed.error.code == UNSUPPORTED_VERSION:
+                return {}  # before Kafka 3.7 there are no such groups
+            raise
+        request = ConsumerGroupDescribeRequest(version=version, group_ids=groups, include_authorized_operations=False)
+        return parse_consumer_group_describe(await call.transport.send(node, request, attempt))
+
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
+        works = [partial(each, node, groups, attempt) for each in (classic, consumer)]
+        ours, theirs = await call.transport.gather(works)
+        return {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
+
+    doubted: set[str] = set()
+
+    def passing(found: GroupDescription) -> ResponseError | None:
+        """Unknown is believed the second time: a coordinator that has just taken over may say it of its own groups."""
+        if not found.is_unknown or found.group in doubted:
+            return found.error
+        doubted.add(found.group)
+        return _JUST_TAKEN_OVER
+
+    question = Question(ask, passing, lambda group, error: GroupDescription(group, error=error))
+    return GroupDescriptions((await FanOut(call, call.coordinators, question).run(groups)).values())

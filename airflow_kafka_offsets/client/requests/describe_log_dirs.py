@@ -1,0 +1,77 @@
+"""DescribeLogDirs (key 35, KIP-113, Kafka 1.0): how large logs are on a broker's disks, asked of the leaders.
+
+A broker tells of its own replicas, and retention by size goes by the leader's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka.protocol.admin import DescribeLogDirsRequest
+
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.response_errors import named_error
+from airflow_kafka_offsets.client.connection.transport import NodeId
+from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize, LogSizes
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_NOT_LEADER = 6
+_UNAUTHORISED = 31
+_HINTS = {
+    _NOT_LEADER: "the broker that was said to lead it has no replica of it",
+    _UNAUTHORISED: "the connection's user may not describe log directories; it needs the ACL Describe on the cluster",
+}
+
+
+def describe_log_dirs_request(partitions: Iterable[TopicPartition], version: int) -> Any:
+    """A request for one broker."""
+    topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
+    return DescribeLogDirsRequest[version](
+        topics=[
+            topic_class(topic=topic, partitions=[each.partition for each in pieces])
+            for topic, pieces in by_topic(partitions).items()
+        ]
+    )
+
+
+def parse_describe_log_dirs(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, LogSize]:
+    """The answer of one broker, with an element for each partition that it was asked for.
+
+    Logs that are still being copied to another directory of the broker don't count.
+    """
+    sizes = {
+        TopicPartition(topic.name, each.partition_index): each.partition_size
+        for directory in response.results
+        for topic in directory.topics
+        for each in topic.partitions
+        if not each.is_future_key
+    }
+    missing = _why_missing(response)
+    return {each: LogSize(*each, sizes[each]) if each in sizes else LogSize(*each, error=missing) for each in asked}
+
+
+def _why_missing(response: Any) -> ResponseError:
+    """Why a partition is in none of the directories: the broker's error, that of a directory, or another leader.
+
+    Before version 3, who may not ask gets an answer without directories; a broker has some.
+    """
+    codes = (response.error_code, *(each.error_code for each in response.results))
+    code = next(filter(None, codes), _NOT_LEADER if response.results else _UNAUTHORISED)
+    return named_error(code, _HINTS.get(code, ""))
+
+
+async def fetch_log_sizes(call: Call, partitions: Iterable[TopicPartition]) -> LogSizes:
+    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+
+    async def ask(node: NodeId, pieces: list[TopicPartition], attempt: Deadline) -> Mapping[TopicPartition, LogSize]:
+        version = await call.transport.version(node, DescribeLogDirsRequest, attempt)
+        response = await call.transport.send(node, describe_log_dirs_request(pieces, version), attempt)
+        return parse_describe_log_dirs(response, pieces)
+
+    question = Question(ask, lambda size: size.error, lambda piece, error: LogSize(*piece, error=error))
+    return LogSizes((await FanOut(call, call.leaders, question).run(partitions)).values())

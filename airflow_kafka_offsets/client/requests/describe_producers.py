@@ -1,0 +1,60 @@
+"""DescribeProducers (key 61, KIP-664, Kafka 2.8): who writes to a partition, and whose transaction is open there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.admin import DescribeProducersRequest
+
+from airflow_kafka_offsets.client.connection.response_errors import response_error
+from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.offsets.answers.active_producers import ActiveProducer, PartitionProducers, Producers
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+
+def describe_producers_request(partitions: Iterable[TopicPartition], version: int) -> Any:
+    """A request for one leader."""
+    topic_class = DescribeProducersRequest.TopicRequest
+    return DescribeProducersRequest[version](
+        topics=[
+            topic_class(name=topic, partition_indexes=[each.partition for each in pieces])
+            for topic, pieces in by_topic(partitions).items()
+        ]
+    )
+
+
+def parse_describe_producers(response: Any) -> dict[TopicPartition, PartitionProducers]:
+    """The answers of one leader."""
+    return {
+        TopicPartition(topic.name, each.partition_index): PartitionProducers(
+            topic.name,
+            each.partition_index,
+            tuple(sorted(map(_producer, each.active_producers), key=lambda producer: producer.producer_id)),
+            response_error(each.error_code, each.error_message),
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def _producer(state: Any) -> ActiveProducer:
+    return ActiveProducer(
+        state.producer_id,
+        state.producer_epoch,
+        state.last_timestamp if state.last_timestamp >= 0 else None,
+        state.current_txn_start_offset if state.current_txn_start_offset >= 0 else None,
+    )
+
+
+async def fetch_producers(call: Call, partitions: Iterable[TopicPartition]) -> Producers:
+    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+    request = LeaderRequest(
+        DescribeProducersRequest,
+        build=lambda pieces, version, _: describe_producers_request(pieces, version),
+        parse=parse_describe_producers,
+        failed=lambda piece, error: PartitionProducers(*piece, error=error),
+    )
+    return Producers(await ask_leaders(call, request, partitions))

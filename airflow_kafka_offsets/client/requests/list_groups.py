@@ -1,0 +1,108 @@
+"""Groups: which groups there are, of which kind and state (ListGroups, key 16).
+
+A broker lists the groups that it coordinates, so that all groups are the lists of all brokers together. Versions: 4
+knows states (KIP-518), 5 types (KIP-848). What is in a group is :mod:`.describe_groups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsRequest
+
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.response_errors import response_error
+from airflow_kafka_offsets.client.connection.transport import NodeId
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, Places, Question
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+
+_CONSUMER_PROTOCOLS = ("consumer", "")
+"""Groups of consumers, and groups that only commit; Kafka Connect's and others' name their own."""
+_CONSUMER_TYPES = ("classic", "consumer", None)
+_OFFSETS_TOPIC = "__consumer_offsets"
+"""Kafka's own topic of commits. The leader of a partition coordinates the groups that it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group that exists.
+
+    :param group: group id.
+    :param protocol_type: ``consumer``, ``connect``, …; empty for a group that only commits.
+    :param state: ``Stable``, ``Empty``, …; None from brokers before 2.6.
+    :param group_type: ``classic``, ``consumer`` (KIP-848), ``share``, …; None from brokers before 3.8.
+    """
+
+    group: str
+    protocol_type: str
+    state: str | None = None
+    group_type: str | None = None
+
+    @property
+    def consumes(self) -> bool:
+        """Whether it is a group of consumers that commit offsets."""
+        kind = None if self.group_type is None else self.group_type.lower()
+        return self.protocol_type in _CONSUMER_PROTOCOLS and kind in _CONSUMER_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGroups:
+    """The groups that one broker coordinates.
+
+    :param groups: by group id; empty when in error.
+    :param error: why it couldn't list them.
+    """
+
+    groups: Mapping[str, ListedGroup]
+    error: ResponseError | None = None
+
+
+def parse_list_groups(response: Any) -> BrokerGroups:
+    """The groups of one broker."""
+    listed = (
+        ListedGroup(each.group_id, each.protocol_type, each.group_state or None, each.group_type or None)
+        for each in response.groups
+    )
+    return BrokerGroups({each.group: each for each in listed}, response_error(response.error_code))
+
+
+class _Itself:
+    """The :class:`.fan_out.Places` of brokers: each answers for itself."""
+
+    async def locate(self, pieces: Collection[int], deadline: Deadline) -> Mapping[int, int | ResponseError]:
+        return {node: node for node in pieces}
+
+    def forget(self, pieces: Iterable[int]) -> None:
+        pass
+
+
+async def fetch_groups(call: Call) -> dict[int, BrokerGroups]:
+    """The groups of each broker, all asked at the same time.
+
+    :raises OffsetsError: naming the brokers that could not list theirs, and the partitions of the offsets topic whose
+        groups nobody lists, for want of a leader.
+    """
+    offsets_topic = await call.leaders.describe([_OFFSETS_TOPIC], call.deadline)
+
+    async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
+        version = await call.transport.version(node, ListGroupsRequest, attempt)
+        listed = parse_list_groups(await call.transport.send(node, ListGroupsRequest[version](), attempt))
+        return dict.fromkeys(brokers, listed)
+
+    question = Question(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
+    places: Places[int] = _Itself()
+    listed = await FanOut(call, places, question).run(call.transport.brokers())
+    failures = [(f"broker {broker}", each.error) for broker, each in listed.items() if each.error is not None]
+    # Without groups there is no such topic yet, and not everybody may describe it: then the brokers' word counts.
+    failures += [
+        (f"{each.topic}-{one.partition}", one.error)
+        for each in offsets_topic
+        for one in each.partitions
+        if one.error is not None
+    ]
+    if failures:
+        raise OffsetsError("Listing groups", failures)
+    return listed

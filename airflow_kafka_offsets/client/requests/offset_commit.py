@@ -1,0 +1,135 @@
+"""OffsetCommit (key 8): write a group's offsets, asked of its coordinator.
+
+Written as an administrator writes them: without a member id and generation, which Kafka takes only while the group has
+no active members. Versions: 2 is the first without timestamps of the client's own, 6 knows leader epochs (KIP-320), 10
+takes topic ids instead of names: it is spoken when the caller knows the ids, and then refuses to commit offsets of a
+topic that was re-created since.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from kafka.protocol.consumer import OffsetCommitRequest
+
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.response_errors import left_out, response_error
+from airflow_kafka_offsets.client.connection.transport import NodeId
+from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, names_all, passing_error
+from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_OLDEST, _NEWEST_BY_NAME, _TOPIC_IDS = 2, 9, 10
+_HAS_MEMBERS = frozenset({22, 25, 27, 68, 86, 113})
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and STALE_MEMBER_EPOCH: what a group with active members
+says to a commit that comes from none of them, classic or KIP-848. NON_EMPTY_GROUP and GROUP_SUBSCRIBED_TO_TOPIC: what
+it says to a deletion."""
+
+
+class WrittenOffsets(CommittedOffsets):
+    """What became of each commit: the offset as written, or the error."""
+
+    asked = "Committing offsets"
+    __slots__ = ()
+
+
+def offset_commit_request(
+    group: str, offsets: CommittedOffsets, version: int, topic_ids: TopicIds | None = None
+) -> Any:
+    """A request for one group.
+
+    :raises ConfigurationError: when an element has no offset.
+    """
+    topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
+
+    def partition(piece: TopicPartition) -> Any:
+        commit = offsets.lookup(*piece)
+        if commit is None or commit.offset is None:
+            raise ConfigurationError(f"No offset is given for {piece}: an unknown offset can't be committed.")
+        return topic_class.OffsetCommitRequestPartition(
+            partition_index=commit.partition,
+            committed_offset=commit.offset,
+            committed_leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
+            committed_metadata=commit.metadata,
+        )
+
+    return OffsetCommitRequest[version](
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[
+            topic_class(
+                name=topic,
+                partitions=[partition(each) for each in pieces],
+                **({} if version < _TOPIC_IDS else {"topic_id": uuid.UUID((topic_ids or {})[topic])}),
+            )
+            for topic, pieces in by_topic(offsets.partitions()).items()
+        ],
+    )
+
+
+def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: TopicIds | None = None) -> WrittenOffsets:
+    """What became of each commit."""
+    names = {topic_id: topic for topic, topic_id in (topic_ids or {}).items()}
+    errors = {
+        TopicPartition(topic.name or names.get(str(topic.topic_id), ""), each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+    }
+    return WrittenOffsets(
+        _written(offsets, each, response_error(errors[each]) if each in errors else left_out("the coordinator"))
+        for each in offsets.partitions()
+    )
+
+
+def _written(offsets: CommittedOffsets, piece: TopicPartition, error: ResponseError | None) -> CommittedOffset:
+    asked = offsets.lookup(*piece)
+    if error is not None or asked is None:
+        return CommittedOffset(piece.topic, piece.partition, error=error)
+    return asked
+
+
+def refuse_active_group(group: str, written: CommittedOffsets) -> None:
+    """Turn Kafka's word for it into ours.
+
+    :raises CommitRefusedError: when the group has active members.
+    """
+    for each in written:
+        if each.error is not None and each.error.code in _HAS_MEMBERS:
+            raise CommitRefusedError(
+                f"Group {group} has active members, so that Kafka refused to change its offsets ({each.error}). "
+                "Stop its consumers, wait until the group is empty (their session times out), and try again."
+            )
+
+
+async def send_commit(
+    call: Call, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
+) -> WrittenOffsets:
+    """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
+    newest = None if names_all([offsets.partitions()], topic_ids) else _NEWEST_BY_NAME
+    known = WrittenOffsets()
+
+    def failed(_: str, error: ResponseError) -> WrittenOffsets:
+        done = known.ok()
+        return WrittenOffsets(
+            _written(offsets, piece, None if piece in done else error) for piece in offsets.partitions()
+        )
+
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
+        version = await call.transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
+        nonlocal known
+        response = await call.transport.send(node, offset_commit_request(group, offsets, version, topic_ids), attempt)
+        known = parse_offset_commit(offsets, response, topic_ids)
+        return {group: known}
+
+    def passing(written: WrittenOffsets) -> ResponseError | None:
+        return passing_error(GroupOffsets(group, written))
+
+    results = await FanOut(call, call.coordinators, Question(ask, passing, failed)).run([group])
+    return results[group]

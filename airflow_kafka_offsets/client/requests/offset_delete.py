@@ -1,0 +1,72 @@
+"""OffsetDelete (key 47, KIP-496): forget a group's commits on some partitions, asked of its coordinator.
+
+Kafka refuses it for topics that an active member subscribes to. Forgetting what isn't there is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka.protocol.consumer import OffsetDeleteRequest
+
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.response_errors import left_out, response_error
+from airflow_kafka_offsets.client.connection.transport import NodeId
+from airflow_kafka_offsets.client.requests.offset_commit import WrittenOffsets
+from airflow_kafka_offsets.client.requests.offset_fetch import passing_error
+from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, GroupOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+
+def offset_delete_request(group: str, partitions: Collection[TopicPartition], version: int) -> Any:
+    """A request for one group."""
+    topic_class = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    partition_class = topic_class.OffsetDeleteRequestPartition
+    return OffsetDeleteRequest[version](
+        group_id=group,
+        topics=[
+            topic_class(name=topic, partitions=[partition_class(partition_index=each.partition) for each in pieces])
+            for topic, pieces in by_topic(partitions).items()
+        ],
+    )
+
+
+def parse_offset_delete(partitions: Collection[TopicPartition], response: Any) -> WrittenOffsets:
+    """What became of each partition: no offset and no error, or the error. One of the group is each partition's."""
+    error = response_error(response.error_code)
+    if error is not None:
+        return _failed(partitions, error)
+    codes = {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+    }
+    return WrittenOffsets(
+        CommittedOffset(*each, error=response_error(codes[each]) if each in codes else left_out("the coordinator"))
+        for each in partitions
+    )
+
+
+def _failed(partitions: Collection[TopicPartition], error: ResponseError) -> WrittenOffsets:
+    return WrittenOffsets(CommittedOffset(*each, error=error) for each in partitions)
+
+
+async def send_delete(call: Call, group: str, partitions: Collection[TopicPartition]) -> WrittenOffsets:
+    """Ask the group's coordinator. Asking twice does no harm."""
+
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
+        version = await call.transport.version(node, OffsetDeleteRequest, attempt)
+        response = await call.transport.send(node, offset_delete_request(group, partitions, version), attempt)
+        return {group: parse_offset_delete(partitions, response)}
+
+    def passing(written: WrittenOffsets) -> ResponseError | None:
+        return passing_error(GroupOffsets(group, written))
+
+    question = Question(ask, passing, lambda _, error: _failed(partitions, error))
+    results = await FanOut(call, call.coordinators, question).run([group])
+    return results[group]

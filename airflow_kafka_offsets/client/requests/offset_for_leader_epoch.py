@@ -1,0 +1,98 @@
+"""OffsetForLeaderEpoch (key 23, KIP-101, KIP-320): where a leader epoch ends in a log, asked of its leader.
+
+Versions: 1 tells which epoch the answer is about (KIP-279), 2 takes the current leader epoch and tells throttle times
+(KIP-320), 3 takes Describe on the topic for enough, 4 is flexible. Before version 2 a leader that has been replaced
+would answer for its own log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
+
+from airflow_kafka_offsets.client.connection.response_errors import response_error
+from airflow_kafka_offsets.client.requests.list_offsets import Epochs
+from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
+from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+FIRST_VERSION = 2
+_CONSUMER = -1
+"""The replica id of whoever isn't a broker."""
+
+
+def offset_for_leader_epoch_request(asked: Mapping[TopicPartition, int], current: Epochs, version: int) -> Any:
+    """A request for one leader.
+
+    :param asked: the epoch whose end is asked for, by partition.
+    :param current: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
+    """
+    topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+
+    def partition(piece: TopicPartition) -> Any:
+        epoch = current(piece)
+        return topic_class.OffsetForLeaderPartition(
+            partition=piece.partition, current_leader_epoch=-1 if epoch is None else epoch, leader_epoch=asked[piece]
+        )
+
+    return OffsetForLeaderEpochRequest[version](
+        replica_id=_CONSUMER,
+        topics=[
+            topic_class(topic=topic, partitions=[partition(each) for each in pieces])
+            for topic, pieces in by_topic(asked).items()
+        ],
+    )
+
+
+def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEnd]:
+    """The answers of one leader."""
+    return {
+        TopicPartition(topic.topic, each.partition): EpochEnd(
+            topic.topic,
+            each.partition,
+            each.leader_epoch if each.leader_epoch >= 0 else None,
+            each.end_offset if each.end_offset >= 0 else None,
+            response_error(each.error_code),
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+async def fetch_epoch_ends(call: Call, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
+    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+
+    def build(pieces: list[TopicPartition], version: int, _: int) -> Any:
+        return offset_for_leader_epoch_request({each: epochs[each] for each in pieces}, call.leaders.epoch, version)
+
+    request = LeaderRequest(
+        OffsetForLeaderEpochRequest,
+        build=build,
+        parse=parse_offset_for_leader_epoch,
+        failed=lambda piece, error: EpochEnd(*piece, error=error),
+        at_least=FIRST_VERSION,
+    )
+    return EpochEnds(await ask_leaders(call, request, epochs))
+
+
+async def fetch_ends_of(call: Call, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
+    """The end of each epoch, by the deadline. A request names a partition once, so that several epochs of one go in
+    several requests, side by side."""
+    rounds: list[dict[TopicPartition, int]] = []
+    for each in sorted(set(epochs)):
+        key = TopicPartition(each.topic, each.partition)
+        free = next((one for one in rounds if key not in one), None)
+        if free is None:
+            rounds.append(free := {})
+        free[key] = each.leader_epoch
+    answers = await call.beside(*(partial(fetch_epoch_ends, call, each) for each in rounds))
+    return {
+        LogEpoch(end.topic, end.partition, asked[TopicPartition(end.topic, end.partition)]): end
+        for asked, ends in zip(rounds, answers, strict=True)
+        for end in ends
+    }

@@ -1,0 +1,87 @@
+"""Coordinators: which broker keeps a group's commits (FindCoordinator, key 10); the fan-out's places of groups.
+
+Asked of any broker: all groups in one request from version 4 on (KIP-699, Kafka 3.0), one request each before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.response_errors import UNKNOWN_SERVER_ERROR, named_error, response_error
+from airflow_kafka_offsets.client.connection.transport import NodeId, Transport
+from airflow_kafka_offsets.client.routing.any_broker import ask_any
+from airflow_kafka_offsets.errors import ResponseError
+
+_GROUP = 0
+"""Kafka's number for coordinators of groups, not of transactions."""
+_BATCHED = 4
+
+
+def coordinator_requests(groups: Collection[str], version: int) -> list[Any]:
+    """One request for all groups, or one for each where the broker is too old."""
+    if version >= _BATCHED:
+        return [FindCoordinatorRequest[version](key_type=_GROUP, coordinator_keys=list(groups))]
+    return [FindCoordinatorRequest[version](key_type=_GROUP, key=group) for group in groups]
+
+
+def parse_coordinators(groups: Collection[str], responses: Iterable[Any]) -> dict[str, Any]:
+    """Each group's row: ``node_id``, ``host``, ``port``, ``error_code`` and ``error_message``, whatever the version."""
+    rows: dict[str, Any] = {}
+    for group, response in zip(groups, responses, strict=False):
+        if response.API_VERSION >= _BATCHED:
+            return {each.key: each for each in response.coordinators}
+        rows[group] = response
+    return rows
+
+
+def coordinator_place(row: Any | None) -> int | ResponseError:
+    """The coordinator's id, or why there is none."""
+    if row is None:
+        return named_error(UNKNOWN_SERVER_ERROR, "the broker left the group out of its answer")
+    error = response_error(row.error_code, row.error_message)
+    return int(row.node_id) if error is None else error
+
+
+class Coordinators:
+    """Coordinators of groups, remembered between calls: a stale one is told by its broker, and forgotten then."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._coordinators: dict[str, int] = {}
+
+    async def locate(self, pieces: Collection[str], deadline: Deadline) -> Mapping[str, int | ResponseError]:
+        """The coordinator of each group, or Kafka's error for that group alone.
+
+        :raises ClusterUnreachableError: when no broker answers by the deadline.
+        """
+        # What is known is noted before anything is awaited: another fan-out may forget it meanwhile.
+        places: dict[str, int | ResponseError] = {
+            group: self._coordinators[group] for group in pieces if group in self._coordinators
+        }
+        unknown = [group for group in pieces if group not in places]
+        rows = await self._ask(unknown, deadline) if unknown else {}
+        for group in unknown:
+            place = places[group] = coordinator_place(rows.get(group))
+            if isinstance(place, int):
+                self._coordinators[group] = place
+                self._transport.learn_coordinator(rows[group])
+        return places
+
+    async def _ask(self, groups: list[str], deadline: Deadline) -> dict[str, Any]:
+        async def ask(node: NodeId, attempt: Deadline) -> dict[str, Any]:
+            version = await self._transport.version(node, FindCoordinatorRequest, attempt)
+            requests = coordinator_requests(groups, version)
+            send = [partial(self._transport.send, node, request, attempt) for request in requests]
+            return parse_coordinators(groups, await self._transport.gather(send))
+
+        return await ask_any(self._transport, ask, deadline)
+
+    def forget(self, pieces: Iterable[str]) -> None:
+        """Look these groups up anew the next time."""
+        for group in pieces:
+            self._coordinators.pop(group, None)

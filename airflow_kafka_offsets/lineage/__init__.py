@@ -1,0 +1,1 @@
+"""What others are told of a window: links, asset events, OpenLineage."""

@@ -1,0 +1,78 @@
+"""Links beside a task in Airflow's UI: to Spark's UI, and to the window in the ledger.
+
+Airflow keeps a link as an XCom. It asks for it when the task has ended; while Spark runs the operator pushes it itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+    from airflow_kafka_offsets.lineage.asset_events import SeenWindow
+
+_HISTORY_SERVER = "spark.yarn.historyServer.address"
+"""The one conf in which Spark itself keeps the address of its history server."""
+_CONSOLES = {
+    "s3": "https://console.aws.amazon.com/s3/buckets/{bucket}?prefix={prefix}/",
+    "gs": "https://console.cloud.google.com/storage/browser/{bucket}/{prefix}",
+}
+
+
+class SparkUILink(BaseOperatorLink):
+    """The application's UI while it runs. It is gone afterwards: then the application's page on the history server,
+    where the operator's ``conf`` names one (``spark.yarn.historyServer.address``)."""
+
+    name = "Spark UI"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The page of the ended application; empty without a history server."""
+        application_id = getattr(operator, "application_id", None)
+        return history_page(getattr(operator, "conf", None) or {}, application_id) if application_id else ""
+
+
+class WindowLink(BaseOperatorLink):
+    """The window's folder in the ledger: manifest, attempts, results, verdict. On S3 and GCS it is the console's page,
+    as other providers link to objects. Other stores have no page that a browser opens, and Airflow shows no link but to
+    ``http``, ``https`` and ``mailto``: there the folder's URI is in the log, and in resolve's XCom (``manifest``)."""
+
+    name = "Window"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The folder of the window that the task has seen; empty when it failed before it saw one, and for a store
+        without a page."""
+        seen = getattr(operator, "seen", None)
+        return "" if seen is None else self.of(seen)
+
+    @staticmethod
+    def of(seen: SeenWindow) -> str:
+        """The folder of a window."""
+        return folder_page(seen.pinned.uri.rpartition("/")[0])
+
+
+def show_link(context: Any, link: BaseOperatorLink, url: str) -> None:
+    """Have Airflow show a link before the task has ended, where there is a page to show."""
+    if url:
+        context["ti"].xcom_push(key=link.xcom_key, value=url)
+
+
+def history_page(conf: dict[str, Any], application_id: str) -> str:
+    """An application's page on the history server; empty when no conf names one."""
+    address = str(conf.get(_HISTORY_SERVER) or "")
+    if not address:
+        return ""
+    server = address if "://" in address else f"http://{address}"
+    return f"{server.rstrip('/')}/history/{quote(application_id, safe='')}/"
+
+
+def folder_page(uri: str) -> str:
+    """The page of a folder on its store's console; empty where a store has none."""
+    scheme, _, rest = uri.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    console = _CONSOLES.get(scheme)
+    return "" if console is None else console.format(bucket=bucket, prefix=quote(prefix))

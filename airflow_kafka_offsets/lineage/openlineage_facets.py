@@ -1,0 +1,159 @@
+"""Lineage: a window as OpenLineage is told of it. Topics with their ranges go in, a table comes out, and is checked.
+
+The only module that imports OpenLineage, which needn't be installed: its listener alone asks for this. Datasets are
+named by its own rules (``spec/Naming.md``), so that they are those of Spark's and other integrations: the first
+bootstrap server and the topic; the table's folder, without those of its windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow.providers.openlineage.extractors import OperatorLineage
+from attrs import define
+from openlineage.client.event_v2 import InputDataset, OutputDataset
+from openlineage.client.facet_v2 import (
+    InputDatasetFacet,
+    base_subset_dataset,
+    data_quality_assertions_dataset,
+    output_statistics_output_dataset,
+)
+
+from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.lineage.asset_events import SeenWindow
+from airflow_kafka_offsets.offsets.instants import iso_instant
+
+FACET = "airflowKafkaOffsets_window"
+"""Key of our own facet."""
+MOST_RANGES = 100
+"""How many ranges of a topic the facet holds: the first that have offsets. The manifest has them all."""
+_SCHEMA = (
+    "https://raw.githubusercontent.com/airflow-kafka-offsets/airflow-kafka-offsets/v0.1.0/docs/openlineage/"
+    "1-0-0/AirflowKafkaOffsetsWindowInputDatasetFacet.json#/$defs/AirflowKafkaOffsetsWindowInputDatasetFacet"
+)
+_SAME_SCHEME = {"": "file", "s3a": "s3", "s3n": "s3"}
+_WITH_ROOT = ("dbfs", "file", "hdfs")
+"""Schemes whose names keep the slash in front; those of object stores don't."""
+
+
+@define
+class AirflowKafkaOffsetsWindowInputDatasetFacet(InputDatasetFacet):
+    """Which offsets of a topic a run was pinned to.
+
+    :param pipeline: whose window it is.
+    :param window: the window's name.
+    :param revision: which revision of it.
+    :param start: its start, inclusive, ISO-8601.
+    :param end: its end, exclusive.
+    :param manifest: URI of its manifest, which has the ranges of all partitions.
+    :param sha256: the manifest's hash, in hex.
+    :param clusterId: the cluster that the offsets belong to.
+    :param isolationLevel: which records count.
+    :param offsets: offsets in this topic's ranges.
+    :param partitions: partitions of the topic with at least one of them.
+    :param ranges: ``partition``, ``startOffset`` (inclusive), ``endOffset`` (exclusive); at most :data:`MOST_RANGES`.
+    """
+
+    pipeline: str
+    window: str
+    revision: int
+    start: str
+    end: str
+    manifest: str
+    sha256: str
+    clusterId: str
+    isolationLevel: str
+    offsets: int
+    partitions: int
+    ranges: list[dict[str, int]]
+
+    @staticmethod
+    def _get_schema() -> str:
+        return _SCHEMA
+
+
+def lineage_of(seen: SeenWindow | None) -> OperatorLineage[Any, Any]:
+    """What OpenLineage is told; nothing where nothing was seen, and it then looks at the task's inlets and outlets."""
+    if seen is None:
+        return OperatorLineage()
+    if seen.verdict is not None:
+        return OperatorLineage(inputs=[] if seen.output is None else [_checked(seen, seen.output)])
+    topics = [_topic(seen.bootstrap_servers[0], seen.pinned, topic) for topic in sorted(seen.pinned.manifest.topics)]
+    return OperatorLineage(inputs=topics, outputs=[] if seen.output is None else [_written(seen, seen.output)])
+
+
+def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDataset:
+    manifest = pinned.manifest
+    ranges = [each for each in manifest.non_empty() if each.topic == topic]
+    facet = AirflowKafkaOffsetsWindowInputDatasetFacet(
+        pipeline=manifest.pipeline,
+        window=manifest.window,
+        revision=manifest.revision,
+        start=iso_instant(manifest.start_ms),
+        end=iso_instant(manifest.end_ms),
+        manifest=pinned.uri,
+        sha256=pinned.sha256,
+        clusterId=manifest.cluster_id,
+        isolationLevel=str(manifest.isolation_level),
+        offsets=sum(each.span for each in ranges),
+        partitions=len(ranges),
+        ranges=[
+            {"partition": each.partition, "startOffset": each.start_offset, "endOffset": each.end_offset}
+            for each in ranges[:MOST_RANGES]
+        ],
+    )
+    return InputDataset(namespace=f"kafka://{bootstrap_server}", name=topic, inputFacets={FACET: facet})
+
+
+def _written(seen: SeenWindow, output: str) -> OutputDataset:
+    namespace, name = dataset_name(output)
+    rows = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=seen.rows)
+    folder = base_subset_dataset.LocationSubsetCondition(locations=[output])
+    subset = base_subset_dataset.OutputSubsetOutputDatasetFacet(outputCondition=folder)
+    return OutputDataset(namespace=namespace, name=name, outputFacets={"outputStatistics": rows, "subset": subset})
+
+
+def _checked(seen: SeenWindow, output: str) -> InputDataset:
+    """The output with what was proved of it."""
+    assert seen.verdict is not None and seen.tiling is not None
+    namespace, name = dataset_name(output)
+    folder = base_subset_dataset.LocationSubsetCondition(locations=[output])
+    found = {
+        "read_is_manifest": seen.verdict.read_problems,
+        "written_is_read": seen.verdict.written_problems,
+        "window_tiles": seen.tiling.problems,
+    }
+    assertions = [_assertion(seen.pinned, claim, problems) for claim, problems in found.items()]
+    return InputDataset(
+        namespace=namespace,
+        name=name,
+        inputFacets={
+            "dataQualityAssertions": data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions),
+            "subset": base_subset_dataset.InputSubsetInputDatasetFacet(inputCondition=folder),
+        },
+    )
+
+
+def _assertion(
+    pinned: PinnedManifest, claim: str, problems: Sequence[str]
+) -> data_quality_assertions_dataset.Assertion:
+    return data_quality_assertions_dataset.Assertion(
+        assertion=claim,
+        success=not problems,
+        actual=shorten(problems) if problems else None,
+        params={"window": pinned.manifest.window, "manifest": pinned.uri, "sha256": pinned.sha256},
+    )
+
+
+def dataset_name(output: str) -> tuple[str, str]:
+    """Namespace and name of the table that a window's folder belongs to.
+
+    :param output: URI of the folder, ``<table>/window=…/attempt=…``.
+    """
+    parts = urlsplit(output.partition("/window=")[0])
+    scheme = _SAME_SCHEME.get(parts.scheme, parts.scheme)
+    namespace = f"{scheme}://{parts.netloc}" if parts.netloc else scheme
+    return namespace, parts.path if scheme in _WITH_ROOT else parts.path.strip("/") or "/"

@@ -1,0 +1,145 @@
+"""Listed offsets: what leaders answered to ListOffsets (key 2), and what "no such record" means (E1)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+
+class ListOutcome(StrEnum):
+    """What an answer means."""
+
+    FOUND = "found"
+    """An offset satisfies the spec."""
+    EMPTY_LOG = "empty_log"
+    """No record satisfies it: the log holds none at all (E1)."""
+    ALL_OLDER = "all_older"
+    """No record satisfies it: all of them are older than the instant (E1)."""
+    NOT_VISIBLE = "not_visible"
+    """A record satisfies it, or may, and isn't visible yet: it lies at or above the high watermark, or above the last
+    stable offset under ``read_committed`` (E1)."""
+    NO_RECORD = "no_record"
+    """No record satisfies it. Of a timestamp: from a broker too old (before 3.0) to say which of the three it is."""
+    OLDER_THAN_ASKED = "older_than_asked"
+    """The broker matched a record before the instant: not Apache Kafka's answer; don't trust it (E37)."""
+    ERROR = "error"
+    """Kafka answered with an error; a partition without a leader is one (E26)."""
+
+
+class ListedOffset(NamedTuple):
+    """What a leader answered for one partition and one spec.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param spec: what was asked.
+    :param outcome: what the answer means.
+    :param offset: first offset that satisfies the spec; None when there is none (see ``outcome``).
+    :param timestamp_ms: the matched record's timestamp, Unix milliseconds; None for latest and earliest.
+    :param leader_epoch: leader epoch of the record at that offset (v4+, KIP-320); None from older brokers.
+    :param error: Kafka's error for this partition alone; its offset is then None.
+    """
+
+    topic: str
+    partition: int
+    spec: OffsetSpec
+    outcome: ListOutcome
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    leader_epoch: int | None = None
+    error: ResponseError | None = None
+
+
+class ListedOffsets(PartitionMap[ListedOffset]):
+    """Answers to one spec, by partition."""
+
+    asked = "Listing offsets"
+    __slots__ = ()
+
+    def unmatched(self) -> list[TopicPartition]:
+        """The partitions where no record satisfies the spec, for whatever reason."""
+        return self.with_outcome(ListOutcome.NO_RECORD)
+
+    def with_outcome(self, outcome: ListOutcome) -> list[TopicPartition]:
+        """The partitions whose answer means this, in order."""
+        return [TopicPartition(each.topic, each.partition) for each in self if each.outcome is outcome]
+
+    def refuse_older_answers(self) -> Self:
+        """Return self when no broker matched a record older than asked (E37).
+
+        :raises OffsetsError: naming the partitions.
+        """
+        error = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
+        older = [(self.label(each), error) for each in self if each.outcome is ListOutcome.OLDER_THAN_ASKED]
+        if older:
+            raise OffsetsError("Looking up the instant", older)
+        return self
+
+
+def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets) -> ListedOffsets:
+    """Tell the meanings of "no record at or after the instant" apart (E1).
+
+    :param listed: answers to a timestamp.
+    :param extents: where the logs of the unmatched partitions start and end, high watermark included.
+    :param newest: answers to ``max-timestamp`` under ``read_uncommitted`` for the same partitions.
+    """
+    return ListedOffsets(
+        each._replace(outcome=_why(each, extents, newest)) if each.outcome is ListOutcome.NO_RECORD else each
+        for each in listed
+    )
+
+
+def contradicted(
+    listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets, isolation_level: IsolationLevel
+) -> list[TopicPartition]:
+    """Where "no record at or after the instant" can't be true: the newest timestamp is that late, and stands below the
+    end of the visible log. The other parameters are those of :func:`say_why_unmatched`.
+    """
+    found = []
+    for key in listed.unmatched():
+        extent, top, asked = extents.lookup(*key), newest.lookup(*key), listed.lookup(*key)
+        if extent is None or top is None or asked is None or extent.is_empty:
+            continue
+        end, instant_ms = extent.end_offset(isolation_level), asked.spec.timestamp_ms
+        if end and top.offset is not None and top.offset < end and (top.timestamp_ms or 0) >= (instant_ms or 0):
+            found.append(key)
+    return found
+
+
+def put_in_records(listed: ListedOffsets, records: FirstRecords, extents: LogExtents) -> ListedOffsets:
+    """What reading a log from its start has found, in place of what its leader said.
+
+    :param records: the first visible record at or after the instant, for some partitions.
+    :param extents: where their logs end, high watermark included.
+    """
+    return ListedOffsets([*listed, *(_listed(each, listed, extents) for each in records)])
+
+
+def _listed(record: FirstRecord, listed: ListedOffsets, extents: LogExtents) -> ListedOffset:
+    said, extent = listed.lookup(record.topic, record.partition), extents.lookup(record.topic, record.partition)
+    assert said is not None and extent is not None, "only what was listed is read"
+    if record.error is not None:
+        return said._replace(outcome=ListOutcome.ERROR, error=record.error)
+    if record.offset is not None:
+        return said._replace(outcome=ListOutcome.FOUND, offset=record.offset, timestamp_ms=record.timestamp_ms)
+    whole = record.searched_to is not None and record.searched_to >= (extent.high_watermark or 0)
+    return said._replace(outcome=ListOutcome.ALL_OLDER if whole else ListOutcome.NOT_VISIBLE)
+
+
+def _why(listed: ListedOffset, extents: LogExtents, newest: ListedOffsets) -> ListOutcome:
+    extent = extents.lookup(listed.topic, listed.partition)
+    newest_record = newest.lookup(listed.topic, listed.partition)
+    assert listed.spec.timestamp_ms is not None, "only timestamps are looked into"
+    if extent is not None and extent.is_empty:
+        return ListOutcome.EMPTY_LOG
+    if newest_record is None or newest_record.error is not None:
+        return ListOutcome.NO_RECORD
+    timestamp_ms = newest_record.timestamp_ms
+    # A log that isn't empty has a newest record. A leader that can't name one has it above its high watermark.
+    visible_and_older = timestamp_ms is not None and timestamp_ms < listed.spec.timestamp_ms
+    return ListOutcome.ALL_OLDER if visible_and_older else ListOutcome.NOT_VISIBLE

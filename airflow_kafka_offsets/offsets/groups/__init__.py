@@ -1,0 +1,1 @@
+"""Judging groups: lag, where it is to count, and where their commits are to go."""

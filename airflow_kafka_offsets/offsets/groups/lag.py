@@ -1,0 +1,282 @@
+"""Lag: how far a group's commits are behind the log, and what the number means.
+
+The rules are those of franz-go's kadm, kept apart where kadm lets cases run together: a number comes with a status, and
+a total is no number while one of its parts is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answer_set import ByGroup
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+
+class LagStatus(StrEnum):
+    """What a partition's lag means."""
+
+    OK = "ok"
+    """Lag is end offset minus committed offset."""
+    NO_COMMIT = "no_commit"
+    """The group never committed here, or the commit expired (E18, E20): lag counts from the log start."""
+    BELOW_LOG_START = "below_log_start"
+    """The commit points at deleted records: lag counts them, ``lost`` says how many they are (E9)."""
+    AHEAD_OF_LOG = "ahead_of_log"
+    """The commit lies past the log's end: truncated, re-created or copied (E17). Lag is unknown."""
+    LOG_TRUNCATED = "log_truncated"
+    """The log was cut below the commit and has grown past it again: other records stand there now (S15). Lag is
+    unknown."""
+    UNKNOWN_GROUP = "unknown_group"
+    """No such group: misspelt, deleted, or never started (E19). Lag is unknown."""
+    ERROR = "error"
+    """Kafka answered with an error; lag is unknown."""
+
+
+class PartitionLag(NamedTuple):
+    """The lag of one group on one partition, with everything that it was measured from.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param status: what ``lag`` means.
+    :param lag: offsets between commit and log end; an upper bound on records where transactions or compaction leave
+        gaps (E11). None when unknown, never 0 for "don't know".
+    :param committed_offset: next offset the group will read; None without a commit.
+    :param leader_epoch: epoch that was committed with it (KIP-320); None when there is none.
+    :param metadata: the committer's own words; may be empty.
+    :param log_start_offset: first offset that still exists; None when unknown.
+    :param high_watermark: end of the log under read_uncommitted; None when unknown or not asked for.
+    :param last_stable_offset: end of the log under read_committed; None when unknown or not asked for.
+    :param error: Kafka's error for this partition.
+    """
+
+    topic: str
+    partition: int
+    status: LagStatus
+    lag: int | None = None
+    committed_offset: int | None = None
+    leader_epoch: int | None = None
+    metadata: str = ""
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    error: ResponseError | None = None
+
+    @property
+    def lost(self) -> int:
+        """Offsets between the commit and the log start: deleted before the group read them."""
+        if self.status is not LagStatus.BELOW_LOG_START:
+            return 0
+        assert self.log_start_offset is not None and self.committed_offset is not None
+        return self.log_start_offset - self.committed_offset
+
+
+class PartitionLags(PartitionMap[PartitionLag]):
+    """Lag by partition."""
+
+    asked = "Measuring lag"
+    __slots__ = ()
+
+
+class GroupLag:
+    """The lag of one group.
+
+    Its partitions are measured when somebody looks at them, and its total without them: a poll of a thousand groups
+    mostly wants to know who is behind.
+
+    :param commits: the group's commits, asked before the extents. Their error is the group's own, and leaves the lag of
+        all partitions unknown.
+    :param extents: all partitions to judge: every partition of every topic that the group touches, and any it committed
+        on that no longer exists (in error, E25).
+    :param error: why these partitions may not be all that the group reads: it leaves the total unknown, and the
+        partitions their lags.
+    :param description: kind, state and members of the group; None when nobody asked, which is when its topics were
+        named and it has commits on them. A group that is unknown has no lag anywhere, whatever the logs hold.
+    :param isolation_level: which end counts.
+    """
+
+    __slots__ = ("_commits", "_error", "_extents", "_isolation_level", "_partitions", "description")
+
+    def __init__(
+        self,
+        commits: GroupOffsets,
+        extents: LogExtents,
+        *,
+        error: ResponseError | None = None,
+        description: GroupDescription | None = None,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> None:
+        self.description = description
+        self._commits = commits
+        self._extents = extents
+        self._error = error
+        self._isolation_level = isolation_level
+        self._partitions: PartitionLags | None = None
+
+    def __repr__(self) -> str:
+        return f"GroupLag({self.group!r}, {self.total}, error={self.error!r}, {self.partitions!r})"
+
+    @property
+    def group(self) -> str:
+        """Group id."""
+        return self._commits.group
+
+    @property
+    def error(self) -> ResponseError | None:
+        """Kafka's error for the group; its total is then None. Partitions have lags all the same, unless the error is
+        that of its commits: it is then their error too.
+        """
+        return self._commits.error or self._error
+
+    @property
+    def partitions(self) -> PartitionLags:
+        """Lag by partition."""
+        if self._partitions is None:
+            self._partitions = self._measure()
+        return self._partitions
+
+    def _measure(self) -> PartitionLags:
+        error = self._commits.error
+        if self.unknown or error is not None:
+            status = LagStatus.UNKNOWN_GROUP if self.unknown else LagStatus.ERROR
+            return PartitionLags(_without_commits(extent, status, error) for extent in self._extents)
+        return PartitionLags(partition_lag(*each, self._isolation_level) for each in self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[CommittedOffset | None, LogExtent]]:
+        """Commit and extent of each partition, in no order."""
+        for topic, extents in self._extents.by_topic.items():
+            commits = self._commits.offsets.by_topic.get(topic, {})
+            for number, extent in extents.items():
+                yield commits.get(number), extent
+
+    def on(self, partitions: Iterable[TopicPartition]) -> GroupLag:
+        """The same group, judged on some of its partitions alone. One that it wasn't judged on is absent."""
+        return GroupLag(
+            self._commits,
+            self._extents.of_partitions(partitions),
+            error=self._error,
+            description=self.description,
+            isolation_level=self._isolation_level,
+        )
+
+    @property
+    def unknown(self) -> bool:
+        """There is no such group on the cluster (E19)."""
+        return self.error is None and self.description is not None and self.description.is_unknown
+
+    @property
+    def never_committed(self) -> bool:
+        """The group exists, has committed nothing, and nobody named the topics to count on."""
+        return self.error is not None and self.error.name == LagStatus.NO_COMMIT.name
+
+    @property
+    def total(self) -> int | None:
+        """Sum over the partitions; None while the group or any partition is unknown or in error, or there is none."""
+        if self.unknown or self.error is not None or not len(self._extents):
+            return None
+        total = 0
+        stable = self._isolation_level is _READ_COMMITTED
+        for commit, extent in self._pairs():
+            offset = None if commit is None else commit.offset
+            end = extent.last_stable_offset if stable else extent.high_watermark
+            if commit is not None and commit.cut_at is not None:
+                return None
+            if offset is not None and end is not None and offset <= end:
+                total += end - offset  # also below the log start; nothing in error has an offset or an end
+                continue
+            lag = partition_lag(commit, extent, self._isolation_level).lag
+            if lag is None:
+                return None
+            total += lag
+        return total
+
+    def worst(self, count: int = 3) -> list[PartitionLag]:
+        """The partitions furthest behind, unknown ones first."""
+        ranked = sorted(self.partitions, key=lambda each: (each.lag is not None, -(each.lag or 0)))
+        return ranked[:count]
+
+    def with_status(self, *statuses: LagStatus) -> list[PartitionLag]:
+        """The partitions with one of these statuses, in order."""
+        return [each for each in self.partitions if each.status in statuses]
+
+
+class GroupLags(ByGroup[GroupLag]):
+    """The lag of several groups."""
+
+    asked = "Measuring lag"
+    __slots__ = ()
+
+
+_NOTHING = CommittedOffset("", -1)
+_READ_COMMITTED = IsolationLevel.READ_COMMITTED
+
+
+def partition_lag(
+    commit: CommittedOffset | None,
+    extent: LogExtent,
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> PartitionLag:
+    """The lag of one partition from its commit and its extent.
+
+    :param commit: what the group committed; None or an offset of None means never.
+    :param extent: the log's extent, asked *after* the commit, so that an ordinary race can't make lag negative (E16).
+    :param isolation_level: which end counts: high watermark or last stable offset (E13).
+    """
+    commit = commit or _NOTHING
+    error = commit.error or extent.error
+    status, lag = (LagStatus.ERROR, None) if error else _measure(commit, extent, isolation_level)
+    return PartitionLag(
+        extent.topic,
+        extent.partition,
+        status,
+        lag,
+        commit.offset,
+        commit.leader_epoch,
+        commit.metadata,
+        extent.log_start_offset,
+        extent.high_watermark,
+        extent.last_stable_offset,
+        error,
+    )
+
+
+def _measure(
+    commit: CommittedOffset, extent: LogExtent, isolation_level: IsolationLevel
+) -> tuple[LagStatus, int | None]:
+    committed = commit.offset
+    start = extent.log_start_offset
+    end = extent.last_stable_offset if isolation_level is _READ_COMMITTED else extent.high_watermark
+    assert start is not None and end is not None, "an extent without error has its start and the end that counts"
+    if committed is None:
+        return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
+    if committed > end and is_ahead(committed, extent):
+        return LagStatus.AHEAD_OF_LOG, None
+    if commit.cut_at is not None:
+        return LagStatus.LOG_TRUNCATED, None
+    return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)
+
+
+def is_ahead(committed: int, extent: LogExtent) -> bool:
+    """Whether a commit lies past everything in the log: above the last stable offset alone is a reader's that doesn't
+    wait for transactions.
+    """
+    assert extent.high_watermark is not None, "a commit past the end that counts is held against the high watermark"
+    return committed > extent.high_watermark
+
+
+def _without_commits(extent: LogExtent, status: LagStatus, error: ResponseError | None) -> PartitionLag:
+    return PartitionLag(
+        extent.topic,
+        extent.partition,
+        status,
+        log_start_offset=extent.log_start_offset,
+        high_watermark=extent.high_watermark,
+        last_stable_offset=extent.last_stable_offset,
+        error=error or extent.error,
+    )

@@ -1,0 +1,210 @@
+"""Resets: where a group's commits are to go, partition by partition, before anything is written.
+
+A plan is a dry run: it says for each partition where the group stands, where it would go, and what may surprise. An
+offset outside the log is never replaced by the other end of it: a shift that underflows stops at the log start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
+
+
+class ResetStep(NamedTuple):
+    """What a reset does to one partition.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param committed_offset: where the group stands; None without a commit.
+    :param new_offset: where it would go; None when its commit would be forgotten, or in error.
+    :param leader_epoch: epoch that goes with the new offset: the one that ListOffsets returned for it, now or when a
+        snapshot of it was resolved; else none, and never that of the old commit (E34).
+    :param remark: what may surprise; may be empty.
+    :param error: why there is no new offset. A plan with an error is not carried out.
+    """
+
+    topic: str
+    partition: int
+    committed_offset: int | None = None
+    new_offset: int | None = None
+    leader_epoch: int | None = None
+    remark: str = ""
+    error: ResponseError | None = None
+
+
+class ResetPlan(PartitionMap[ResetStep]):
+    """What a reset does, by partition."""
+
+    asked = "Planning the reset"
+    __slots__ = ()
+
+    def commits(self) -> CommittedOffsets:
+        """What there is to write."""
+        return CommittedOffsets(
+            CommittedOffset(each.topic, each.partition, each.new_offset, each.leader_epoch)
+            for each in self
+            if each.new_offset is not None
+        )
+
+    def forgotten(self) -> list[TopicPartition]:
+        """The partitions whose commits there are to forget."""
+        return [TopicPartition(each.topic, each.partition) for each in self if each.new_offset is None]
+
+
+class Aim(Protocol):
+    """Where a reset goes."""
+
+    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
+        """Fill in the new offset of one partition, or why there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToListed:
+    """To what leaders answered: earliest, latest, or the first record at or after an instant.
+
+    :param listed: the answers, asked after the extents: without such a record, the log's end of before stands (E2).
+    :param isolation_level: which end that is.
+    """
+
+    listed: ListedOffsets
+    isolation_level: IsolationLevel
+
+    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
+        answer = self.listed.lookup(step.topic, step.partition)
+        assert answer is not None, "every partition of the plan was asked for"
+        if answer.error is not None:
+            return step._replace(error=answer.error)
+        if answer.outcome is ListOutcome.OLDER_THAN_ASKED:
+            return step._replace(
+                error=_refusal("INVALID_TIMESTAMP", 32, "the broker matched a record older than asked")
+            )
+        if answer.offset is not None:
+            return step._replace(new_offset=answer.offset, leader_epoch=answer.leader_epoch)
+        remark = f"no record at or after {answer.spec} ({answer.outcome}): the log's end"
+        return step._replace(new_offset=extent.end_offset(self.isolation_level), remark=remark)
+
+
+@dataclass(frozen=True, slots=True)
+class ByShift:
+    """Forwards or backwards from where the group stands, and never out of the log.
+
+    :param by: number of offsets; negative goes back.
+    :param doubts: why a commit may be of another log than there is now, by partition: from there nothing is shifted.
+    """
+
+    by: int
+    doubts: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
+        if step.committed_offset is None:
+            return step._replace(error=_refusal("NO_COMMIT", -1, "there is no commit to shift"))
+        doubt = self.doubts.get(TopicPartition(step.topic, step.partition))
+        if doubt is not None:
+            return step._replace(error=_refusal("LOG_TRUNCATED", 75, f"{doubt}; name a place in the log as it is now"))
+        assert extent.high_watermark is not None, "an extent without error has both ends"
+        if step.committed_offset > extent.high_watermark:
+            why = f"the group committed {step.committed_offset}, past the log's end {extent.high_watermark}: of another"
+            return step._replace(error=_refusal("OFFSET_OUT_OF_RANGE", 1, f"{why} log; name a place in this one"))
+        return _kept_in_log(step, step.committed_offset + self.by, extent)
+
+
+@dataclass(frozen=True, slots=True)
+class ToOffsets:
+    """To one offset each, which must lie in the log.
+
+    :param offsets: by partition.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+
+    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
+        kept = _kept_in_log(step, self.offsets[TopicPartition(step.topic, step.partition)], extent)
+        if not kept.remark:
+            return kept
+        return step._replace(error=_refusal("OFFSET_OUT_OF_RANGE", 1, kept.remark))
+
+
+@dataclass(frozen=True, slots=True)
+class ToSnapshot:
+    """To a stored snapshot; where its records are gone, to the log start.
+
+    :param boundaries: the snapshot's, by partition. Partitions that it doesn't have were added later, and start at
+        their log start.
+    """
+
+    boundaries: Mapping[TopicPartition, Boundary]
+
+    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
+        known = self.boundaries.get(TopicPartition(step.topic, step.partition))
+        if known is None:
+            return step._replace(new_offset=extent.log_start_offset, remark="not in the snapshot: the log start")
+        kept = _kept_in_log(step, known.offset, extent)
+        return kept._replace(leader_epoch=known.leader_epoch) if kept.new_offset == known.offset else kept
+
+
+class ToNothing:
+    """To no commit at all: the group starts there as if it were new."""
+
+    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
+        return step
+
+
+def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
+    """Go to an offset, or to the end of the log that is nearest to it."""
+    start, end = extent.log_start_offset, extent.high_watermark
+    assert start is not None and end is not None, "an extent without error has both"
+    if offset < start:
+        return step._replace(new_offset=start, remark=f"{offset} is {start - offset} before the log start {start}")
+    if offset > end:
+        return step._replace(new_offset=end, remark=f"{offset} is {offset - end} past the log's end {end}")
+    return step._replace(new_offset=offset)
+
+
+def _refusal(name: str, code: int, why: str) -> ResponseError:
+    return ResponseError(name, code, False, why)
+
+
+def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[TopicPartition, str]:
+    """Where a group's commits may be of another log than there is now, and why.
+
+    :param commits: what Kafka has.
+    :param marked: the same, once leaders were asked whether logs were cut below them.
+    """
+    found = {}
+    for each in marked:
+        key = TopicPartition(each.topic, each.partition)
+        before = commits.lookup(*key)
+        if each.cut_at is not None:
+            found[key] = f"the log was cut at {each.cut_at} since the group committed {each.offset}"
+        elif each.error is not None and (before is None or before.error is None):
+            found[key] = str(each.error)
+    return found
+
+
+def plan_reset(
+    partitions: Iterable[TopicPartition], commits: CommittedOffsets, extents: LogExtents, aim: Aim
+) -> ResetPlan:
+    """A step for every partition.
+
+    :param commits: where the group stands, asked first.
+    :param extents: where the logs start and end, high watermark included, asked next.
+    """
+
+    def step(piece: TopicPartition) -> ResetStep:
+        commit, extent = commits.lookup(*piece), extents.lookup(*piece)
+        assert extent is not None, "every partition of the plan was asked for"
+        error = (commit and commit.error) or extent.error
+        start = ResetStep(*piece, committed_offset=None if commit is None else commit.offset, error=error)
+        return start if error is not None else aim.step(start, extent)
+
+    return ResetPlan(map(step, partitions))

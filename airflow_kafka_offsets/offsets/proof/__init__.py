@@ -1,0 +1,1 @@
+"""The proof: what was read and written, against the manifest; and which attempt counts."""

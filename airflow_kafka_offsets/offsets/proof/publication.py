@@ -1,0 +1,118 @@
+"""The publication: which attempt of a window counts. Created by Airflow's side, exclusively, and read by everybody.
+
+A window has one sequence of them for all its revisions, ``publications/00000001.json`` and on, in the folder of its
+first one. The number alone is a file's name, so that of two publishers one creates it, and the other one looks again.
+The newest one counts whose revision wasn't forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Self
+
+from airflow_kafka_offsets.errors import LedgerCorruptError
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+
+PUBLICATIONS = "publications"
+"""Name of the folder, in the folder of a window's first revision."""
+FORMAT = 1
+ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
+"""What an attempt may be called: it names files and folders."""
+_FILE = re.compile(r"(\d{8})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A published attempt of a window.
+
+    :param number: its place in the window's sequence, from 1 on.
+    :param revision: which revision of the window.
+    :param attempt: the attempt's name.
+    :param result_sha256: hash of the file with what the attempt counted.
+    :param manifest_sha256: the manifest that it read.
+    :param replaces: number of the publication that counted before; None for a window without one.
+    :param rows: rows in the output.
+    :param output: folder or table with them; None for an empty window.
+    :param outside: those of the rows whose timestamp lies outside the window, kept apart in the output; None when the
+        window's offsets alone say which rows are its own.
+    :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a sink of the user's
+        own calls itself.
+    :param start_snapshot: number of the snapshot at the window's start.
+    :param end_snapshot: number of the one at its end.
+    :param published_ms: when it was created, Unix milliseconds.
+    """
+
+    number: int
+    revision: int
+    attempt: str
+    result_sha256: str
+    manifest_sha256: str
+    replaces: int | None
+    rows: int
+    output: str | None
+    outside: int | None
+    sink: str
+    start_snapshot: int
+    end_snapshot: int
+    published_ms: int
+
+    @property
+    def snapshots(self) -> tuple[int, int]:
+        """Numbers of the snapshots that the window lies between."""
+        return self.start_snapshot, self.end_snapshot
+
+    def to_bytes(self) -> bytes:
+        """JSON for the file."""
+        return json.dumps({"format": FORMAT} | asdict(self), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """The inverse of :meth:`to_bytes`.
+
+        :raises LedgerCorruptError: when it is something else.
+        """
+        try:
+            fields = json.loads(content)
+            if fields["format"] != FORMAT:
+                raise ValueError(f"format {fields['format']}, this version reads {FORMAT}")
+            if not ATTEMPT_NAME.fullmatch(fields["attempt"]):
+                raise ValueError(f"attempt {fields['attempt']!r}")
+            return cls(**{name: fields[name] for name in cls.__slots__})
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"This is not a publication: {error!r}.") from error
+
+
+def publication_file(number: int) -> str:
+    """The name of a publication's file."""
+    return f"{number:08d}.json"
+
+
+def publication_numbers(names: Iterable[str]) -> list[int]:
+    """The numbers of the publications among some names, in order."""
+    return sorted(int(match[1]) for match in map(_FILE.fullmatch, names) if match)
+
+
+def counting(publications: Iterable[Publication], live: Collection[int]) -> Publication | None:
+    """The publication that counts: the newest one of a revision that wasn't forgotten; None where there is none.
+
+    :param live: numbers of the revisions that count.
+    """
+    return max((each for each in publications if each.revision in live), key=lambda each: each.number, default=None)
+
+
+def counts_over(standing: Publication, manifest: Manifest, *, apart: bool) -> bool:
+    """Whether a publication goes on counting beside an attempt at a manifest: an older revision never takes a newer
+    one's place; and what was left of a window after a loss not that of the whole, where both have their own place.
+
+    :param standing: the publication that counts.
+    :param manifest: what the attempt has read.
+    :param apart: the attempt's rows have a place of their own. Elsewhere they have taken the others' place by now.
+    """
+    if standing.revision >= manifest.revision:
+        return True
+    return apart and standing.snapshots == (manifest.start_snapshot, manifest.end_snapshot)

@@ -1,0 +1,224 @@
+"""The split plan: which tasks Spark makes of a window's ranges, and the option by which it makes them.
+
+Without options a task reads one partition, so that a hot one holds the run. Spark splits ranges by number of offsets:
+``maxRecordsPerPartition`` first (SPARK-49259, 4.0), then ``minPartitions``. What it does with them is computed here to
+the offset (``KafkaOffsetRangeCalculator``), so that the plan is what will happen. Spark takes the tasks in any order.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+
+MIN_PARTITIONS, MAX_RECORDS = "minPartitions", "maxRecordsPerPartition"
+DEFAULT_BYTES_PER_RECORD = 1024.0
+"""Where nobody knows better."""
+SMALLEST_TASK_BYTES = 32 * 1024 * 1024
+"""No task is made smaller: each opens a consumer, and what its last fetch brings beyond its end is thrown away."""
+LARGEST_TASK_BYTES = 512 * 1024 * 1024
+"""What a task that fails reads again; and Spark may know of few cores yet when it plans."""
+_TASKS_PER_CORE = 4
+"""Of a window that needs splitting: the last tasks keep some cores waiting for a quarter of the run at worst."""
+_TOLERATED = 1.1
+"""A run that takes no longer than so many times what it would on evenly busy cores isn't split."""
+_SHOWN = 5
+"""How many of the largest tasks the table has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What one Spark task reads.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param start_offset: first offset, inclusive.
+    :param end_offset: end, exclusive.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    @property
+    def span(self) -> int:
+        """Number of offsets: exactly the records on a plain topic."""
+        return self.end_offset - self.start_offset
+
+    def divided(self, parts: int) -> Iterator[ReadTask]:
+        """Equal parts; rounding goes to the later ones, and a part without offsets isn't made."""
+        start = self.start_offset
+        for left in range(parts, 0, -1):
+            end = start + (self.end_offset - start) // left
+            if end > start:
+                yield ReadTask(self.topic, self.partition, start, end)
+            start = end
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """How Spark reads a window; as text, a table.
+
+    :param tasks: all tasks.
+    :param partitions: how many partitions hold something.
+    :param options: the options of the reader that decide it; empty when nothing is split.
+    :param bytes_per_record: what a record is taken to have, on average over all topics.
+    :param cores: how many tasks run at the same time; None when unknown.
+    """
+
+    tasks: tuple[ReadTask, ...]
+    partitions: int
+    options: Mapping[str, str]
+    bytes_per_record: float
+    cores: int | None
+
+    @property
+    def span(self) -> int:
+        """Offsets in all tasks."""
+        return sum(each.span for each in self.tasks)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all records, as far as it is known."""
+        return self._size(self.span)
+
+    @property
+    def skew(self) -> float:
+        """The largest task over the mean one; 1 when all are equal, and without tasks."""
+        return max(each.span for each in self.tasks) * len(self.tasks) / self.span if self.tasks else 1.0
+
+    def largest(self, count: int = _SHOWN) -> list[ReadTask]:
+        """The largest tasks, largest first."""
+        return heapq.nsmallest(count, self.tasks, key=lambda each: (-each.span, each.topic, each.partition))
+
+    def _size(self, span: int) -> int:
+        return round(span * self.bytes_per_record)
+
+    def summary(self) -> str:
+        """Tasks, bytes and skew in one line."""
+        how = ", ".join(f"{name}={value}" for name, value in self.options.items()) or "no split"
+        where = "an unknown number of cores" if self.cores is None else _count(self.cores, "core")
+        return (
+            f"{_count(len(self.tasks), 'task')} of {_count(self.partitions, 'partition')} on {where} ({how}): "
+            f"{_count(self.span, 'record')}, {_mebibytes(self.size_bytes)} at {self.bytes_per_record:,.0f} bytes a "
+            f"record, skew {self.skew:.1f}"
+        )
+
+    def __str__(self) -> str:
+        if not self.tasks:
+            return self.summary()
+        rows: list[Sequence[str]] = [("topic", "partition", "start offset", "end offset", "records", "size")]
+        for each in self.largest():
+            numbers = (each.partition, each.start_offset, each.end_offset, each.span)
+            rows.append((each.topic, *(f"{number:,}" for number in numbers), _mebibytes(self._size(each.span))))
+        return "\n".join([self.summary(), *_aligned(rows)])
+
+
+def split_plan(
+    ranges: Iterable[OffsetRange],
+    *,
+    bytes_per_record: float | None = None,
+    cores: int | None = None,
+    options: Mapping[str, str] | None = None,
+) -> SplitPlan:
+    """Plan a window's tasks: as the options say when they say something, else so that the run ends early.
+
+    A run is split where a partition holds it up, or where one is larger than :data:`LARGEST_TASK_BYTES`; never without
+    knowing the cores.
+
+    :param ranges: the window's ranges; empty ones make no tasks.
+    :param bytes_per_record: on average over all topics; None for :data:`DEFAULT_BYTES_PER_RECORD`.
+    :param cores: how many tasks run at the same time; None when unknown.
+    :param options: of Spark's Kafka reader; ``minPartitions="1"`` turns splitting off.
+    :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
+    """
+    whole = [ReadTask(each.topic, each.partition, each.start_offset, each.end_offset) for each in ranges if each.span]
+    size = bytes_per_record or DEFAULT_BYTES_PER_RECORD
+    chosen = _given(options or {}) or _chosen([each.span for each in whole], size, cores)
+    tasks = spark_tasks(whole, **{_ARGUMENTS[name]: int(value) for name, value in chosen.items()})
+    return SplitPlan(tuple(tasks), len(whole), chosen, size, cores)
+
+
+def spark_tasks(
+    whole: Sequence[ReadTask], min_partitions: int | None = None, max_records: int | None = None
+) -> Sequence[ReadTask]:
+    """What Spark 4 makes of whole ranges, in their order."""
+    tasks = whole
+    if max_records is not None:
+        tasks = [part for each in tasks for part in each.divided(math.ceil(each.span / max_records))]
+    if min_partitions is not None and min_partitions > len(tasks):
+        return _divided_by_share(tasks, min_partitions)
+    return tasks
+
+
+def _divided_by_share(tasks: Sequence[ReadTask], wanted: int) -> list[ReadTask]:
+    """About so many tasks, each range divided by its share of the offsets; small ones are left whole and don't count
+    in the shares of the others."""
+    total = sum(each.span for each in tasks)
+    small = [each for each in tasks if _share(each.span, total, wanted) == 1]
+    rest, rest_wanted = total - sum(each.span for each in small), max(wanted - len(small), 1)
+    # Spark tells them apart by partition alone: parts of one that differ by an offset are all left whole.
+    whole = {(each.topic, each.partition) for each in small}
+    return [
+        part
+        for each in tasks
+        for part in each.divided(1 if (each.topic, each.partition) in whole else _share(each.span, rest, rest_wanted))
+    ]
+
+
+def _share(span: int, total: int, wanted: int) -> int:
+    """Java rounds half up."""
+    return max(math.floor(span / total * wanted + 0.5), 1)
+
+
+_ARGUMENTS = {MIN_PARTITIONS: "min_partitions", MAX_RECORDS: "max_records"}
+
+
+def _given(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that split; Spark ignores case."""
+    names = {name.lower(): name for name in _ARGUMENTS}
+    found = {names[name.lower()]: value for name, value in options.items() if name.lower() in names}
+    for name, value in found.items():
+        if not (value.isdecimal() and int(value) > 0):
+            raise ConfigurationError(f"{name} is a whole number above 0, not {value!r}.")
+    return found
+
+
+def _chosen(spans: Sequence[int], bytes_per_record: float, cores: int | None) -> dict[str, str]:
+    """No range is divided that needs not be."""
+    if not spans or cores is None:
+        return {}
+    most = LARGEST_TASK_BYTES / bytes_per_record
+    if _last_end(spans, cores) > _TOLERATED * sum(spans) / cores:
+        fair = sum(spans) / (cores * _TASKS_PER_CORE)
+        most = max(min(fair, most), SMALLEST_TASK_BYTES / bytes_per_record)
+    return {MAX_RECORDS: str(math.ceil(most))} if max(spans) > math.ceil(most) else {}
+
+
+def _last_end(spans: Sequence[int], cores: int) -> int:
+    """When the last task ends, were each taken by the first core that is free; in offsets read by one core."""
+    ends = [0] * min(cores, len(spans))
+    for each in spans:
+        heapq.heapreplace(ends, ends[0] + each)
+    return max(ends)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _mebibytes(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:,.1f} MiB"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns: names to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        right = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
+        yield "  ".join([name.ljust(widths[0]), *right])

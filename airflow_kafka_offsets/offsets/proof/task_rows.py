@@ -1,0 +1,109 @@
+"""What each task of a run wrote, and the stretches of its range without a row that nobody but Kafka can explain.
+
+A Spark task reads one range of one partition in order. So a read that is stopped early, by a limit or by a function
+that stops iterating, loses what comes last in a task's range, and what is dropped after it was counted makes written
+differ from read. Where offsets may be without a record, both together are the proof: what was written is what was read,
+each task began once, and Kafka has no record before a task's first row or after its last one. No I/O here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+
+Partition = tuple[str, int]
+
+_HEX_DIGITS = 11
+"""Of a hash: 44 bits, so that half a million of them are summed up without overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """What the output holds of one task's range.
+
+    :param task: the range.
+    :param first: smallest offset; None without rows.
+    :param last: largest offset, inclusive; None without rows.
+    """
+
+    task: ReadTask
+    first: int | None
+    last: int | None
+
+    def silent(self) -> Iterator[ReadTask]:
+        """The stretches without a row at both ends of the range; of a range without rows it is the whole."""
+        if self.first is None or self.last is None:
+            yield self.task
+            return
+        topic, partition = self.task.topic, self.task.partition
+        for start, end in ((self.task.start_offset, self.first), (self.last + 1, self.task.end_offset)):
+            if start < end:
+                yield ReadTask(topic, partition, start, end)
+
+
+def split_with_gaps(tasks: Iterable[ReadTask], written: Iterable[PartitionTally]) -> list[ReadTask]:
+    """The tasks whose rows have to be looked at one by one: several read a partition that lacks some."""
+    rows = {(each.topic, each.partition): each for each in written}
+    return [
+        task
+        for partition, parts in _by_partition(tasks)
+        if len(parts) > 1 and partition in rows and not _whole(parts, rows[partition])
+        for task in parts
+    ]
+
+
+def rows_of_tasks(
+    tasks: Iterable[ReadTask],
+    written: Iterable[PartitionTally],
+    looked_at: Mapping[ReadTask, tuple[int, int]],
+) -> list[TaskRows]:
+    """What each task wrote, in order.
+
+    :param looked_at: first and last offset of each of the tasks of :func:`split_with_gaps` that has rows.
+    """
+    rows = {(each.topic, each.partition): each for each in written}
+    found = []
+    for partition, parts in _by_partition(tasks):
+        tally = rows.get(partition)
+        for task in parts:
+            extent: tuple[int, int] | tuple[None, None] = (None, None)
+            if tally is not None and _whole(parts, tally):
+                extent = task.start_offset, task.end_offset - 1
+            elif tally is not None:
+                alone = (tally.min_offset, tally.max_offset) if len(parts) == 1 else (None, None)
+                extent = looked_at.get(task, alone)
+            found.append(TaskRows(task, *extent))
+    return found
+
+
+def starts_of(rows: Iterable[TaskRows]) -> int:
+    """The sum of :func:`start_hash` over the tasks that wrote something: the read's own sum is the same one where each
+    task was read once and from its first record on."""
+    return sum(start_hash(each.task.topic, each.task.partition, each.first) for each in rows if each.first is not None)
+
+
+def start_hash(topic: str, partition: int, offset: int) -> int:
+    """A number for a record that a task begins with; Spark computes the same by :data:`START_HASH`."""
+    name = f"{topic}-{partition}-{offset}"
+    return int(hashlib.sha256(name.encode()).hexdigest()[:_HEX_DIGITS], 16)
+
+
+START_HASH = (
+    f"cast(conv(left(sha2(concat_ws('-', `topic`, `partition`, `offset`), 256), {_HEX_DIGITS}), 16, 10) AS bigint)"
+)
+""":func:`start_hash` in Spark's SQL."""
+
+
+def _by_partition(tasks: Iterable[ReadTask]) -> Iterator[tuple[Partition, Sequence[ReadTask]]]:
+    ordered = sorted(tasks, key=lambda each: (each.topic, each.partition, each.start_offset))
+    for partition, parts in groupby(ordered, key=lambda each: (each.topic, each.partition)):
+        yield partition, list(parts)
+
+
+def _whole(parts: Sequence[ReadTask], tally: PartitionTally) -> bool:
+    return tally.count >= sum(each.span for each in parts)

@@ -1,0 +1,1 @@
+"""A window's life: snapshots, the ranges between them, and the manifest."""

@@ -1,0 +1,339 @@
+"""Resolving: from what leaders answered to the boundaries of a snapshot.
+
+An instant is looked up with the log's end asked *before* the timestamp: "no record at or after it" becomes that
+earlier end, and no record that arrives in between can be skipped (E2). Snapshots of one pipeline form a chain that
+never runs backwards, whatever order instants resolve in: a boundary is clamped between stored neighbours (S2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    InstantError,
+    LogTruncatedError,
+    OffsetsError,
+    OutdatedSurveyError,
+    ResponseError,
+    TopicChangedError,
+    WindowError,
+    shorten,
+)
+from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffsets, refuse_cut_commits
+from airflow_kafka_offsets.offsets.answers.epoch_ends import FORGET_PAST
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
+
+Boundaries = Mapping[TopicPartition, Boundary]
+
+
+_WAIT = "Put a KafkaWindowCompleteSensor before this task, or schedule the run after the interval's end."
+
+
+def refuse_future(timestamp_ms: int, now_ms: int, way: str = _WAIT) -> None:
+    """Refuse an instant that hasn't passed (E36).
+
+    :param way: what to do instead; in a Dag, to wait.
+    :raises InstantError: naming both times.
+    """
+    if timestamp_ms > now_ms:
+        raise InstantError(
+            f"{iso_instant(timestamp_ms)} lies in the future (it is {iso_instant(now_ms)}): its offsets aren't known. "
+            f"{way}"
+        )
+
+
+def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: IsolationLevel) -> Boundaries:
+    """Boundaries at an instant.
+
+    :param extents: where the logs started and ended, asked before ``listed``.
+    :param listed: the first record at or after the instant, per partition.
+    :raises OffsetsError: when any partition is in error, unanswered, or answered with an older record (E37).
+    """
+
+    def resolve(extent: LogExtent) -> Boundary:
+        answer = listed.lookup(extent.topic, extent.partition)
+        assert answer is not None, "every partition with an extent was looked up"
+        if answer.offset is None:
+            return _at_log_end(extent, isolation_level)
+        return _matched(extent, answer)
+
+    listed.raise_for_errors().refuse_older_answers()
+    return _by_partition(extents, resolve)
+
+
+def _matched(extent: LogExtent, answer: ListedOffset) -> Boundary:
+    assert answer.offset is not None and extent.log_start_offset is not None
+    truncated = 0 < answer.offset <= extent.log_start_offset
+    return _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED, answer)
+
+
+def at_latest(extents: LogExtents, isolation_level: IsolationLevel) -> Boundaries:
+    """Boundaries at the visible end of the logs."""
+    return _by_partition(extents, lambda each: _at_log_end(each, isolation_level))
+
+
+def at_earliest(extents: LogExtents) -> Boundaries:
+    """Boundaries at the log starts."""
+
+    def resolve(extent: LogExtent) -> Boundary:
+        assert extent.log_start_offset is not None
+        return _boundary(extent, extent.log_start_offset, Evidence.LOG_START)
+
+    return _by_partition(extents, resolve)
+
+
+def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Boundaries:
+    """Boundaries at a group's commits.
+
+    A boundary has the leader epoch of its commit, by which a log that is cut below it later is told. Where the group
+    committed none, nobody can tell what became of the log before; the log's epoch tells of it from now on.
+
+    :param commits: they, and where logs were cut below them.
+    :param group: whose they are.
+    :raises LogTruncatedError: when a log was cut below a commit, though it has grown past it again (S15).
+    :raises OffsetsError: when the group has no commit on one of the partitions (that is unknown, not zero: E18), or one
+        that the log doesn't reach (E17, E9).
+    """
+    commits.raise_for_errors()
+    extents.raise_for_errors()
+    refuse_cut_commits(commits, group, ", or make the snapshot as of something else")
+    refused = [(f"{each.topic}-{each.partition}", error) for each in extents if (error := _refuse(each, commits))]
+    if refused:
+        raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
+
+    def resolve(extent: LogExtent) -> Boundary:
+        commit = commits.lookup(extent.topic, extent.partition)
+        assert commit is not None and commit.offset is not None
+        found = _boundary(extent, commit.offset, Evidence.COMMITTED)
+        return found if commit.leader_epoch is None else replace(found, leader_epoch=commit.leader_epoch)
+
+    return _by_partition(extents, resolve)
+
+
+def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | None:
+    offset = _commit(commits, extent)
+    assert extent.log_start_offset is not None and extent.high_watermark is not None
+    if offset is None:
+        return ResponseError(
+            "NO_COMMIT",
+            -1,
+            False,
+            "the group has no committed offset here: is its name right? Where it is, airflow kafka-offsets reset gives "
+            "it one",
+        )
+    if not extent.log_start_offset <= offset <= extent.high_watermark:
+        held = f"the log holds {extent.log_start_offset} to {extent.high_watermark}"
+        return ResponseError("OFFSET_OUT_OF_RANGE", 1, False, f"the group committed {offset}, {held}")
+    return None
+
+
+def _commit(commits: CommittedOffsets, extent: LogExtent) -> int | None:
+    commit = commits.lookup(extent.topic, extent.partition)
+    return None if commit is None else commit.offset
+
+
+def clamp(
+    snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None, known: int | None = None
+) -> OffsetSnapshot:
+    """Fit a freshly resolved snapshot between its stored neighbours in time.
+
+    Where a neighbour says otherwise, the log or the topic has changed *since that was stored* only if Kafka was asked
+    after it. A neighbour that came later knows more than the snapshot does, whatever machines' clocks say of either.
+    What the later neighbour doesn't have, partition or topic, wasn't there yet, and is left out (E23, S18). What the
+    earlier one has must be there still.
+
+    :param known: number of the newest stored snapshot when Kafka was asked; None for every one that is stored.
+    :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster is another.
+    :raises ConfigurationError: when a topic of the earlier neighbour isn't asked for any more: its records would be
+        counted twice once it comes back.
+    :raises LogTruncatedError: when a log ends before the earlier neighbour by now.
+    :raises OutdatedSurveyError: when one of these is about a neighbour that was stored after Kafka had been asked; or
+        partitions are missing that the topic has: it was asked before they were added. Ask again.
+    """
+    for neighbour in (before, after):
+        if neighbour is not None:
+            with _proved_by(neighbour, known):
+                _refuse_outdated(neighbour, snapshot)
+                refuse_changed_topics(neighbour, snapshot)
+    if before is not None:
+        with _proved_by(before, known):
+            _refuse_dropped_topics(before, snapshot)
+            _refuse_truncated_logs(before, snapshot)
+    boundaries = {
+        key: _clamp_one(each, _boundary_of(before, key), _boundary_of(after, key))
+        for key, each in snapshot.boundaries.items()
+        if after is None or key in after.boundaries
+    }
+    counts = Counter(key.topic for key in boundaries)
+    topics = {
+        topic: replace(facts, partition_count=counts[topic])
+        for topic, facts in snapshot.topics.items()
+        if counts[topic]
+    }
+    return replace(snapshot, topics=topics, boundaries=boundaries)
+
+
+def fits(stored: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> bool:
+    """Whether a stored snapshot stands between two others as it is: with no offset that crosses one of theirs, and no
+    partition more than the later one has, or fewer than the earlier one."""
+    return all(
+        earlier is None or later is None or _in_order(earlier, later)
+        for earlier, later in ((before, stored), (stored, after))
+    )
+
+
+def _in_order(earlier: OffsetSnapshot, later: OffsetSnapshot) -> bool:
+    ends = later.boundaries
+    return all(key in ends and each.offset <= ends[key].offset for key, each in earlier.boundaries.items())
+
+
+def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int | None = None) -> OffsetSnapshot:
+    """Hold an instant that is resolved anew where it was, wherever the records behind it are deleted by now: what the
+    look-up finds is only what is left, and the loss is to show.
+
+    :param known: see :func:`clamp`.
+    :raises: as :func:`clamp`, of the forgotten snapshot.
+    """
+
+    def kept(key: TopicPartition, fresh: Boundary) -> Boundary:
+        old = forgotten.boundaries.get(key)
+        if old is None or old.offset >= min(fresh.offset, fresh.log_start_offset):
+            return fresh
+        return _moved_to(old, fresh)
+
+    with _proved_by(forgotten, known):
+        _refuse_outdated(forgotten, snapshot)
+        refuse_changed_topics(forgotten, snapshot)
+    return replace(snapshot, boundaries={key: kept(key, each) for key, each in snapshot.boundaries.items()})
+
+
+@contextmanager
+def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
+    """A contradiction to a snapshot that was stored after Kafka had been asked proves nothing of the cluster."""
+    try:
+        yield
+    except (ConfigurationError, WindowError) as contradiction:
+        if known is None or stored.number is None or stored.number <= known:
+            raise
+        raise OutdatedSurveyError(
+            f"Another task stored the snapshot at {stored.as_of} after Kafka had been asked for this one, and knows "
+            f"more. Asking Kafka again helps. Until then: {contradiction}"
+        ) from contradiction
+
+
+def _refuse_outdated(stored: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on where partitions were added, and another task stored them, since this one had asked for them."""
+    for topic in sorted(stored.topics.keys() & fresh.topics.keys()):
+        old, new = stored.topics[topic], fresh.topics[topic]
+        same = old.topic_id is not None and old.topic_id == new.topic_id
+        if same and new.partition_count < old.partition_count:
+            raise OutdatedSurveyError(
+                f"Topic {topic} has {old.partition_count} partitions by now; {new.partition_count} had been asked for."
+            )
+
+
+def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    dropped = sorted(before.topics.keys() - fresh.topics.keys())
+    if dropped:
+        raise ConfigurationError(
+            f"The pipeline covers {', '.join(dropped)} since its snapshot at {before.as_of}: name every topic of it. "
+            "To stop loading a topic, start another pipeline."
+        )
+
+
+def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on where a log ends before a window that it filled (S15).
+
+    Clamped to that window's end, what the log takes up to there would be in no window. A log that was asked later never
+    ends earlier otherwise, also while its leader changes (KIP-207).
+    """
+    truncated = [
+        f"{key} stands at {old.offset}, the log ends at {each.high_watermark}"
+        for key, each in sorted(fresh.boundaries.items())
+        if (old := before.boundaries.get(key)) is not None and old.offset > each.high_watermark
+    ]
+    if truncated:
+        raise LogTruncatedError(
+            f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
+            "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
+            f"Nothing was stored. {FORGET_PAST}"
+        )
+
+
+def _boundary_of(snapshot: OffsetSnapshot | None, key: TopicPartition) -> Boundary | None:
+    return None if snapshot is None else snapshot.boundaries.get(key)
+
+
+def _clamp_one(boundary: Boundary, lowest: Boundary | None, highest: Boundary | None) -> Boundary:
+    if lowest is not None and boundary.offset < lowest.offset:
+        return _moved_to(lowest, boundary)
+    if highest is not None and boundary.offset > highest.offset:
+        return _moved_to(highest, boundary)
+    return boundary
+
+
+def _moved_to(known: Boundary, boundary: Boundary) -> Boundary:
+    """A boundary where another one stands, with its leader epoch: that of the records there (KIP-101), by which a log
+    that is cut below and grows again is told."""
+    return replace(boundary, offset=known.offset, evidence=Evidence.CLAMPED, leader_epoch=known.leader_epoch)
+
+
+def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on with topics that aren't the ones that were stored (E24, S16).
+
+    :raises TopicChangedError: another cluster, another topic id, or partitions that are gone.
+    """
+    if known.cluster_id != fresh.cluster_id:
+        raise TopicChangedError(
+            f"The ledger belongs to cluster {known.cluster_id}, but the connection reaches {fresh.cluster_id}. "
+            "Use the right connection, or another pipeline name for this cluster."
+        )
+    for topic in sorted(known.topics.keys() & fresh.topics.keys()):
+        old, new = known.topics[topic], fresh.topics[topic]
+        if old.topic_id is not None and new.topic_id is not None and old.topic_id != new.topic_id:
+            raise TopicChangedError(
+                f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
+                "old topic mean nothing in the new one.",
+                topic=topic,
+            )
+        if new.partition_count < old.partition_count:
+            raise TopicChangedError(
+                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created.",
+                topic=topic,
+            )
+
+
+def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary]) -> Boundaries:
+    extents.raise_for_errors()
+    return {TopicPartition(each.topic, each.partition): resolve(each) for each in extents}
+
+
+def _at_log_end(extent: LogExtent, isolation_level: IsolationLevel) -> Boundary:
+    end = extent.end_offset(isolation_level)
+    assert end is not None, "an extent without error is complete"
+    return _boundary(extent, end, Evidence.LOG_END)
+
+
+def _boundary(extent: LogExtent, offset: int, evidence: Evidence, matched: ListedOffset | None = None) -> Boundary:
+    assert extent.log_start_offset is not None
+    assert extent.high_watermark is not None and extent.last_stable_offset is not None
+    return Boundary(
+        topic=extent.topic,
+        partition=extent.partition,
+        offset=offset,
+        evidence=evidence,
+        matched_timestamp_ms=None if matched is None else matched.timestamp_ms,
+        leader_epoch=extent.leader_epoch if matched is None else matched.leader_epoch,
+        log_start_offset=extent.log_start_offset,
+        high_watermark=extent.high_watermark,
+        last_stable_offset=extent.last_stable_offset,
+    )

@@ -1,0 +1,118 @@
+"""Cuts: whether a log was cut below an offset that was seen in it, and has given that offset to another record since.
+
+An unclean leader election cuts a log, and it grows past its old end again. Log ends don't tell then; the leader epoch
+does under which the offset was seen (KIP-101, KIP-320): it ends where the log was cut. Where leader epochs end is asked
+elsewhere; here is what the answers mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.answers.epoch_ends import UNTOLD, EpochEnds
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+_GONE = "what was pinned of the old one is gone with it"
+
+
+class SeenOffset(Protocol):
+    """An offset that was seen in a log, and the leader epoch it was seen under; None where nobody knows that."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int | None: ...
+
+
+def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
+    """Which logs were cut below an offset, and where, in words."""
+    found = {}
+    for each in seen:
+        key = TopicPartition(each.topic, each.partition)
+        end = ends.lookup(*key)
+        if end is not None and end.end_offset is not None and end.end_offset < each.offset:
+            found[key] = f"{key} was cut at {end.end_offset}, below {each.offset}"
+    return found
+
+
+def refuse_unanswered(ends: EpochEnds) -> None:
+    """Make sure that every leader answered, or is one that never tells.
+
+    :raises OffsetsError: naming partitions; whether their logs were cut is open.
+    """
+    failures = [(what, error) for what, error in ends.failures() if error.name not in UNTOLD]
+    if failures:
+        asked = "Asking whether logs were cut since (OffsetForLeaderEpoch, which needs the ACL Describe on the topic)"
+        raise OffsetsError(asked, failures)
+
+
+def not_known(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
+    """The offsets whose leader doesn't know their epoch."""
+    found = ((each, ends.lookup(each.topic, each.partition)) for each in seen)
+    return [each for each, end in found if end is not None and end.error is None and end.end_offset is None]
+
+
+def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str, int], int | None]) -> None:
+    """Refuse logs that haven't come to the epoch of an offset: epochs never run backwards, so that it is of another log
+    of that name, or a broker doesn't know the newest leader yet. A log that has no epochs at all says as little of any.
+
+    :param seen: as :func:`not_known` finds them.
+    :param leader_epoch: the newest epoch of a topic's partition; None when unknown.
+    :raises OffsetsError: naming partitions; it may pass.
+    """
+    later = [
+        (
+            f"{each.topic}-{each.partition}",
+            of_another_log(f"the offset was seen under epoch {each.leader_epoch}", now, _GONE),
+        )
+        for each in seen
+        if each.leader_epoch is not None
+        and (now := leader_epoch(each.topic, each.partition)) is not None
+        and now < each.leader_epoch
+    ]
+    if later:
+        raise OffsetsError("Asking whether logs were cut since", later)
+
+
+def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
+    """The error of an offset of a later epoch than its log; or a broker doesn't know the newest leader yet.
+
+    :param seen: what was seen or committed under which epoch, in words.
+    :param leader_epoch: the log's newest one.
+    :param way: what it means if the topic was made again, and what to do.
+    """
+    return ResponseError(
+        "UNKNOWN_LEADER_EPOCH",
+        75,
+        True,
+        f"{seen}, and the log is at {leader_epoch}: the topic was made again, and {way}; or the leader that answered "
+        "has been replaced, which passes",
+    )
+
+
+def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
+    """The partitions of which nobody knows whether their log was cut, and why. Below offset 0 there is nothing to be
+    cut.
+
+    :param ends: without other errors than :func:`refuse_unanswered` lets pass.
+    """
+    for each in seen:
+        if each.offset == 0:
+            continue
+        key = TopicPartition(each.topic, each.partition)
+        end = ends.lookup(*key)
+        if end is None:
+            yield f"{key} (its leader epoch isn't known)"
+        elif end.error is not None:
+            yield f"{key} ({UNTOLD[end.error.name]})"
+        elif end.end_offset is None:
+            yield f"{key} (its leader doesn't know epoch {each.leader_epoch})"

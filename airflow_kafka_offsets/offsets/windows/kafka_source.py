@@ -1,0 +1,142 @@
+"""The source of a window: the cluster and topics that its offsets belong to, and what says that those were read.
+
+Offsets are only numbers: a topic that was deleted and made again, another cluster behind the same address, and a log
+that was cut and has grown again have the same ones for other records. So the driver asks once more when all is read and
+written. A topic's id is never given twice, so what has it then had it while it was read. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a range starts or ends, in the log that it was resolved in.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param offset: the start, or the end, which is exclusive.
+    :param leader_epoch: that of the log there: where this epoch ends below the offset, the log was cut, and may have
+        grown again (KIP-320).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a cluster said of itself and of the topics of a window after they had been read.
+
+    :param cluster_id: the cluster's id.
+    :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
+    :param uncut: partitions whose logs, by their leader epochs, weren't cut below the window's start or end (KIP-320);
+        None where it isn't known whether the brokers were asked.
+    :param asked_ms: when it was asked, Unix milliseconds.
+    """
+
+    cluster_id: str
+    topic_ids: Mapping[str, str | None]
+    uncut: int | None
+    asked_ms: int
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what :func:`dataclasses.asdict` wrote."""
+        return cls(**{name: fields[name] for name in cls.__slots__})
+
+
+def topics_read(manifest: Manifest) -> list[str]:
+    """The topics that a window has offsets of, in order."""
+    return sorted({each.topic for each in manifest.non_empty()})
+
+
+def known_ends(manifest: Manifest) -> list[Bound]:
+    """Ends of the ranges that are read, where the leader epoch is known."""
+    return [
+        Bound(each.topic, each.partition, each.end_offset, each.end_leader_epoch)
+        for each in manifest.non_empty()
+        if each.end_leader_epoch is not None
+    ]
+
+
+def known_starts(manifest: Manifest) -> list[Bound]:
+    """Starts of the ranges that are read, where the leader epoch is known and the end doesn't speak for them: a log
+    that is as it was up to its end is so up to the start; but where the end is of a later epoch, the log may have been
+    cut between the two."""
+    return [
+        Bound(each.topic, each.partition, each.window_start, each.start_leader_epoch)
+        for each in manifest.non_empty()
+        if each.start_leader_epoch is not None and _ends_later(each, each.start_leader_epoch)
+    ]
+
+
+def _ends_later(pinned: OffsetRange, start_leader_epoch: int) -> bool:
+    return pinned.end_leader_epoch is None or start_leader_epoch < pinned.end_leader_epoch
+
+
+def with_epoch(manifest: Manifest) -> set[TopicPartition]:
+    """The partitions that are read and of which Kafka can tell whether their log was cut."""
+    return {TopicPartition(each.topic, each.partition) for each in (*known_ends(manifest), *known_starts(manifest))}
+
+
+def _without_epoch(manifest: Manifest) -> int:
+    """Partitions that are read and of which Kafka can't tell everything. Below offset 0 there is nothing to be cut."""
+    return sum(
+        each.end_leader_epoch is None or (each.window_start > 0 and each.start_leader_epoch is None)
+        for each in manifest.non_empty()
+    )
+
+
+def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
+    """What is wrong with where a window was read from."""
+    if not manifest.span:
+        return
+    if source is None:
+        yield "nobody asked Kafka after the read whether these were still the topics that were resolved"
+        return
+    yield from identity_problems(manifest, source.cluster_id, source.topic_ids)
+    known = len(with_epoch(manifest)) if tells_epochs(source.topic_ids) else 0
+    if (source.uncut or 0) < known:
+        yield f"of {known} logs {source.uncut or 0} were found uncut after the read"
+
+
+def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
+    """Whether all brokers can say where a leader epoch ends. Kafka's consumer takes a position for valid where its
+    broker can't (before 2.4), without a word, and a broker's version isn't public in its clients. Topics get ids once
+    all brokers are of 2.8 or later (KIP-516).
+    """
+    return None not in topic_ids.values()
+
+
+def identity_problems(manifest: Manifest, cluster_id: str, topic_ids: Mapping[str, str | None]) -> Iterator[str]:
+    """In what a cluster isn't the one that the window was resolved on.
+
+    :param topic_ids: what it says of :func:`topics_read`.
+    """
+    if cluster_id != manifest.cluster_id:
+        yield f"it is of cluster {manifest.cluster_id}, and this is {cluster_id}"
+        return
+    for topic in topics_read(manifest):
+        resolved, found = manifest.topics[topic].topic_id, topic_ids.get(topic)
+        if resolved is not None and resolved != found:
+            yield f"topic {topic} was re-created (its id was {resolved}, and is {found})"
+
+
+def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
+    """What nobody can tell of a window's source, in words; empty where the brokers are of Kafka 2.8 or later."""
+    found = [f"the id of {each}" for each in topics_read(manifest) if manifest.topics[each].topic_id is None]
+    without = _without_epoch(manifest)
+    found += [f"the leader epochs of {without} partitions"] if without else []
+    asked = len(with_epoch(manifest))
+    unsaid = asked and source is not None and source.uncut is None
+    return found + ([f"whether logs of {asked} partitions were cut"] if unsaid else [])

@@ -1,0 +1,183 @@
+"""The manifest: a window written out as exact ranges per partition. The only thing that a Spark run is given.
+
+Its bytes are canonical JSON (sorted keys, no spaces), so that the same window always has the same sha256. It holds
+nothing that differs between two runs of the same window.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_identity import LEDGER_ID, PIPELINE_NAME
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence, TopicFacts
+from airflow_kafka_offsets.offsets.windows.window_names import is_window
+
+FORMAT = 2
+
+_COLUMNS = tuple(name for name in OffsetRange.__slots__ if name != "topic")
+_USUAL = {"lost_offsets": 0, "start_leader_epoch": None, "end_leader_epoch": None}
+"""Columns that aren't written where every row has this value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A window's exact ranges.
+
+    :param pipeline: whose window it is, in words: other ledgers' pipelines may be called the same.
+    :param ledger_id: the ledger that it was pinned in, by the identity in its ``pipeline.json``.
+    :param window: the window's name, from its two instants.
+    :param start_ms: start instant, Unix milliseconds, inclusive.
+    :param end_ms: end instant, Unix milliseconds, exclusive.
+    :param start_snapshot: number of the snapshot at the start.
+    :param end_snapshot: number of the snapshot at the end.
+    :param cluster_id: the cluster that the offsets belong to.
+    :param isolation_level: which records counted as visible; the reader must use the same (S9).
+    :param topics: facts by topic name, as of the end snapshot.
+    :param ranges: one for each partition, in order, empty ones included.
+    :param revision: how often the window was pinned; a later revision replaces an earlier one.
+    :param timed: its two snapshots are as of instants, so that a record's timestamp lies inside or outside of it.
+    """
+
+    pipeline: str
+    ledger_id: str
+    window: str
+    start_ms: int
+    end_ms: int
+    start_snapshot: int
+    end_snapshot: int
+    cluster_id: str
+    isolation_level: IsolationLevel
+    topics: Mapping[str, TopicFacts]
+    ranges: tuple[OffsetRange, ...]
+    revision: int = 1
+    timed: bool = True
+
+    @property
+    def snapshots(self) -> tuple[int, int]:
+        """Numbers of the snapshots at start and end."""
+        return self.start_snapshot, self.end_snapshot
+
+    @property
+    def lost_offsets(self) -> int:
+        """Offsets of the window that were gone when it was pinned, by the user's choice not to fail."""
+        return sum(each.lost_offsets for each in self.ranges)
+
+    @property
+    def span(self) -> int:
+        """Offsets in all ranges together: exactly the records on plain topics, an upper bound otherwise."""
+        return sum(each.span for each in self.ranges)
+
+    def lost(self) -> tuple[OffsetRange, ...]:
+        """The ranges that were lost from."""
+        return tuple(each for each in self.ranges if each.lost_offsets)
+
+    def revised(self, revision: int) -> Self:
+        """The same as another revision."""
+        return replace(self, revision=revision)
+
+    def non_empty(self) -> tuple[OffsetRange, ...]:
+        """The ranges with at least one offset: what Spark is asked to read (S6)."""
+        return tuple(each for each in self.ranges if each.span)
+
+    @classmethod
+    def of(cls, pipeline: str, ledger_id: str, window: Window, revision: int = 1) -> Self:
+        """The manifest of a window between two stored snapshots."""
+        start, end = window.start, window.end
+        assert start.number is not None and end.number is not None, "a window is made of stored snapshots"
+        return cls(
+            pipeline=pipeline,
+            ledger_id=ledger_id,
+            window=window.id,
+            start_ms=start.timestamp_ms,
+            end_ms=end.timestamp_ms,
+            start_snapshot=start.number,
+            end_snapshot=end.number,
+            cluster_id=end.cluster_id,
+            isolation_level=end.isolation_level,
+            topics=end.topics,
+            ranges=window.ranges,
+            revision=revision,
+            timed=start.as_of.kind is end.as_of.kind is AsOfKind.INSTANT,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON: the bytes that the hash is of."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("topics", "ranges")}
+        for name, usual in (("revision", 1), ("timed", True)):
+            if fields[name] == usual:
+                del fields[name]
+        topics = {topic: facts.to_json() | self._columns(topic) for topic, facts in self.topics.items()}
+        return json.dumps({"format": FORMAT, "topics": topics} | fields, sort_keys=True, separators=(",", ":")).encode()
+
+    def _columns(self, topic: str) -> dict[str, list[Any]]:
+        rows = [each for each in self.ranges if each.topic == topic]
+        columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
+        for name, usual in _USUAL.items():
+            if all(each == usual for each in columns[name]):
+                del columns[name]
+        return columns
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of :meth:`to_bytes`."""
+        return digest(self.to_bytes())
+
+    @classmethod
+    def from_bytes(cls, content: bytes, sha256: str | None = None) -> Self:
+        """Read a manifest.
+
+        :param sha256: the digest that the content must have; None to skip the check.
+        :raises LedgerCorruptError: when the content was changed, is cut short, or isn't a manifest of a known format.
+        """
+        if sha256 is not None and digest(content) != sha256:
+            raise LedgerCorruptError(
+                f"The manifest was changed after it was pinned: its sha256 is {digest(content)}, expected {sha256}. "
+                "Nothing was read. Restore the file as it was."
+            )
+        try:
+            fields = json.loads(content)
+            if fields.pop("format") != FORMAT:
+                raise LedgerCorruptError(f"This manifest has an unknown format; this version reads format {FORMAT}.")
+            _check_names(fields)
+            columns = fields.pop("topics")
+            fields["isolation_level"] = IsolationLevel(fields["isolation_level"])
+            rows = (row for topic in sorted(columns) for row in _ranges(topic, columns[topic]))
+            topics = {topic: TopicFacts.from_json(topic, each) for topic, each in columns.items()}
+            return cls(**fields, topics=topics, ranges=tuple(rows))
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"This is not a manifest: {error!r}.") from error
+
+
+def _check_names(fields: Mapping[str, Any]) -> None:
+    """Its names become folders, parts of SQL and table properties: whoever wrote the file must not say more by them.
+
+    :raises ValueError: when one has another form than ours.
+    """
+    for name, known in (
+        ("pipeline", PIPELINE_NAME.fullmatch),
+        ("ledger_id", LEDGER_ID.fullmatch),
+        ("window", is_window),
+    ):
+        if not known(fields[name]):
+            raise ValueError(f"{name} {fields[name]!r}")
+
+
+def digest(content: bytes) -> str:
+    """The sha256 of some bytes, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _ranges(topic: str, columns: Mapping[str, Any]) -> list[OffsetRange]:
+    present = [name for name in _COLUMNS if name in columns or name not in _USUAL]
+    rows = (dict(zip(present, row, strict=True)) for row in zip(*(columns[name] for name in present), strict=True))
+    return [
+        OffsetRange(topic=topic, **row | {name: Evidence(row[name]) for name in ("start_evidence", "end_evidence")})
+        for row in rows
+    ]

@@ -1,0 +1,149 @@
+"""Windows: two snapshots of the same topics, ``[start, end)``, and the exact range of offsets between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.windows.boundaries import refuse_changed_topics
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.window_names import window_id
+
+TruncationPolicy = Literal["fail", "clamp"]
+"""What to do when records of a window are gone: refuse it, or begin where the log does and note the loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The records of one partition that belong to a window.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param start_offset: first offset of the window, inclusive.
+    :param end_offset: end of the window, exclusive; equal to ``start_offset`` when the window holds nothing here.
+    :param start_evidence: why the start is believed.
+    :param end_evidence: why the end is believed.
+    :param lost_offsets: offsets of the window directly before ``start_offset`` that were gone when it was pinned.
+    :param start_leader_epoch: leader epoch of the log at :attr:`window_start`, or of the record there (KIP-320): by it
+        Kafka tells whether the log was cut below it since; None when unknown, as where a new partition begins.
+    :param end_leader_epoch: the same of the end.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    start_evidence: Evidence
+    end_evidence: Evidence
+    lost_offsets: int = 0
+    start_leader_epoch: int | None = None
+    end_leader_epoch: int | None = None
+
+    @property
+    def window_start(self) -> int:
+        """Where the window starts here, lost offsets included: where the one before it ends."""
+        return self.start_offset - self.lost_offsets
+
+    def from_log_start(self, log_start_offset: int) -> OffsetRange:
+        """What is left of it where the log starts, and how much isn't."""
+        lost = min(log_start_offset, self.end_offset) - self.start_offset
+        if lost <= 0:
+            return self
+        return replace(self, start_offset=self.start_offset + lost, lost_offsets=self.lost_offsets + lost)
+
+    @property
+    def span(self) -> int:
+        """Number of offsets: exactly the records on a plain topic, an upper bound where there are gaps (E11)."""
+        return self.end_offset - self.start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Two snapshots and the ranges between them.
+
+    :param start: snapshot at the start, inclusive.
+    :param end: snapshot at the end, exclusive.
+    :param ranges: a range for every partition of the end snapshot, in order, empty ones included.
+    """
+
+    start: OffsetSnapshot
+    end: OffsetSnapshot
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def id(self) -> str:
+        """Its name in the ledger."""
+        return window_id(self.start.timestamp_ms, self.end.timestamp_ms)
+
+
+def window_between(
+    start: OffsetSnapshot,
+    end: OffsetSnapshot,
+    *,
+    on_truncation: TruncationPolicy = "fail",
+    added: Mapping[TopicPartition, int] | None = None,
+) -> Window:
+    """The window from one snapshot to a later one.
+
+    A partition that the start doesn't have begins at the log start that the end snapshot recorded (S17, E23). Where its
+    topic is an old one, all its records came after the start: those before the log start are noted as lost.
+
+    :param on_truncation: what to do when records between the two were gone when the end was resolved (E9): ``fail``, or
+        ``clamp``, which begins where the log does and notes the loss.
+    :param added: where partitions begin that the start doesn't have, by the user's choice.
+    :raises IntervalError: when the end isn't after the start.
+    :raises ConfigurationError: when the snapshots differ in isolation level.
+    :raises TopicChangedError: when a topic or partition of the start is missing or another one at the end.
+    :raises DataLossError: when records are gone and ``on_truncation`` is ``fail``; names exact counts.
+    """
+    window_id(start.timestamp_ms, end.timestamp_ms)
+    if start.isolation_level is not end.isolation_level:
+        raise ConfigurationError(
+            f"The snapshots differ in isolation level: {start.isolation_level} and {end.isolation_level} (E15)."
+        )
+    refuse_changed_topics(start, end)
+    gone = sorted(start.boundaries.keys() - end.boundaries.keys())
+    if gone:
+        raise TopicChangedError(f"{gone[0]} is in the snapshot at {start.as_of}, but not in the one at {end.as_of}.")
+    ranges = tuple(
+        _range(start.boundaries.get(key), each, _beginning(key, start, each, added or {}))
+        for key, each in sorted(end.boundaries.items())
+    )
+    lost = [each for each in ranges if each.lost_offsets and each.start_evidence is not Evidence.NEW_PARTITION]
+    if lost and on_truncation == "fail":
+        where = shorten(
+            f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
+        )
+        raise DataLossError(
+            f"{sum(each.lost_offsets for each in lost)} offsets between {start.as_of} and {end.as_of} were gone when "
+            f"the end was resolved: {where}. on_truncation='clamp' loads the rest, and notes the loss."
+        )
+    return Window(start, end, ranges)
+
+
+def _beginning(
+    key: TopicPartition, start: OffsetSnapshot, end: Boundary, added: Mapping[TopicPartition, int]
+) -> tuple[int, Evidence]:
+    """Where a partition begins that the start doesn't have."""
+    if key in added:
+        return min(added[key], end.offset), Evidence.CHOSEN
+    first = 0 if key.topic in start.topics else end.log_start_offset
+    return min(first, end.offset), Evidence.NEW_PARTITION
+
+
+def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence]) -> OffsetRange:
+    offset, evidence = beginning if start is None else (start.offset, start.evidence)
+    if offset > end.offset:
+        raise IntervalError(
+            f"{end.topic}-{end.partition} would start at offset {offset} and end at {end.offset}: these snapshots are "
+            "not from one chain."
+        )
+    pinned = OffsetRange(
+        *(end.topic, end.partition, offset, end.offset, evidence, end.evidence),
+        start_leader_epoch=None if start is None else start.leader_epoch,
+        end_leader_epoch=end.leader_epoch,
+    )
+    return pinned.from_log_start(end.log_start_offset)

@@ -1,0 +1,243 @@
+"""Retention: when Kafka will delete records that nobody has loaded yet, as far as it can be told.
+
+Kafka deletes whole segments, oldest first (``deleteOldSegments`` of its ``UnifiedLog``): one whose newest record is
+older than ``retention.ms``, and one without which the log still holds ``retention.bytes``. A record never goes alone,
+so what is said here are earliest moments: its segment may keep it longer, and never goes before its time. Not the job
+of this module: compaction, which keeps the newest record of each key, and DeleteRecords, which nobody can foresee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
+from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
+from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+
+Bound = float | None
+"""Unix milliseconds, milliseconds or bytes; :data:`NEVER` where there is no limit; None when unknown."""
+NEVER = math.inf
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999. What is to happen later has no date, and happens never."""
+
+
+class Limit(StrEnum):
+    """What can delete records."""
+
+    TIME = "time"
+    """``retention.ms``."""
+    SIZE = "size"
+    """``retention.bytes``."""
+
+
+class PendingRange(NamedTuple):
+    """Offsets of one partition that aren't loaded yet.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param start_offset: the first of them.
+    :param end_offset: one past the last of them.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    def lost(self, log_start_offset: int) -> int:
+        """How many of them are gone, when the log starts there."""
+        return max(0, min(log_start_offset, self.end_offset) - self.start_offset)
+
+    def rest(self, log_start_offset: int) -> Position:
+        """The first of them that may still be there."""
+        return Position(self.topic, self.partition, max(self.start_offset, log_start_offset))
+
+
+class LogPace(NamedTuple):
+    """How a partition's log grows.
+
+    :param bytes_per_offset: size of a record on the leader's disk, on average; None when the log's size is unknown.
+    :param offsets_per_s: how many are written a second; None when unknown.
+    """
+
+    bytes_per_offset: float | None = None
+    offsets_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeForecast:
+    """What retention does to one partition's range.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param offsets: offsets of the range.
+    :param lost: how many of them are gone already, exactly.
+    :param loses_at_ms: when the first of the others go, not before; Unix milliseconds, in the past when Kafka may
+        delete them any moment. None when they never go by a limit that is known.
+    :param by: the limit that deletes them then.
+    :param unknown: limits by which it can't be told: the others may go earlier by one of them.
+    """
+
+    topic: str
+    partition: int
+    offsets: int
+    lost: int = 0
+    loses_at_ms: int | None = None
+    by: Limit | None = None
+    unknown: tuple[Limit, ...] = ()
+
+    def __str__(self) -> str:
+        said = [f"{self.lost} of {self.offsets} offsets gone"] if self.lost else []
+        if self.loses_at_ms is not None:
+            sure = "not before" if self.by is Limit.TIME else "about"
+            said.append(f"next loss by {self.by} {sure} {iso_instant(self.loses_at_ms)}")
+        said.extend(f"loss by {limit} unknown" for limit in self.unknown)
+        return f"{self.topic}-{self.partition} ({'; '.join(said) or 'no loss'})"
+
+    @property
+    def urgency(self) -> tuple[float, int, int]:
+        """Sorts the next loss first, then what has lost most, then what isn't known."""
+        return (NEVER if self.loses_at_ms is None else self.loses_at_ms, -self.lost, -len(self.unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowForecast:
+    """What retention does to a window.
+
+    :param window: its name; ``backlog`` for what is after the last one.
+    :param ranges: its ranges that aren't empty, at least one, the most urgent first.
+    """
+
+    window: str
+    ranges: tuple[RangeForecast, ...]
+
+    @classmethod
+    def of(cls, window: str, ranges: Iterable[RangeForecast]) -> WindowForecast:
+        """From ranges in any order."""
+        return cls(window, tuple(sorted(ranges, key=lambda each: each.urgency)))
+
+    def __str__(self) -> str:
+        offsets = sum(each.offsets for each in self.ranges)
+        return f"{self.window}, {offsets} offsets: {shorten(map(str, self.ranges))}"
+
+    @property
+    def lost(self) -> int:
+        """Offsets that are gone already."""
+        return sum(each.lost for each in self.ranges)
+
+    @property
+    def urgency(self) -> tuple[bool, float, int, int]:
+        """Sorts what has lost something first, then as ranges."""
+        return (not self.lost, *self.ranges[0].urgency)
+
+    def loses_by(self, moment_ms: int) -> bool:
+        """Whether something is gone, or may go by then as far as it is known."""
+        return bool(self.lost) or self.ranges[0].urgency[0] <= moment_ms
+
+    def to_json(self) -> dict[str, Any]:
+        """The XCom: totals, and the next loss."""
+        first = self.ranges[0]
+        return {
+            "window": self.window,
+            "loses_at": None if first.loses_at_ms is None else iso_instant(first.loses_at_ms),
+            "by": None if first.by is None else str(first.by),
+            "topic": first.topic,
+            "partition": first.partition,
+            "offsets": sum(each.offsets for each in self.ranges),
+            "lost": self.lost,
+            "unknown": sum(bool(each.unknown) for each in self.ranges),
+        }
+
+
+def applies(limit: Limit, facts: TopicFacts) -> bool:
+    """Whether a topic is known to have such a limit."""
+    return _allowed(limit, facts) not in (None, NEVER)
+
+
+def _allowed(limit: Limit, facts: TopicFacts) -> Bound:
+    setting = facts.retention_ms if limit is Limit.TIME else facts.retention_bytes
+    if setting is None or facts.cleanup_policy is None:
+        return None
+    return NEVER if setting < 0 or "delete" not in facts.cleanup_policy else setting
+
+
+def log_pace(
+    extent: LogExtent, size: LogSize | None, local: ListedOffset | None, earlier: OffsetSnapshot | None, now_ms: int
+) -> LogPace:
+    """How a log grows: records as large as those that are there, as fast as since an earlier snapshot.
+
+    :param size: what the log takes on its leader's disk.
+    :param local: where the part of it on that disk starts (``earliest-local``, KIP-405): all of it, if that is unknown.
+    :param earlier: as of when the log's end is compared; None when nobody looked.
+    """
+    assert extent.log_start_offset is not None and extent.high_watermark is not None
+    start = max(extent.log_start_offset, (local and local.offset) or 0)
+    held, size_bytes = extent.high_watermark - start, size and size.size_bytes
+    bytes_per_offset = size_bytes / held if size_bytes is not None and held > 0 else None
+    before = None if earlier is None else earlier.boundaries.get(TopicPartition(extent.topic, extent.partition))
+    if earlier is None or before is None or before.high_watermark > extent.high_watermark:
+        return LogPace(bytes_per_offset)
+    written, elapsed_ms = extent.high_watermark - before.high_watermark, max(1, now_ms - earlier.resolved_at_ms)
+    return LogPace(bytes_per_offset, 1000 * written / elapsed_ms)
+
+
+def forecast(
+    pending: PendingRange, extent: LogExtent, facts: TopicFacts, records: FirstRecords, pace: LogPace, now_ms: int
+) -> RangeForecast:
+    """What retention does to a range.
+
+    :param extent: where the log starts and ends, without an error.
+    :param facts: the topic's settings.
+    :param records: the first visible record of the range's rest, where it was looked for.
+    :param pace: how the log grows.
+    """
+    assert extent.log_start_offset is not None and extent.high_watermark is not None
+    rest, lost = pending.rest(extent.log_start_offset), pending.lost(extent.log_start_offset)
+    known = RangeForecast(pending.topic, pending.partition, pending.end_offset - pending.start_offset, lost)
+    if rest.offset >= pending.end_offset or records.nothing_before(rest, pending.end_offset):
+        return known
+    bounds = {
+        Limit.TIME: _by_time(facts, records, rest),
+        Limit.SIZE: _by_size(facts, pace, extent.high_watermark - rest.offset, now_ms),
+    }
+    dated = {limit: each for limit, each in bounds.items() if each is not None and each <= _LAST_MS}
+    by = min(dated, key=dated.__getitem__, default=None)
+    unknown = tuple(limit for limit, each in bounds.items() if each is None)
+    return replace(known, loses_at_ms=None if by is None else int(dated[by]), by=by, unknown=unknown)
+
+
+def _by_time(facts: TopicFacts, records: FirstRecords, rest: Position) -> Bound:
+    """When the first record is as old as the topic allows. Its segment is as young as its youngest record."""
+    allowed = _allowed(Limit.TIME, facts)
+    if allowed is None or allowed == NEVER:
+        return allowed
+    first = records.lookup(*rest)
+    return None if first is None or first.timestamp_ms is None else first.timestamp_ms + allowed
+
+
+def _by_size(facts: TopicFacts, pace: LogPace, offsets: int, now_ms: int) -> Bound:
+    """When the log from here on is as large as the topic allows.
+
+    :param offsets: from here to the log's end.
+    """
+    allowed = _allowed(Limit.SIZE, facts)
+    if allowed is None or allowed == NEVER:
+        return allowed
+    if pace.bytes_per_offset is None:
+        return None
+    room_bytes = allowed - offsets * pace.bytes_per_offset
+    if room_bytes <= 0:
+        return now_ms
+    if pace.offsets_per_s is None:
+        return None
+    bytes_per_s = pace.offsets_per_s * pace.bytes_per_offset
+    return now_ms + 1000 * room_bytes / bytes_per_s if bytes_per_s else NEVER

@@ -1,0 +1,1 @@
+"""Where the client and the ledger meet. Below the Airflow classes."""

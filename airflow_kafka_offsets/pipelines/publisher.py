@@ -1,0 +1,231 @@
+"""Publishing: what an attempt has counted becomes what counts of a window, by one exclusive creation in the ledger.
+
+Asked by the Spark operator when Spark has ended, by verify and by ``ledger publish``. All that it needs is in the
+ledger and in Kafka, so that whoever comes next may do it: a worker that died after its driver had counted leaves
+nothing undone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import (
+    CountedTwiceError,
+    LedgerConflictError,
+    LedgerCorruptError,
+    LedgerError,
+    UnprovenError,
+    WindowError,
+)
+from airflow_kafka_offsets.ledger.file_lists import FileLists
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.pipelines.preflight import refuse_changed, source_now
+
+log = logging.getLogger(__name__)
+
+_MOST_TRIES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAttempt:
+    """An attempt whose driver has counted what it read and wrote.
+
+    :param pinned: the revision that it loaded.
+    :param result: its counts.
+    :param sha256: hash of the file that they are in.
+    """
+
+    pinned: PinnedManifest
+    result: RunResult
+    sha256: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it is proved."""
+        return judge(self.pinned.manifest, self.result)
+
+    def publication(self, number: int, replaces: Publication | None) -> Publication:
+        """What publishing it says.
+
+        :param number: its place in the window's sequence.
+        :param replaces: what counted before.
+        """
+        manifest, result = self.pinned.manifest, self.result
+        return Publication(
+            number=number,
+            revision=manifest.revision,
+            attempt=result.attempt,
+            result_sha256=self.sha256,
+            manifest_sha256=self.pinned.sha256,
+            replaces=None if replaces is None else replaces.number,
+            rows=result.rows_written,
+            output=result.output,
+            outside=result.outside_written,
+            sink=result.sink,
+            start_snapshot=manifest.start_snapshot,
+            end_snapshot=manifest.end_snapshot,
+            published_ms=now_ms(),
+        )
+
+
+def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> CountedAttempt | None:
+    """What an attempt has counted; None when its driver hasn't come so far.
+
+    :raises LedgerCorruptError: when that isn't what it should be, or is being written at this moment.
+    """
+    counted = ledger.folder_of(pinned).counted(attempt)
+    return None if counted is None else CountedAttempt(pinned, *counted)
+
+
+def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
+    """The attempts at a revision that may be published, the newest last: proved, and not known to have failed since."""
+    listing = ledger.folder_of(pinned).listing()
+    names = [each for each in listing.results if each not in listing.failures]
+    found = (_readable(ledger, pinned, each) for each in names)
+    return sorted((each for each in found if each is not None and each.verdict.proved), key=_asked_ms)
+
+
+def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> Publication:
+    """Publish an attempt, unless something counts over it.
+
+    :returns: what counts: its own publication, or what was published before of the same revision or a newer one; of an
+        older one too where that has the whole of a window of which this one has what retention left.
+    :raises UnprovenError: when the attempt isn't proved, or differs from what is published of the same manifest. It is
+        a :class:`CountedTwiceError` where another try may prove it.
+    :raises TopicChangedError: when Kafka has other topics by now than were resolved.
+    :raises LogTruncatedError: when a log was cut below the window's end.
+    :raises LedgerConflictError: when the revision was forgotten, or a newer one is being loaded into the same table.
+    :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and another try goes on here.
+    """
+    pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
+    _refuse_unproved(counted)
+    asked = False
+    for _ in range(_MOST_TRIES):
+        known = folder.publications.all()
+        live = _live(ledger, folder)
+        standing = folder.publications.counting([each.revision for each in live])
+        if standing is not None and counts_over(standing, pinned.manifest, apart=counted.result.apart):
+            _refuse_different(ledger, standing, counted)
+            FileLists(ledger).refresh(folder.id)  # which a crash may have left out
+            return standing
+        if not asked:  # once: what Kafka says doesn't depend on who else publishes
+            _ask_again(client, ledger, counted)
+            asked = True
+        _refuse_overtaken(live, counted)
+        ours = counted.publication(1 + max((each.number for each in known), default=0), standing)
+        if folder.publications.create(ours):
+            FileLists(ledger).refresh(folder.id)
+            return ours
+    raise LedgerError(
+        f"Window {folder.id} was published {_MOST_TRIES} times while one attempt was to be. Is something looping?"
+    )
+
+
+def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
+    """Keep what a driver has counted that doesn't reach the ledger, as a client of Spark Connect. Kafka is asked here
+    what such a driver couldn't ask it after its read.
+
+    :param result: as the driver handed it over.
+    :raises LedgerConflictError: when the attempt has another result already, or read another manifest.
+    :raises WindowError: when Kafka has other topics by now than were resolved.
+    """
+    if result.manifest_sha256 != pinned.sha256:
+        raise LedgerConflictError(
+            f"The result of attempt {result.attempt} is of another manifest ({result.manifest_sha256}) than that of "
+            f"revision {pinned.manifest.revision} of window {pinned.manifest.window} ({pinned.sha256})."
+        )
+    stored = counted_attempt(ledger, pinned, result.attempt)
+    if stored is None:
+        asked = result.source is None and bool(pinned.manifest.span)
+        source = source_now(client, ledger, pinned) if asked else result.source
+        folder = ledger.folder_of(pinned)
+        if result.attempt not in folder.listing().attempts:
+            folder.record_attempt(result.attempt, {"handed_over_at": iso_instant(now_ms())})
+        folder.record_result(replace(result, source=source))
+        stored = counted_attempt(ledger, pinned, result.attempt)
+        if stored is None:
+            raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
+    if replace(stored.result, source=result.source) != result:
+        raise LedgerConflictError(f"Attempt {result.attempt} has another result in the ledger: an attempt has one.")
+    return stored
+
+
+def _live(ledger: Ledger, folder: WindowFolder) -> Sequence[WindowFolder]:
+    live = ledger.window_folders.live(folder.id)
+    if folder.revision not in [each.revision for each in live]:
+        raise LedgerConflictError(
+            f"Revision {folder.revision} of window {folder.id} was forgotten since it was resolved. Nothing is "
+            "published. Clear the resolve task too."
+        )
+    return live
+
+
+def _refuse_unproved(counted: CountedAttempt) -> None:
+    verdict, result = counted.verdict, counted.result
+    if not verdict.proved:
+        raise (CountedTwiceError if verdict.may_pass else UnprovenError)(
+            f"Window {counted.pinned.manifest.window} is not published: {verdict}. The rows of attempt "
+            f"{result.attempt} stay at {result.output}."
+        )
+
+
+def _ask_again(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> None:
+    """What Kafka told the driver after its read proves the read. Here Kafka is asked by Airflow's own connection."""
+    manifest = counted.pinned.manifest
+    if not manifest.span:
+        return
+    try:
+        refuse_changed(client, ledger, counted.pinned)
+    except WindowError as error:
+        raise type(error)(
+            f"{error} So window {manifest.window}, which attempt {counted.result.attempt} had loaded by then, is not "
+            "published."
+        ) from error
+
+
+def _refuse_overtaken(live: Sequence[WindowFolder], counted: CountedAttempt) -> None:
+    """Where attempts have one place, don't publish rows that a newer revision takes the place of."""
+    if counted.result.apart:
+        return
+    ours = counted.pinned.manifest.revision
+    newer = next((each for each in reversed(live) if each.revision > ours and each.listing().attempts), None)
+    if newer is not None:
+        raise LedgerConflictError(
+            f"Revision {newer.revision} of window {newer.id} is being loaded into {counted.result.output}, where "
+            f"its rows take the place of those of revision {ours}, which is not published. Clear the resolve task too: "
+            "the load is of the newest revision then."
+        )
+
+
+def _refuse_different(ledger: Ledger, standing: Publication, counted: CountedAttempt) -> None:
+    """Two attempts at one manifest must have written the same, and read it too."""
+    pinned, ours = counted.pinned, counted.result
+    if standing.manifest_sha256 != pinned.sha256 or standing.attempt == ours.attempt:
+        return
+    _, theirs = ledger.folder_of(pinned).published_result()
+    if theirs.written != ours.written or not theirs.read.same_rows(ours.read):
+        raise UnprovenError(
+            f"Attempts {theirs.attempt} (published, {theirs.rows_written} rows) and {ours.attempt} "
+            f"({ours.rows_written} rows) of window {pinned.manifest.window} differ, though both read the same offsets. "
+            f"Compare the rows, which stay at {theirs.output} and {ours.output}. The published ones count."
+        )
+
+
+def _readable(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> CountedAttempt | None:
+    try:
+        return counted_attempt(ledger, pinned, attempt)
+    except LedgerCorruptError as error:
+        log.warning("%s It isn't published.", error)
+        return None
+
+
+def _asked_ms(counted: CountedAttempt) -> tuple[int, str]:
+    source = counted.result.source
+    return (0 if source is None else source.asked_ms), counted.result.attempt

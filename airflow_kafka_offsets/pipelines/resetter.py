@@ -1,0 +1,225 @@
+"""The resetter: plans where a group's commits are to go, and writes them when asked to. Below the Airflow classes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import (
+    CommitRefusedError,
+    ConfigurationError,
+    OffsetsError,
+    ResponseError,
+    TopicChangedError,
+    shorten,
+)
+from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
+from airflow_kafka_offsets.offsets.groups.resets import (
+    Aim,
+    ByShift,
+    ResetPlan,
+    ToListed,
+    ToNothing,
+    ToOffsets,
+    ToSnapshot,
+    doubts_of,
+    plan_reset,
+)
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
+from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
+from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
+
+_PLACES = (SpecKind.EARLIEST, SpecKind.LATEST, SpecKind.TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where to: just one of these.
+
+    :param spec: earliest, latest, or the first record at or after an instant.
+    :param shift_by: so many offsets on from the commit; negative goes back.
+    :param offset: this offset on every partition.
+    :param snapshot: a stored snapshot.
+    :param nothing: forget the commits.
+    """
+
+    spec: OffsetSpec | None = None
+    shift_by: int | None = None
+    offset: int | None = None
+    snapshot: OffsetSnapshot | None = None
+    nothing: bool = False
+
+    def __post_init__(self) -> None:
+        given = [each for each in (self.spec, self.shift_by, self.offset, self.snapshot) if each is not None]
+        if len(given) + self.nothing != 1:
+            raise ConfigurationError(
+                "Say where the group is to go, in just one of the ways to say it: to a moment or an end of the log, to "
+                "an offset, by a shift, to a snapshot, or to no commit at all."
+            )
+        if self.spec is not None and self.spec.kind not in _PLACES:
+            raise ConfigurationError(f"A group goes to earliest, latest or an instant, not to {self.spec}.")
+
+
+class Resetter:
+    """Resets one group.
+
+    :param client: the cluster to ask.
+    :param group: group id.
+    :param topics: which topics, whole; None for those of the snapshot, or else those that the group has commits on. A
+        shift, and forgetting, is of the partitions with a commit alone when no topics are named.
+    :param numbers: which partitions of them; None for all.
+    :param isolation_level: which end ``latest`` is.
+    """
+
+    def __init__(
+        self,
+        client: OffsetsClient,
+        group: str,
+        *,
+        topics: Sequence[str] | None = None,
+        numbers: Collection[int] | None = None,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._topics = topics
+        self._numbers = numbers
+        self._isolation_level = isolation_level
+        self._topic_ids: dict[str, str] = {}
+        """Of the topics that were planned for, as they were then."""
+
+    def plan(self, destination: Destination) -> ResetPlan:
+        """What would be done; nothing is.
+
+        :raises OffsetsError: when a topic or the group's commits can't be asked for.
+        :raises TopicChangedError: when a snapshot is of another cluster or topic.
+        :raises ConfigurationError: when there is no partition to reset, or a topic that the snapshot doesn't cover.
+        :raises InstantError: for an instant in the future.
+        """
+        if destination.spec is not None and destination.spec.timestamp_ms is not None:
+            refuse_future(destination.spec.timestamp_ms, now_ms(), "Name one that has passed, or go to latest.")
+        partitions = self._partitions(destination)
+        self._topic_ids = self._ids_of({each.topic for each in partitions})
+        found = self._client.committed_offsets({self._group: partitions})
+        commits = found.lookup(self._group)
+        assert commits is not None, "every group has an element"
+        if commits.error is not None:
+            raise OffsetsError("Fetching committed offsets", [(f"group {self._group}", commits.error)])
+        extents = self._client.log_extents(partitions)
+        doubts: dict[TopicPartition, str] = {}
+        if destination.shift_by is not None:
+            marked = self._client.mark_cut(found, extents).lookup(self._group)
+            assert marked is not None
+            doubts = doubts_of(commits.offsets, marked.offsets)
+        return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions, doubts))
+
+    def _ids_of(self, topics: Collection[str]) -> dict[str, str]:
+        """The topics' ids; without those that are gone, or whose brokers know none."""
+        found = self._client.topics(sorted(topics))
+        return {each.topic: each.topic_id for each in found if each.error is None and each.topic_id is not None}
+
+    def _partitions(self, destination: Destination) -> list[TopicPartition]:
+        if self._topics is not None or destination.snapshot is not None:
+            snapshot = destination.snapshot
+            strange = [] if snapshot is None else sorted(set(self._topics or ()) - set(snapshot.topics))
+            if strange:
+                raise ConfigurationError(f"The snapshot doesn't cover {', '.join(strange)}: leave those topics out.")
+            partitions = self._client.partitions_of(self._topics or sorted(snapshot.topics if snapshot else ()))
+        elif destination.spec is not None or destination.offset is not None:
+            partitions = self._client.partitions_of(sorted({each.topic for each in self._committed()}))
+        else:
+            partitions = self._committed()  # a shift and a forgotten commit need one; its topic may be gone
+        if self._numbers is None:
+            return partitions
+        missing = set(self._numbers) - {each.partition for each in partitions}
+        if missing:
+            where = ", ".join(sorted({each.topic for each in partitions}))
+            raise ConfigurationError(f"There is nothing to reset on partition {min(missing)} of {where}.")
+        return [each for each in partitions if each.partition in self._numbers]
+
+    def _committed(self) -> list[TopicPartition]:
+        (found,) = self._client.committed_offsets({self._group: None}).raise_for_errors()
+        if not len(found.offsets):
+            self._refuse_unknown(self.describe())
+            raise ConfigurationError(f"Group {self._group} has no commits: name the topics to reset it on.")
+        return found.offsets.partitions()
+
+    def _aim(
+        self, destination: Destination, partitions: list[TopicPartition], doubts: Mapping[TopicPartition, str]
+    ) -> Aim:
+        if destination.spec is not None:
+            listed = self._client.list_offsets(partitions, destination.spec, isolation_level=self._isolation_level)
+            return ToListed(listed, self._isolation_level)
+        if destination.shift_by is not None:
+            return ByShift(destination.shift_by, doubts)
+        if destination.offset is not None:
+            return ToOffsets(dict.fromkeys(partitions, destination.offset))
+        if destination.snapshot is not None:
+            return self._to_snapshot(destination.snapshot)
+        return ToNothing()
+
+    def _to_snapshot(self, snapshot: OffsetSnapshot) -> ToSnapshot:
+        check_topics(snapshot, self._client.cluster_id(), self._client.topic_facts(sorted(snapshot.topics)))
+        refuse_rewritten(self._client, snapshot)
+        return ToSnapshot(snapshot.boundaries)
+
+    def execute(self, plan: ResetPlan, *, new_group: bool = False) -> None:
+        """Write a plan.
+
+        :param new_group: create the group when there is none of that name.
+        :raises OffsetsError: when the plan has an error (nothing is written then), or Kafka refuses a partition.
+        :raises TopicChangedError: when a topic was re-created since this resetter planned.
+        :raises CommitRefusedError: when the group has active members, with their names.
+        """
+        plan.raise_for_errors()
+        self._refuse(new_group)
+        commits, forgotten = plan.commits(), plan.forgotten()
+        if len(commits):
+            self._refuse_other_topics()
+            # Brokers that know topic ids make sure once more.
+            self._client.commit_offsets(self._group, commits, topic_ids=self._topic_ids).raise_for_errors()
+        if forgotten:
+            self._client.delete_offsets(self._group, forgotten).raise_for_errors()
+
+    def _refuse_other_topics(self) -> None:
+        if not self._topic_ids:
+            return
+        # Where a topic can't be described, that is the error.
+        found = self._client.topics(sorted(self._topic_ids)).raise_for_errors()
+        now = {each.topic: each.topic_id for each in found if each.topic_id is not None}
+        changed = [topic for topic, each in self._topic_ids.items() if now.get(topic, each) != each]
+        if changed:
+            raise TopicChangedError(
+                f"Topic {changed[0]} was re-created since the reset was planned: its id was "
+                f"{self._topic_ids[changed[0]]}, now it is {now[changed[0]]}. Nothing was written. Run the reset "
+                "again.",
+                topic=changed[0],
+            )
+
+    def describe(self) -> GroupDescription:
+        """The group as it is now.
+
+        :raises OffsetsError: when it can't be described.
+        """
+        (described,) = self._client.describe_groups([self._group]).raise_for_errors()
+        return described
+
+    def _refuse(self, new_group: bool) -> None:
+        described = self.describe()
+        if described.members:
+            raise CommitRefusedError(
+                f"Group {self._group} has {len(described.members)} active members, who own its commits: "
+                f"{shorten(map(str, described.members))}. Stop them, wait until the group is empty, and try again."
+            )
+        if not new_group:
+            self._refuse_unknown(described)
+
+    def _refuse_unknown(self, described: GroupDescription) -> None:
+        if described.is_unknown:
+            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt, or a new one")
+            raise OffsetsError("Resetting offsets", [(f"group {self._group}", error)])

@@ -1,0 +1,127 @@
+"""Holes as tasks tell of them: which of them Airflow is loading at this moment, and the command for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_offsets.errors import HoleError, shorten
+from airflow_kafka_offsets.ledger.holes import Hole, Stretch, Surroundings
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.runs.schedule import Schedule
+
+_AT_A_TIME = 100
+"""Logical dates that Airflow is asked for in one request."""
+_ACTIVE = ["queued", "running"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """The Dag that loads a pipeline's windows, as a task of it, or of another Dag, knows it.
+
+    :param schedule: its schedule; that of another Dag isn't known.
+    :param ti: this task's instance, which Airflow is asked through.
+    """
+
+    schedule: Schedule
+    ti: Any
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any], attempt: Mapping[str, Any]) -> Loader:
+        """The Dag that made an attempt, as the ledger notes it; where it notes nothing, this one.
+
+        :param attempt: the note.
+        """
+        ti = context["ti"]
+        dag_id = attempt.get("airflow", {}).get("dag_id", ti.dag_id)
+        timetable = getattr(context.get("dag"), "timetable", None) if dag_id == ti.dag_id else None
+        return cls(Schedule(dag_id, timetable), ti)
+
+    def loads(self, stretch: Stretch) -> bool:
+        """Whether Airflow has a run, queued or running, for each window that the schedule cuts there."""
+        if stretch.start_ms is None:
+            return False
+        windows = self.schedule.windows(stretch.start_ms, stretch.end_ms)
+        count = getattr(self.ti, "get_dr_count", None)
+        if not windows or count is None:
+            return False
+        dates = [to_datetime(start_ms) for start_ms, _ in windows]
+        parts = (dates[first : first + _AT_A_TIME] for first in range(0, len(dates), _AT_A_TIME))
+        return all(count(self.schedule.dag_id, logical_dates=part, states=_ACTIVE) == len(part) for part in parts)
+
+    def earlier_run(self) -> str | None:
+        """An earlier run of this Dag that isn't over, whose window may not be pinned yet; None when there is none, or
+        another Dag loads the windows."""
+        previous = getattr(self.ti, "get_previous_dagrun", None)
+        if previous is None or self.schedule.dag_id != self.ti.dag_id:
+            return None
+        found = filter(None, (previous(state=each) for each in _ACTIVE))
+        return next((str(each.run_id) for each in found), None)
+
+    def command(self, stretch: Stretch) -> str:
+        """What loads it."""
+        schedule = self.schedule
+        if stretch.start_ms is None:
+            return (
+                f"earlier runs of {schedule.dag_id}, up to {iso_instant(stretch.end_ms)}; or, where the group isn't "
+                "to have these offsets, move it with airflow kafka-offsets reset"
+            )
+        if schedule.timetable is None or schedule.gives_intervals or schedule.by_partition:
+            return schedule.backfill(stretch.start_ms, stretch.end_ms)
+        return (
+            f"a run of {schedule.dag_id} with start={iso_instant(stretch.start_ms)} and "
+            f"end={iso_instant(stretch.end_ms)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SeenHoles:
+    """The holes around a window that was loaded.
+
+    :param before: between it and the nearest published window before it; None when there is none.
+    :param after: the same on the other side.
+    :param missing: the parts of the one before that nobody loads.
+    :param alone: no other window is published.
+    """
+
+    before: Hole | None
+    after: Hole | None
+    missing: tuple[Stretch, ...]
+    alone: bool
+
+    @classmethod
+    def around(cls, ledger: Ledger, manifest: Manifest, loader: Loader) -> SeenHoles:
+        """Look around a window. Who was loading a hole when Airflow was asked may have been done by then, so that what
+        seems to be nobody's is looked at twice."""
+        for _ in range(2):
+            found = Surroundings(ledger, manifest)
+            before = found.before()
+            missing = tuple(each for each in before.unpinned if not loader.loads(each)) if before is not None else ()
+            if not missing:
+                break
+        return cls(before, found.after(), missing, found.alone)
+
+    def told(self) -> list[str]:
+        """What there is to say, a line each."""
+        kind = "hole" if self.missing else "still being loaded"
+        lines = [] if self.before is None else [f"{kind} before it: {self.before}"]
+        return lines if self.after is None else [*lines, f"hole after it: {self.after}"]
+
+
+def refusal(window: str, holes: Sequence[Hole], loader: Loader) -> HoleError:
+    """The error of a window that comes after holes."""
+    ways = [f"load what is missing: {loader.command(each)}" for hole in holes for each in hole.unpinned]
+    pinned = [each for hole in holes for each in hole.pinned]
+    if pinned:
+        ways.append(
+            f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; one that no run is to load "
+            "any more is taken back by airflow kafka-offsets ledger forget"
+        )
+    return HoleError(
+        f"Before window {window} there are offsets that no published window has: {shorten(map(str, holes))}. "
+        f"To go on, {'; '.join(ways)}. "
+        "Then clear this task, unless it is tried again by itself. on_hole='warn' goes on without them."
+    )

@@ -1,0 +1,1 @@
+"""What the driver asks of Kafka, beside and beneath the read."""

@@ -1,0 +1,173 @@
+"""Whether the driver's Kafka is the window's: the same cluster, the same topics, logs that weren't cut.
+
+Asked before the read, so that a wrong topic costs no time, and again when all is read and written, which is what proves
+it: see :mod:`.windows.kafka_source`. Each time new clients ask, that begin at the bootstrap address.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, UncheckedSourceError, shorten
+from airflow_kafka_offsets.offsets.answers.epoch_ends import FORGET_PAST
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.windows.kafka_source import (
+    Bound,
+    Source,
+    identity_problems,
+    known_ends,
+    known_starts,
+    tells_epochs,
+    topics_read,
+    with_epoch,
+)
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, is_kafka_error, java_classes
+
+_TIMEOUT_S = 60
+"""How long logs may take to be validated, all together: as long as Kafka's clients give their own calls."""
+_SETTLES_S = 5.0
+"""How long a topic has to be unknown before it counts as gone: a broker's metadata may lag behind."""
+_PAUSE_S = 0.5
+_READ = "What was read may be other records; it isn't published."
+_ELECTION = "A replica that was behind leads now (unclean leader election), and gave the offsets to other records."
+_CUT_SINCE = (
+    f"Logs of window {{window}} were cut below its end after it was resolved: {{logs}}. {_ELECTION} {_READ} "
+    f"{FORGET_PAST}"
+)
+_CUT_BETWEEN = (
+    f"Logs of window {{window}} were cut below its start before its end was resolved: {{logs}}. {_ELECTION} Those up "
+    f"to the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
+)
+_TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCheck:
+    """Asks Kafka where a window is read from.
+
+    :param spark: a session with a driver of its own.
+    :param manifest: what is read.
+    :param options: the reader's options, credentials included; kept out of ``repr``.
+    """
+
+    spark: SparkSession
+    manifest: Manifest
+    options: Mapping[str, str] = field(repr=False)
+
+    def before(self) -> None:
+        """Refuse to read another cluster or topic.
+
+        :raises TopicChangedError: naming it.
+        :raises UncheckedSourceError: when Kafka can't be asked; nothing is read then.
+        :raises AuthenticationError: when the brokers refuse the credentials.
+        """
+        if self.manifest.span:
+            self._identity("Nothing was read.")
+
+    def after(self) -> Source:
+        """What was read, as Kafka tells it after the read; for an audit and the result's file.
+
+        :raises TopicChangedError: it was another cluster or topic, or may have been.
+        :raises LogTruncatedError: a log was cut below the window's end, or below its start before the end was resolved,
+            though it may have grown again since.
+        :raises UncheckedSourceError: when Kafka can't be asked.
+        :raises AuthenticationError: when the brokers refuse the credentials.
+        """
+        # Twice: another topic's logs look as if they had been cut, and one may be made while they are asked.
+        self._identity(_READ)
+        asked = self._refuse_cut()
+        cluster_id, topic_ids = self._identity(_READ)
+        return Source(cluster_id, topic_ids, asked if tells_epochs(topic_ids) else None, now_ms())
+
+    def _identity(self, outcome: str) -> tuple[str, dict[str, str | None]]:
+        clients = KafkaClients(self.spark, self.options)
+        with clients.admin() as admin:
+            cluster_id = str(admin.describeCluster().clusterId().get())
+            topic_ids = self._topic_ids(admin, outcome)
+        self._refuse_another(cluster_id, topic_ids, outcome)
+        return cluster_id, topic_ids
+
+    def _refuse_another(self, cluster_id: str, topic_ids: Mapping[str, str | None], outcome: str) -> None:
+        manifest = self.manifest
+        known = {topic for topic, each in manifest.topics.items() if each.topic_id is not None}
+        silent = sorted(topic for topic, found in topic_ids.items() if found is None and topic in known)
+        if silent and cluster_id == manifest.cluster_id:
+            raise UncheckedSourceError(
+                f"The broker that answered is too old to tell the id of {shorten(silent)}, which another broker of "
+                f"its cluster has told. {outcome} A retry may reach a newer one."
+            )
+        problems = list(identity_problems(manifest, cluster_id, topic_ids))
+        if problems:
+            raise TopicChangedError(
+                f"Window {manifest.window} isn't in the Kafka that the reader's options lead to: {shorten(problems)}. "
+                f"{outcome} Correct kafka.bootstrap.servers where it is the wrong cluster. Where a topic was "
+                "re-created, its old records are gone: load the new topic under another pipeline= name."
+            )
+
+    def _topic_ids(self, admin: Any, outcome: str) -> dict[str, str | None]:
+        names = topics_read(self.manifest)
+        deadline = time.monotonic() + _SETTLES_S
+        while True:
+            try:
+                described = admin.describeTopics(names).allTopicNames().get()
+                return {each: _uuid(described.get(each).topicId()) for each in names}
+            except Py4JJavaError as error:
+                if not is_kafka_error(error, "UnknownTopicOrPartitionException"):
+                    raise
+                if time.monotonic() > deadline:
+                    raise TopicChangedError(
+                        f"A topic of window {self.manifest.window} ({shorten(names)}) no longer exists where the "
+                        f"reader's options lead to. {outcome} Was it deleted, or is it another cluster?"
+                    ) from error
+            time.sleep(_PAUSE_S)
+
+    def _refuse_cut(self) -> int:
+        """Ask whether logs were cut below the window's end, or below its start before the end was resolved.
+
+        :returns: how many logs it takes for uncut: found so, where the brokers can tell.
+        """
+        for bounds, cut in ((known_ends(self.manifest), _CUT_SINCE), (known_starts(self.manifest), _CUT_BETWEEN)):
+            if bounds:
+                with KafkaClients(self.spark, self.options).consumer() as consumer:
+                    self._validate(consumer, bounds, cut)
+        return len(with_epoch(self.manifest))
+
+    def _validate(self, consumer: Any, bounds: Sequence[Bound], cut: str) -> None:
+        """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends.
+
+        :param cut: what to say of logs that were cut below.
+        """
+        java: Any = self.spark._jvm
+        make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
+        position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata
+        partitions = [make(each.topic, each.partition) for each in bounds]
+        consumer.assign(partitions)
+        # Brings all leaders and their epochs, without which a consumer takes a position for valid at once.
+        consumer.endOffsets(partitions)
+        epochs = {each.leader_epoch: offset_at(each.leader_epoch) for each in bounds}
+        for partition, each in zip(partitions, bounds, strict=True):
+            consumer.seek(partition, position(each.offset, epochs[each.leader_epoch], ""))
+        timeout = java.java.time.Duration.ofSeconds(_TIMEOUT_S)
+        try:
+            for partition in partitions:
+                consumer.position(partition, timeout)
+        except Py4JJavaError as error:
+            if _TRUNCATED not in java_classes(error):
+                raise
+            logs = sorted(str(each) for each in error.java_exception.partitions())
+            raise LogTruncatedError(cut.format(window=self.manifest.window, logs=shorten(logs))) from error
+
+
+def _uuid(topic_id: Any) -> str | None:
+    """Kafka's Base64 in the usual way of writing; None for the zeros of a broker that knows no ids."""
+    found = UUID(bytes=urlsafe_b64decode(f"{topic_id.toString()}=="))
+    return str(found) if found.int else None

@@ -1,0 +1,131 @@
+"""Stretches of a window, read by Kafka's own consumer on the driver, where Spark doesn't say or can't read what is
+there.
+
+The consumer has the reader's options, so that it sees what the read saw. Kafka that says nothing, or no longer has a
+stretch, is an error: neither is an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+
+from airflow_kafka_offsets.errors import DataLossError, UncheckedSourceError
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.proof.task_rows import Partition
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, java_classes
+
+_OPTIONS = {
+    # A stretch is short, and what a fetch brings beyond it is thrown away: one broker answers for all its partitions.
+    "kafka.max.partition.fetch.bytes": str(64 * 1024),
+    "kafka.fetch.max.bytes": str(8 * 1024 * 1024),
+    # Kafka's own default: what a poll brings is unpacked as a whole.
+    "kafka.max.poll.records": "500",
+}
+_POLL_MS = 200
+_STALLED_S = 60.0
+"""How long Kafka may bring nothing on: as long as its clients give their own calls."""
+_GONE = "org.apache.kafka.clients.consumer.OffsetOutOfRangeException"
+
+
+def records_of(
+    clients: KafkaClients, stretches: Iterable[ReadTask], *, first_alone: bool = False
+) -> Iterator[tuple[ReadTask, Any]]:
+    """The records of each stretch, in order within a partition: the stretch, and Kafka's ``ConsumerRecord``.
+
+    :param clients: of the cluster that was read, with the reader's options.
+    :param stretches: ranges that don't overlap.
+    :param first_alone: bring no more than one record of a partition, its first one in any stretch.
+    :raises DataLossError: the log no longer has a stretch.
+    :raises UncheckedSourceError: when Kafka can't be asked, or brings nothing on.
+    :raises AuthenticationError: when the brokers refuse the credentials.
+    """
+    queues: dict[Partition, deque[ReadTask]] = defaultdict(deque)
+    for each in sorted(stretches, key=lambda each: (each.topic, each.partition, each.start_offset)):
+        queues[each.topic, each.partition].append(each)
+    if not queues:
+        return
+    with KafkaClients(clients.spark, {**clients.options, **_OPTIONS}).consumer() as consumer:
+        java: Any = clients.spark._jvm
+        assigned = {key: java.org.apache.kafka.common.TopicPartition(*key) for key in queues}
+        consumer.assign(list(assigned.values()))
+        walk = _Walk(consumer, assigned, queues, java.java.time.Duration.ofMillis(_POLL_MS), first_alone)
+        try:
+            yield from walk.run()
+        except Py4JJavaError as error:
+            if _GONE not in java_classes(error):
+                raise
+            raise DataLossError(
+                "Kafka no longer has offsets of the window that the driver asks for, so that nobody can tell whether "
+                f"records were there: {error.java_exception.getMessage()}. Nothing is published. Retention or "
+                "DeleteRecords removed them: load the window again, by a newer revision where it says that records are "
+                "lost."
+            ) from error
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A consumer's walk over the stretches, all partitions at the same time."""
+
+    consumer: Any
+    assigned: dict[Partition, Any]
+    queues: dict[Partition, deque[ReadTask]]
+    patience: Any
+    first_alone: bool
+
+    def run(self) -> Iterator[tuple[ReadTask, Any]]:
+        for key in list(self.queues):
+            self._go_on(key, -1)
+        reached, moved = -1, time.monotonic()
+        while self.queues:
+            yield from self._poll()
+            positions = {key: int(self.consumer.position(self.assigned[key])) for key in self.queues}
+            for key, position in positions.items():
+                self._go_on(key, position)
+            if sum(positions.values()) != reached:
+                reached, moved = sum(positions.values()), time.monotonic()
+            elif time.monotonic() - moved > _STALLED_S:
+                raise UncheckedSourceError(self._stalled())
+
+    def _poll(self) -> Iterator[tuple[ReadTask, Any]]:
+        records = self.consumer.poll(self.patience)
+        for partition in records.partitions():
+            yield from self._within((str(partition.topic()), int(partition.partition())), records.records(partition))
+
+    def _within(self, key: Partition, records: Iterable[Any]) -> Iterator[tuple[ReadTask, Any]]:
+        """Those of a partition's records that lie in a stretch. What a fetch brings beyond isn't looked at."""
+        for record in records:
+            offset = int(record.offset())
+            self._go_on(key, offset)
+            if key not in self.queues or offset < self.queues[key][0].start_offset:
+                return
+            yield self.queues[key][0], record
+            if self.first_alone:
+                self._leave(key)
+                return
+
+    def _go_on(self, key: Partition, reached: int) -> None:
+        """Leave the stretches that end before; seek the next one where it begins later."""
+        queue = self.queues[key]
+        while queue and queue[0].end_offset <= reached:
+            queue.popleft()
+        if not queue:
+            self._leave(key)
+        elif reached < queue[0].start_offset:
+            self.consumer.seek(self.assigned[key], queue[0].start_offset)
+
+    def _leave(self, key: Partition) -> None:
+        del self.queues[key]
+        self.consumer.pause([self.assigned[key]])
+
+    def _stalled(self) -> str:
+        (topic, number), queue = next(iter(self.queues.items()))
+        return (
+            f"Kafka didn't say within {_STALLED_S:.0f} s whether {topic}-{number} has a record from offset "
+            f"{queue[0].start_offset} to before {queue[0].end_offset}. Nothing is published. A retry asks again."
+        )

@@ -1,0 +1,1 @@
+"""The files of the ledger as a Spark driver reads and writes them."""

@@ -1,0 +1,116 @@
+"""Attempts at a window, as the ledger knows them: a note each in ``applications/``, written before anything is read.
+
+It says which Spark application the attempt is, when it began, whether it writes, and later whether that was refused.
+Two attempts that list the notes and write theirs at one moment may miss each other, so that whoever meets an attempt
+that isn't among the earlier ones looks again (:attr:`~airflow_kafka_offsets.spark.sink.Attempt.noted`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
+from airflow_kafka_offsets.offsets.windows.ledger_identity import json_object
+from airflow_kafka_offsets.spark.driver_log import metrics_unsaid
+from airflow_kafka_offsets.spark.files.connect_files import ConnectFiles, LedgerFiles
+from airflow_kafka_offsets.spark.ledger.result_files import source_is_proved
+from airflow_kafka_offsets.spark.sink import Attempt
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.pinned import PinnedWindow
+
+_APPLICATIONS = "applications"
+_ENDING = ".json"
+
+
+class AttemptNotes:
+    """The notes beside one window.
+
+    :param files: the ledger's store.
+    :param folder: the window's folder.
+    """
+
+    def __init__(self, files: LedgerFiles, folder: str) -> None:
+        self._files = files
+        self._window_folder = folder
+        self._folder = f"{folder}/{_APPLICATIONS}"
+
+    def names(self) -> frozenset[str]:
+        """Names of the attempts that have begun."""
+        found = self._files.names(self._folder)
+        return frozenset(each.removesuffix(_ENDING) for each in found if each.endswith(_ENDING))
+
+    def begin(self, window: PinnedWindow, *, writes: bool) -> Attempt:
+        """Note which Spark application this attempt is. A client of Spark Connect notes nothing.
+
+        :param writes: it is to write the window's rows; else the window is published, and its output counted again.
+        :raises ConfigurationError: an attempt of this name has begun before.
+        """
+        notes = {name: self._read(name) for name in self.names()}
+        if window.attempt in notes:
+            raise ConfigurationError(
+                f"{self._uri(window.attempt)} exists: the attempt's name was used before. Every try needs its own; "
+                "where the cluster restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+            )
+        manifest = window.manifest
+        trusted = {
+            name
+            for name, each in notes.items()
+            if not each.get("refused") and source_is_proved(self._files, self._window_folder, name, manifest)
+        }
+        attempt = Attempt(
+            name=window.attempt,
+            pipeline=manifest.pipeline,
+            ledger_id=manifest.ledger_id,
+            window=manifest.window,
+            revision=manifest.revision,
+            manifest_sha256=manifest.sha256,
+            # An earlier attempt's clock may be ahead of this one's.
+            started_ms=max([now_ms(), *(int(each.get("started_ms", 0)) + 1 for each in notes.values())]),
+            offsets=manifest.span,
+            strict_time=window.strict_time,
+            earlier=frozenset(trusted),
+            refused=frozenset(notes.keys() - trusted),
+            has_note=not isinstance(self._files, ConnectFiles),
+            noted=self._names_now,
+        )
+        if not attempt.has_note:
+            return attempt
+        if window.note_key is not None:  # whoever gave it looks at the UI as soon as it finds the note
+            metrics_unsaid(window.spark)
+        context = window.spark.sparkContext
+        application = SparkApplication(str(context.applicationId), context.uiWebUrl)
+        note = application.to_json(attempt.name, window.note_key)
+        self._write(attempt.name, note | {"started_ms": attempt.started_ms, "writes": writes})
+        return attempt
+
+    def writes(self, attempt: str) -> None:
+        """Note that an attempt writes after all."""
+        self._write(attempt, self._read(attempt) | {"writes": True})
+
+    def distrust(self, attempt: str) -> None:
+        """Note that what an attempt committed isn't to be taken over: the next one writes anew."""
+        self._write(attempt, self._read(attempt) | {"refused": True})
+
+    def writers(self) -> list[str]:
+        """Names of the attempts that have begun, and not only to count what was published before."""
+        return sorted(each for each in self.names() if self._read(each).get("writes") is not False)
+
+    def _names_now(self) -> frozenset[str]:
+        if isinstance(self._files, ConnectFiles):
+            self._files.look_again()
+        return self.names()
+
+    def _write(self, attempt: str, note: dict[str, Any]) -> None:
+        if not isinstance(self._files, ConnectFiles):
+            self._files.write(self._uri(attempt), json.dumps(note).encode())
+
+    def _read(self, attempt: str) -> dict[str, Any]:
+        """What an attempt noted when it began; empty where that is half written."""
+        return json_object(self._files.read(self._uri(attempt)))
+
+    def _uri(self, attempt: str) -> str:
+        return f"{self._folder}/{attempt}{_ENDING}"

@@ -1,0 +1,1 @@
+"""What was read and written, counted by Spark."""

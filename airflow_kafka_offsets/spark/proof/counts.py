@@ -1,0 +1,142 @@
+"""The counts of a run: what was written, what was read, and what Kafka says of the offsets without a row.
+
+An output that holds every offset of its window once is proved by itself, however often Spark has read Kafka for it; so
+where every offset has a record, nothing counts what is read. Where offsets may be without one, the count of what was
+read has to be of one read, and Kafka is asked whether the read was stopped early. Strict time needs that count too.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark import inheritable_thread_target
+
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
+from airflow_kafka_offsets.offsets.proof.audit import (
+    PartitionTally,
+    Tally,
+    UnreadRecord,
+    every_offset_once,
+    total_of,
+)
+from airflow_kafka_offsets.offsets.proof.shortfall import counted_twice
+from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
+from airflow_kafka_offsets.spark.files.hadoop import is_connect
+from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
+from airflow_kafka_offsets.spark.proof.row_plan import RowPlan
+from airflow_kafka_offsets.spark.proof.tally import UNREAD, every_offset, sampled_bytes, scan, scan_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_kafka_offsets.spark.pinned import PinnedWindow
+
+_SORT_WITHIN = (
+    "Sort within partitions, rows.repartition(n, column).sortWithinPartitions(column), or sort what is published"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What one run read and wrote; see :class:`.audit.RunResult` for each of them."""
+
+    read: Tally
+    written: tuple[PartitionTally, ...]
+    task_starts: int | None = None
+    unread: tuple[UnreadRecord, ...] | None = None
+    outside: int | None = None
+
+
+def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
+    """Refuse rows by their plan, before anything is read, where the proof needs the count of one read.
+
+    :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
+    """
+    if is_connect(window.spark):
+        _refuse_without_driver(window, rows)
+    if not window.needs_count:
+        return
+    plan = RowPlan.of(rows)
+    why = (
+        "Offsets of this window may be without a record (allow_gaps, or a compacted topic), so that the proof needs "
+        "the count of what is read"
+        if window.may_have_gaps
+        else "Strict time needs the count of what is read"
+    )
+    if plan.sorted_by is not None:
+        raise ConfigurationError(
+            f"{plan.sorted_by}() before write() has Spark read Kafka twice: first for a sample. {why}, once. "
+            f"{_SORT_WITHIN}."
+        )
+    if not plan.counted:
+        raise ConfigurationError(
+            "Nothing counts what is read for the rows to write: they aren't those of the last read(), or an RDD, a "
+            f"checkpoint, collected rows or a filter that is never true came in between. {why}. Make them of read()'s "
+            "rows by DataFrame operations alone."
+        )
+
+
+def _refuse_without_driver(window: PinnedWindow, rows: DataFrame) -> None:
+    if window.may_have_gaps and window.manifest.span:
+        raise ConfigurationError(
+            f"Offsets of window {window.manifest.window} may be without a record (allow_gaps, or a compacted topic): "
+            "Kafka has to be asked then whether the read was stopped early, by the driver, which a client of Spark "
+            "Connect doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its "
+            "own."
+        )
+    if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
+        raise ConfigurationError(
+            "Under Spark Connect strict time is proved by the column timestamp of what was written: keep it as read() "
+            "made it."
+        )
+
+
+def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
+    """Count what was read for the rows and what the output holds of them, after the write.
+
+    :param rows: what was written.
+    :param output: what was read back.
+    :param sampled: some rows of the output may be looked at for little, to learn their size.
+    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once.
+    :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
+    :raises UncheckedSourceError: when Kafka can't be asked.
+    """
+    manifest = window.manifest
+    if manifest.span and not window.needs_count:
+        return _by_output(window, output, sampled=sampled)
+    scanned = scan(output, manifest)
+    written, outside = scanned.written, scanned.outside
+    if not manifest.span:
+        return RunCounts(Tally(), written, outside=outside)
+    read = window.observed().found() if RowPlan.of(rows).counted else None
+    total = total_of(written)
+    if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
+        proved = every_offset(window.spark, manifest)
+        read = proved if total.same_rows(proved) else read
+    if read is None:
+        raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
+    if total.count >= manifest.span:
+        return RunCounts(read, written, outside=outside)
+    looked_at = scan_tasks(output, split_with_gaps(window.tasks, written))
+    found = rows_of_tasks(window.tasks, written, looked_at)
+    starts = starts_of(found)
+    # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
+    if not total.same_rows(read) and not counted_twice(read, starts):
+        return RunCounts(read, written, starts, outside=outside)
+    stretches = [stretch for each in found for stretch in each.silent()]
+    return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)
+
+
+def _by_output(window: PinnedWindow, output: DataFrame, *, sampled: bool) -> RunCounts:
+    """Count the output, and what it has to hold: short jobs, most of whose time isn't Spark's tasks, side by side."""
+    spark, manifest = window.spark, window.manifest
+    alongside = inheritable_thread_target(spark)  # with the job group and the like of this thread
+    with ThreadPoolExecutor(2) as pool:
+        whole = pool.submit(alongside(partial(every_offset, spark, manifest)))
+        size = pool.submit(alongside(partial(sampled_bytes, output))) if sampled else None
+        scanned = scan(output, manifest, late=True)
+        read = replace(whole.result(), outside_window=scanned.late, bytes_per_record=size.result() if size else None)
+    return RunCounts(read, scanned.written, outside=scanned.outside)

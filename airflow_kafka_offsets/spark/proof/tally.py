@@ -1,0 +1,279 @@
+"""The tally of rows: what the audit compares, summed up by Spark.
+
+What was written is counted from the output, three columns of it. Where that doesn't prove the window by itself, what is
+read is summed up while it is written, in the same pass (``Observation``), so that Kafka is read once. Both use the same
+checksum: equal ones make it the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import UnprovenError
+from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, Tally
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
+
+_LOW_BITS = 28
+"""Offsets are summed in two halves: Spark 4 raises on overflow. Exact for 34 billion rows with offsets below 2^56."""
+_OFFSETS = {
+    "offset_low": f"sum(`offset` & {(1 << _LOW_BITS) - 1})",
+    "offset_high": f"sum(shiftright(`offset`, {_LOW_BITS}))",
+}
+_CONTENT = "coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0)"
+_SAMPLED = 64
+"""Of so many offsets, a power of two, one is looked at for its bytes as it is read."""
+_SAMPLE = 1_000
+"""Rows of the output that are looked at for their bytes, where nothing counts what is read."""
+AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
+"""The columns that rows are told apart by: the output must keep them."""
+_CHUNK = 65536
+"""Offsets that are made of a row at a time."""
+_CHUNKS = 10_000
+"""So many rows stand for all offsets, or little more."""
+_METRICS_TIMEOUT_S = 60.0
+"""Spark hands the metrics over on another thread, moments after the action."""
+UNREAD = (
+    "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark took them for "
+    "empty, or an RDD, a checkpoint or collected rows came in between."
+)
+_ROW_BITS = 33
+"""How many bits of ``monotonically_increasing_id()`` are a row's place among those of its task."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRows:
+    """Rows that are tallied as they pass.
+
+    :param rows: the same rows; exactly one action may run on them or on what is made of them (S25).
+    :param observation: where Spark puts the sums.
+    :param manifest: what is to be read.
+    """
+
+    rows: DataFrame
+    observation: Observation
+    manifest: Manifest
+
+    def tally(self) -> Tally:
+        """The sums, once the action is done.
+
+        :raises UnprovenError: when the action's plan never read the rows: an optimizer may cut them off, as under a
+            filter that is always false. Spark's own ``Observation.get`` would wait for ever.
+        """
+        found = self.found()
+        if found is None:
+            raise UnprovenError(UNREAD)
+        return found
+
+    def found(self) -> Tally | None:
+        """As :meth:`tally`; None when no action has counted the rows."""
+        # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
+        if isinstance(self.observation, Observation) and not self._is_done():
+            return None
+        sums = self.observation.get
+        if not sums:
+            return None
+        return Tally(
+            count=sums["count"],
+            # Sums over no rows are null.
+            checksum=sums["checksum"] or 0,
+            outside_window=sums["outside_window"] or 0,
+            bytes_per_record=self._bytes_per_record(sums["count"], sums["sampled_bytes"] or 0),
+            starts=(sums["starts"] or 0) if "starts" in sums else None,
+        )
+
+    def _bytes_per_record(self, count: int, sampled_bytes: int) -> float | None:
+        """Gaps are taken to be spread evenly."""
+        ends = ((each.start_offset - 1, each.end_offset - 1) for each in self.manifest.ranges)
+        offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
+        return sampled_bytes / offsets * self.manifest.span / count if offsets and count else None
+
+    def _is_done(self) -> bool:
+        java_observation = self.observation._jo
+        assert java_observation is not None, "observe() attaches it"
+        future = java_observation.future()
+        deadline = time.monotonic() + _METRICS_TIMEOUT_S
+        while not future.isCompleted():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What an output holds.
+
+    :param written: its rows, by topic and partition.
+    :param outside: how many of them it keeps apart by ``outside_window``; None where it keeps none apart, or has rows
+        on neither side.
+    :param late: rows whose ``timestamp`` lies outside the window's two instants; None where it has no such column, or
+        nobody asked.
+    """
+
+    written: tuple[PartitionTally, ...]
+    outside: int | None
+    late: int | None
+
+
+def audited_columns(strict_time: bool) -> dict[str, str]:
+    """The columns that the output must keep, and their types.
+
+    :param strict_time: the rows are told apart by ``outside_window`` too.
+    """
+    return AUDITED | ({OUTSIDE_COLUMN: "boolean"} if strict_time else {})
+
+
+def audited_ddl(strict_time: bool) -> str:
+    """The same as Spark reads a schema."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in audited_columns(strict_time).items())
+
+
+def outside_window(manifest: Manifest) -> str:
+    """The SQL condition of a row, as read, whose timestamp lies outside the window's two instants; as one does that
+    Spark can't read, which is null."""
+    start, end = (f"timestamp_millis({each})" for each in (manifest.start_ms, manifest.end_ms))
+    return f"coalesce(`timestamp` < {start} OR `timestamp` >= {end}, true)"
+
+
+def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> ObservedRows:
+    """Tally rows as they are read.
+
+    :param rows: rows with Kafka's topic, partition, offset and timestamp.
+    :param manifest: says which timestamps lie outside the window.
+    :param may_have_gaps: offsets may be without a record, so that the read has to tell where its tasks began, too.
+    """
+    observation = Observation()
+    # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
+    metrics = _same_rows(manifest) | {
+        "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
+        "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
+    }
+    if may_have_gaps:
+        first = f"monotonically_increasing_id() & {(1 << _ROW_BITS) - 1}L = 0L"
+        metrics["starts"] = f"sum(if({first}, {START_HASH}, 0L))"
+    return ObservedRows(rows.observe(observation, *_columns(metrics)), observation, manifest)
+
+
+def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
+    """Tally rows by topic and partition: one pass over three columns.
+
+    :param rows: rows with Kafka's topic, partition and offset.
+    :param manifest: what was read.
+    :param late: count late and early rows too, by one more column.
+    """
+    metrics = _same_rows(manifest) | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
+    kinds = dict(rows.dtypes)
+    more = {}
+    if kinds.get(OUTSIDE_COLUMN) == "boolean":
+        more[OUTSIDE_COLUMN] = {
+            "outside": f"sum(if(`{OUTSIDE_COLUMN}`, 1L, 0L))",
+            "neither": f"sum(if(`{OUTSIDE_COLUMN}` IS NULL, 1L, 0L))",
+        }
+    if late and kinds.get("timestamp") == "timestamp":
+        more["timestamp"] = {"late": f"sum(if({outside_window(manifest)}, 1L, 0L))"}
+    for each in more.values():
+        metrics |= each
+    grouped = _audited(rows, more).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
+    sums = sorted((each.asDict() for each in grouped), key=lambda each: (each["topic"], each["partition"]))
+    told = OUTSIDE_COLUMN in more and not any(each["neither"] for each in sums)
+    return Scanned(
+        written=tuple(map(_partition_tally, sums)),
+        outside=sum(each["outside"] for each in sums) if told else None,
+        late=sum(each["late"] for each in sums) if "timestamp" in more else None,
+    )
+
+
+def sampled_bytes(rows: DataFrame) -> float | None:
+    """Mean size of key and value of some rows, as Spark finds them first: one short task. None where the two aren't
+    there as Kafka has them, and without rows."""
+    kinds = dict(rows.dtypes)
+    if any(kinds.get(name) not in ("binary", "string") for name in ("key", "value")):
+        return None
+    found = [each[0] for each in rows.selectExpr(_CONTENT).take(_SAMPLE)]
+    return sum(found) / len(found) if found else None
+
+
+def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tuple[int, int]]:
+    """The first and last offset of each task that has rows: one more pass over three columns.
+
+    :param rows: as for :func:`scan`; rows of other tasks are left out.
+    :param tasks: ranges that don't overlap.
+    """
+    if not tasks:
+        return {}
+    # A task is found by the cells that it lies in, as large as tasks are on average: a row is compared with few.
+    cell = max(1, sum(each.span for each in tasks) // len(tasks))
+    places = [
+        (each.topic, each.partition, number, each.start_offset, each.end_offset)
+        for each in tasks
+        for number in range(each.start_offset // cell, (each.end_offset - 1) // cell + 1)
+    ]
+    names = "`t` string, `p` int, `c` bigint, `start` bigint, `end` bigint"
+    known = F.broadcast(rows.sparkSession.createDataFrame(places, names))
+    inside = (
+        "`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {} AND `offset` >= `start` AND `offset` < `end`"
+    )
+    extents = ("min(`offset`) AS first", "max(`offset`) AS last")
+    found = (
+        _audited(rows)
+        .join(known, F.expr(inside.format(cell)))
+        .groupBy("t", "p", "start", "end")
+        .agg(*map(F.expr, extents))
+    )
+    return {ReadTask(*each[:4]): (each["first"], each["last"]) for each in found.collect()}
+
+
+def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
+    """The tally of rows that have each offset of a window once: what an output that lacks none has to hold.
+
+    Nothing is read. What only a read can count is unknown.
+    """
+    # Rows of the driver's own come in as many tasks as run at a time, without being sent about.
+    size = max(_CHUNK, manifest.span // _CHUNKS)
+    chunks = [
+        (each.topic, each.partition, start, min(start + size, each.end_offset) - 1)
+        for each in manifest.non_empty()
+        for start in range(each.start_offset, each.end_offset, size)
+    ]
+    rows = spark.createDataFrame(chunks, "`topic` string, `partition` int, `start` bigint, `last` bigint")
+    parts = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
+    offsets = f"explode(sequence(`from`, least(`last`, `from` + {_CHUNK - 1}L))) AS `offset`"
+    each_once = rows.selectExpr("`topic`", "`partition`", "`last`", parts).selectExpr("`topic`", "`partition`", offsets)
+    (sums,) = each_once.agg(*_columns(_same_rows(manifest))).collect()
+    return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
+
+
+def _audited(rows: DataFrame, more: Iterable[str] = ()) -> DataFrame:
+    # A sink may keep them as other types, and a hash is of one.
+    audited = (f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items())
+    return rows.selectExpr(*audited, *(f"`{name}`" for name in more))
+
+
+def _same_rows(manifest: Manifest) -> dict[str, str]:
+    """Equal ones make it the same rows. A name takes longer to hash than two numbers: a window's only one is left out,
+    as what was written is grouped by topic."""
+    topic = "`topic`, " if len({each.topic for each in manifest.ranges}) > 1 else ""
+    return {"count": "count(*)", "checksum": f"bit_xor(xxhash64({topic}`partition`, `offset`))"}
+
+
+def _columns(metrics: dict[str, str]) -> list[Column]:
+    return [F.expr(expression).alias(name) for name, expression in metrics.items()]
+
+
+def _partition_tally(sums: dict[str, Any]) -> PartitionTally:
+    names = ("topic", "partition", "count", "min_offset", "max_offset", "checksum")
+    return PartitionTally(**{name: sums[name] for name in names}, offset_sum=_offset_sum(sums))
+
+
+def _offset_sum(sums: dict[str, Any]) -> int:
+    low, high = sums["offset_low"] or 0, sums["offset_high"] or 0
+    return (int(high) << _LOW_BITS) + int(low)

@@ -1,0 +1,104 @@
+"""Delta Lake as a sink: one commit replaces a window's rows, by ``replaceWhere`` on the column ``window``.
+
+Delta's own transaction identifiers keep out attempts that come late: each window is an application of its own, and its
+version is the revision and when the attempt began. A write of an older version is skipped by Delta, without a word;
+the table's history tells.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.spark.files.connect_files import files_of
+from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks, read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_REVISION = 10**13
+"""A revision in the version of a transaction: more than any instant in Unix milliseconds up to the year 2286."""
+_RECENT = 50
+"""Commits that are looked at first: each is a file to read."""
+
+
+class DeltaSink(TableSink):
+    """A table of Delta Lake.
+
+    :param table: its path, or its name in a catalog.
+    """
+
+    kind = "delta"
+    needs = (
+        "the package io.delta:delta-spark_2.13, spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
+    conflicts = (
+        "io.delta.exceptions.Concurrent",
+        "io.delta.exceptions.MetadataChanged",
+        "io.delta.exceptions.ProtocolChanged",
+    )
+
+    def _exists(self, spark: SparkSession) -> bool:
+        if "/" in self.table:
+            log = files_of(spark).names(f"{self.table}/_delta_log")
+            return any(each.endswith((".json", ".parquet")) for each in log)
+        return spark.catalog.tableExists(self.table)
+
+    def _create(self, rows: DataFrame, attempt: Attempt) -> None:
+        try:
+            super()._create(rows, attempt)
+        except AnalysisException:
+            # Delta makes the log's folder before the first commit, and takes it for a table: a driver that is killed in
+            # between leaves one that can't be made anew, and can be written.
+            if "/" not in self.table or is_connect(rows.sparkSession):
+                raise
+            if not HadoopFiles(rows.sparkSession).exists(f"{self.table}/_delta_log"):
+                raise
+            empty = rows.sparkSession.createDataFrame([], rows.schema)
+            empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN).save(self.table)
+
+    def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        # Delta itself keeps an older revision out, so that the first attempt at a new window need not ask.
+        return self._newest(spark, attempt) if attempt.earlier or self._holds(spark, attempt.window) else None
+
+    def _holds(self, spark: SparkSession, window: str) -> bool:
+        """Whether rows of a window are in the table."""
+        return bool(read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == window).head(1))
+
+    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        for limit in (f" LIMIT {_RECENT}", ""):
+            history = spark.sql(f"DESCRIBE HISTORY {self._sql_name()}{limit}").orderBy("version", ascending=False)
+            for row in history.where("userMetadata IS NOT NULL").select("userMetadata").collect():
+                commit = WindowCommit.read(_object(row["userMetadata"]), attempt)
+                if commit is not None:
+                    return commit
+        return None
+
+    def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
+        options = {
+            "replaceWhere": f"`{WINDOW_COLUMN}` = '{attempt.window}'",
+            "mergeSchema": "true",
+            "txnAppId": f"{attempt.ledger_id}/{attempt.window}",
+            "txnVersion": str(attempt.revision * _REVISION + attempt.started_ms),
+            "userMetadata": json.dumps(commit_marks(attempt)),
+        }
+        writer = rows.write.format("delta").mode("overwrite").options(**options)
+        if "/" in self.table:
+            writer.save(self.table)
+        else:
+            writer.saveAsTable(self.table)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A commit's metadata; empty when it is somebody else's, in whatever form."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

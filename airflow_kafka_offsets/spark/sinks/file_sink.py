@@ -1,0 +1,70 @@
+"""Files as a sink: each attempt has a folder of its own, ``<path>/window=<window>/attempt=<attempt>/``.
+
+Nothing is replaced: readers go by the ledger's publications
+(:func:`~airflow_kafka_offsets.spark.published.read_published`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.errors import AnalysisException
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri, is_connect
+from airflow_kafka_offsets.spark.proof.tally import audited_ddl
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FileFormat = Literal["parquet", "orc", "json"]
+FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
+
+
+class FileSink(Sink):
+    """Parquet, ORC or JSON files.
+
+    :param path: folder of the whole table, on any store that Spark writes to.
+    :param file_format: of the files.
+    :raises ConfigurationError: for another format.
+    """
+
+    keeps_attempts_apart = True
+
+    def __init__(self, path: str, file_format: FileFormat = "parquet") -> None:
+        if file_format not in FILE_FORMATS:
+            raise ConfigurationError(f"Files are written as {', '.join(FILE_FORMATS)}, not as {file_format!r}.")
+        self.kind = file_format
+        self._path = hadoop_uri(path)
+
+    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+        """Write the attempt's folder; a window without offsets has none (S6).
+
+        :raises ConfigurationError: the folder can't be made.
+        """
+        if not attempt.offsets:
+            return Written(None, attempt.name)
+        folder = self._folder(attempt)
+        if not is_connect(rows.sparkSession):
+            HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
+        sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
+        rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
+        return Written(folder, attempt.name)
+
+    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        """The attempt's rows; none where its folder is gone."""
+        # Known ones: to find them out, Spark would open files, and read all of JSON.
+        schema = attempt.schema or audited_ddl(attempt.strict_time)
+        if attempt.offsets:
+            try:
+                found = spark.read.schema(schema).format(self.kind).load(self._folder(attempt))
+                _ = found.schema  # a client of Spark Connect asks its server now
+                return found
+            except AnalysisException as error:
+                if error.getCondition() != "PATH_NOT_FOUND":
+                    raise
+        return spark.createDataFrame([], schema)
+
+    def _folder(self, attempt: Attempt) -> str:
+        return f"{self._path}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"

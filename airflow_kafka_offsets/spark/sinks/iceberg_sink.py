@@ -1,0 +1,80 @@
+"""Apache Iceberg as a sink: one snapshot replaces a window's rows, by an overwrite of the column ``window``.
+
+The snapshot's properties say whose it is. It is validated as serializable from the snapshot on that was looked at, so
+that of two overwrites of one window at the same time one fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
+from airflow_kafka_offsets.spark.sinks.table_owner import PROPERTY
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class IcebergSink(TableSink):
+    """A table of Apache Iceberg.
+
+    :param table: its name, with the catalog's: ``catalog.database.table``.
+    """
+
+    kind = "iceberg"
+    needs = (
+        "the package org.apache.iceberg:iceberg-spark-runtime-4.0_2.13 and a catalog of Iceberg, "
+        "spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog with its type; the table must be "
+        f"partitioned by {WINDOW_COLUMN}, and for new columns have the property write.spark.accept-any-schema=true"
+    )
+    conflicts = (
+        "org.apache.iceberg.exceptions.ValidationException",
+        "org.apache.iceberg.exceptions.CommitFailedException",
+        "org.apache.iceberg.exceptions.CommitStateUnknownException",
+    )
+    properties = {"write.spark.accept-any-schema": "true"}
+
+    def __init__(self, table: str) -> None:
+        if "/" in table:
+            raise ConfigurationError(f"An Iceberg table has a name, catalog.database.table; {table} is a path.")
+        super().__init__(table)
+
+    def _exists(self, spark: SparkSession) -> bool:
+        return spark.catalog.tableExists(self.table)
+
+    def _version(self, spark: SparkSession) -> int | None:
+        # The catalog answers from a cache, by default for half a minute.
+        spark.sql(f"REFRESH TABLE {self.table}")
+        main = spark.table(f"{self.table}.refs").where("name = 'main'").select("snapshot_id").collect()
+        return main[0]["snapshot_id"] if main else None
+
+    def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        return self._newest(spark, attempt)
+
+    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        spark.sql(f"REFRESH TABLE {self.table}")
+        live = spark.table(f"{self.table}.history").where("is_current_ancestor").select("snapshot_id")
+        snapshots = spark.table(f"{self.table}.snapshots").join(live, "snapshot_id").orderBy(F.desc("committed_at"))
+        ours = snapshots.where(F.col("summary")[PROPERTY + "window"] == attempt.window)
+        for row in ours.select("summary").collect():
+            marks = {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in row["summary"].items()}
+            commit = WindowCommit.read(marks, attempt)
+            if commit is not None:
+                return commit
+        return None
+
+    def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
+        writer = rows.writeTo(self.table).option("mergeSchema", "true").option("isolation-level", "serializable")
+        # Columns that were added lie behind the others, whatever their order is here.
+        writer = writer.option("check-ordering", "false")
+        # All rows are of one window: by default Iceberg would shuffle them to one task, and sort them there.
+        writer = writer.option("distribution-mode", "none").option("fanout-enabled", "true")
+        if version is not None:
+            writer = writer.option("validate-from-snapshot-id", str(version))
+        for name, mark in commit_marks(attempt).items():
+            writer = writer.option(f"snapshot-property.{PROPERTY}{name.replace('_', '-')}", mark)
+        writer.overwrite(F.col(WINDOW_COLUMN) == attempt.window)

@@ -1,0 +1,305 @@
+"""A table as a sink: what Delta Lake and Apache Iceberg have in common.
+
+One commit replaces a window's rows, told by the column ``window``, and carries the window, its revision, the manifest's
+hash and the attempt. So an attempt can ask the table who wrote last: it keeps what an earlier attempt of the same
+manifest has committed, and gives way to a newer revision. Since the column knows windows alone, a table has one
+ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    LedgerConflictError,
+    LedgerError,
+    StoreFailedError,
+)
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
+from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, hadoop_uri, words
+from airflow_kafka_offsets.spark.proof.tally import audited_ddl
+from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written, count_only
+from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_owner
+from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLES = frozenset({"delta", "iceberg"})
+"""Sinks that Spark reads as a table, with the column ``window``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCommit:
+    """The commit by which a window's rows came into a table.
+
+    :param attempt: who committed.
+    :param revision: of the window.
+    :param started_ms: when the attempt began, Unix milliseconds.
+    :param manifest_sha256: of the manifest that it read.
+    :param strict_time: its rows have the column ``outside_window``.
+    :param has_note: the ledger was told that the attempt had begun.
+    """
+
+    attempt: str
+    revision: int
+    started_ms: int
+    manifest_sha256: str
+    strict_time: bool
+    has_note: bool
+
+    @classmethod
+    def read(cls, marks: Mapping[str, Any], attempt: Attempt) -> Self | None:
+        """From a commit's marks; None when they are another window's, or not ours.
+
+        :param attempt: names the window.
+        """
+        try:
+            if (marks["ledger_id"], marks["window"]) != (attempt.ledger_id, attempt.window):
+                return None
+            sha256, strict_time = marks["manifest_sha256"], marks["strict_time"] == "true"
+            revision, started_ms = int(marks["revision"]), int(marks["started_ms"])
+            return cls(marks["attempt"], revision, started_ms, sha256, strict_time, marks["has_note"] == "true")
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def refuse_unknown(self, table: str, attempt: Attempt) -> None:
+        """Never replace rows that this ledger knows nothing of, though they carry its identity.
+
+        :raises LedgerConflictError: naming who wrote them.
+        """
+        noted_here = self.revision == attempt.revision and self.has_note
+        known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
+        if noted_here and not known and self.attempt not in attempt.noted():
+            raise LedgerConflictError(
+                f"{table} holds window {attempt.window} by attempt {self.attempt} of "
+                f"{iso_instant(self.started_ms)}, which this ledger knows nothing of: there is a copy of the ledger, "
+                "and the copy has loaded it. Use one of the two with this table."
+            )
+
+    def keeps(self, attempt: Attempt) -> bool:
+        """Whether an attempt need not write: an earlier one has, or one that began later."""
+        return self.wrote_same(attempt) and (self.attempt in attempt.earlier or self._after(attempt))
+
+    def wrote_same(self, attempt: Attempt) -> bool:
+        """Whether its rows are those that the attempt is to write."""
+        return (self.manifest_sha256, self.strict_time) == (attempt.manifest_sha256, attempt.strict_time)
+
+    def refuse_older(self, table: str, attempt: Attempt) -> None:
+        """Never replace other rows that are newer.
+
+        :raises LedgerConflictError: naming both.
+        """
+        if self._after(attempt) and not self.wrote_same(attempt):
+            raise LedgerConflictError(
+                f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
+                f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
+                f"{iso_instant(attempt.started_ms)}, and takes no newer one's place. Load the newest revision. "
+                "Where this is it, run it again; where the ledger was made anew, load into a new table."
+            )
+
+    def _after(self, attempt: Attempt) -> bool:
+        return (self.revision, self.started_ms) > (attempt.revision, attempt.started_ms)
+
+
+def commit_marks(attempt: Attempt) -> dict[str, str]:
+    """What a commit says of itself."""
+    return {
+        "pipeline": attempt.pipeline,
+        "ledger_id": attempt.ledger_id,
+        "window": attempt.window,
+        "revision": str(attempt.revision),
+        "attempt": attempt.name,
+        "started_ms": str(attempt.started_ms),
+        "manifest_sha256": attempt.manifest_sha256,
+        "strict_time": str(attempt.strict_time).lower(),
+        "has_note": str(attempt.has_note).lower(),
+    }
+
+
+class TableSink(Sink):
+    """A table of one ledger that replaces a window's rows in one commit; made by the first window that has any.
+
+    :param table: its name, or for some kinds its path.
+    :cvar needs: what a session must have for it, for error messages.
+    :cvar conflicts: Java classes by which the table's library says that another commit came in between.
+    :cvar properties: of the tables that it makes.
+    """
+
+    needs: str
+    conflicts: tuple[str, ...]
+    properties: Mapping[str, str] = {}
+
+    def __init__(self, table: str) -> None:
+        self.table = hadoop_uri(table)
+
+    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+        """Replace the window's rows, unless an earlier attempt has.
+
+        :raises ConfigurationError: Spark can't write these rows to this table.
+        :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, or
+            a copy of this ledger has loaded the window.
+        :raises CommitConflictError: another commit came in between.
+        """
+        try:
+            return self._write(rows.sparkSession, rows, attempt)
+        except JAVA_ERRORS as error:
+            misfit = isinstance(error, AnalysisException | IllegalArgumentException)
+            if not misfit and "DATA_SOURCE_NOT_FOUND" not in words(error):
+                raise
+            raise ConfigurationError(
+                f"Spark can't write the window's rows to the {self.kind} table {self.table}: {words(error)}. It needs "
+                f"{self.needs}."
+            ) from error
+
+    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        """The table's rows of the window.
+
+        :raises LedgerConflictError: the table is another ledger's, or says nothing of whose it is.
+        """
+        if not self._exists(spark):
+            return spark.createDataFrame([], audited_ddl(attempt.strict_time))
+        self._require_ours(spark, attempt)
+        return read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == attempt.window)
+
+    def _write(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> Written:
+        marked = rows.withColumn(WINDOW_COLUMN, F.lit(attempt.window))
+        if not self._exists(spark):
+            if not attempt.offsets:
+                return Written(None, attempt.name)
+            self._create(marked, attempt)
+        version = self._version(spark)
+        self._claim(spark, attempt)
+        before = self._before(spark, attempt)
+        if before is not None:
+            before.refuse_older(self.table, attempt)
+            before.refuse_unknown(self.table, attempt)
+        if before is not None and before.keeps(attempt):
+            standing = before.attempt
+        else:
+            conflict = self._replace(marked, attempt, version)
+            standing = self._standing(spark, attempt, conflict)
+        if standing != attempt.name:
+            count_only(rows)
+        return Written(self.table, standing)
+
+    def _standing(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> str:
+        """Whose rows the table holds after a write, which may have been skipped: an attempt at the same rows."""
+        after = self._newest(spark, attempt)
+        # Another ledger may have claimed a table of nobody's at the same moment: the last one has it.
+        self._require_ours(spark, attempt)
+        if after is not None:
+            after.refuse_older(self.table, attempt)
+            if after.wrote_same(attempt):
+                return after.attempt
+        if conflict is None:
+            raise LedgerConflictError(
+                f"Window {attempt.window} was not written to {self.table}, which holds a newer load of it, whose "
+                "commit is no longer in the table's history. Nothing is published. Load the newest revision; where "
+                "the ledger was made anew, load into a new table."
+            )
+        raise CommitConflictError(
+            f"Window {attempt.window} was not written to {self.table}: another commit came in between ({conflict}). "
+            "Nothing is published. Run the task again."
+        )
+
+    def _create(self, rows: DataFrame, attempt: Attempt) -> None:
+        """Make the table, empty, before any row is read; another load may make it first."""
+        spark = rows.sparkSession
+        empty = spark.createDataFrame([], rows.schema)
+        writer = empty.writeTo(self._sql_name()).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
+        for name, value in {**owner_properties(attempt.ledger), **self.properties}.items():
+            writer = writer.tableProperty(name, value)
+        try:
+            writer.create()
+        except JAVA_ERRORS:
+            if not self._exists(spark):
+                raise
+
+    def _claim(self, spark: SparkSession, attempt: Attempt) -> None:
+        """Make a table of nobody's this ledger's; refuse another one's."""
+        if table_owner(spark, self._sql_name()) is None:
+            claim(spark, self._sql_name(), attempt.ledger)
+        self._require_ours(spark, attempt)
+
+    def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
+        require_owner(spark, self._sql_name(), attempt.ledger)
+
+    def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
+        """Replace the window's rows.
+
+        :returns: what the library says of a commit that came in between; None when there was none.
+        """
+        try:
+            self._overwrite(rows, attempt, version)
+        except JAVA_ERRORS as error:
+            if not any(name.startswith(self.conflicts) for name in _java_classes(error)):
+                raise
+            return words(error)
+        return None
+
+    @abstractmethod
+    def _exists(self, spark: SparkSession) -> bool:
+        """Whether there is such a table."""
+
+    def _sql_name(self) -> str:
+        """The table in SQL."""
+        return sql_name(self.kind, self.table)
+
+    def _version(self, spark: SparkSession) -> int | None:
+        """From where on other commits are conflicts, where the table's library has to be told."""
+        return None
+
+    @abstractmethod
+    def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        """The window's newest commit, where that matters before writing."""
+
+    @abstractmethod
+    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        """The window's newest commit; None when the table remembers none."""
+
+    @abstractmethod
+    def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
+        """Replace the window's rows in one commit, or fail as others of this window commit meanwhile."""
+
+
+def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentity | None = None) -> DataFrame:
+    """A table that a sink wrote to, by its path or its name, as it is now.
+
+    :param owner: the ledger whose it must be; None where the caller has seen to that.
+    :raises LedgerError: when the sink is the user's own.
+    :raises StoreFailedError: when it can't be read.
+    :raises LedgerConflictError: when it is another ledger's.
+    """
+    if kind not in TABLES:
+        raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them as that one does.")
+    try:
+        if "/" not in output:
+            # Iceberg's catalog answers from a cache, by default for half a minute.
+            spark.sql(f"REFRESH TABLE {sql_name(kind, output)}")
+        if owner is not None:
+            require_owner(spark, sql_name(kind, output), owner)
+        return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
+    except JAVA_ERRORS as error:
+        raise StoreFailedError(
+            f"The {kind} table {output} can't be read: {words(error)}. Where it is gone, restore it; else look whether "
+            f"this session has what {kind} needs."
+        ) from error
+
+
+def _java_classes(error: Exception) -> Iterator[str]:
+    """Names of the classes of a Java error and of its causes."""
+    java: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    while java is not None:
+        yield str(java.getClass().getName())
+        java = java.getCause()

@@ -1,0 +1,1 @@
+"""What starts Spark, and what becomes of it."""

@@ -1,0 +1,117 @@
+"""The bundle: what a Spark driver needs of this package, as a small zip.
+
+Where spark-submit brings Python files to the driver it is one of ``--py-files``. Where it doesn't, on a standalone
+cluster's own workers, application and bundle are one file (:func:`application_bundle`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import airflow_kafka_offsets
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import create_exclusive, plain_uri
+
+_PACKAGE = Path(airflow_kafka_offsets.__file__).parent
+_SHIPPED = ("__init__.py", "errors.py", "offsets/**/*.py", "spark/**/*.py")
+"""Nothing that imports Airflow or kafka-python: a Spark cluster has neither."""
+
+PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
+"""Spark's class that runs a Python file, or a zip with a ``__main__``, beside a driver."""
+STARTER = _PACKAGE / "spark" / "verified_start.py"
+"""What runs a stored bundle once it has looked at its bytes."""
+LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
+"""The ready-made application, for ``spark-submit``."""
+
+
+@contextmanager
+def driver_bundle() -> Iterator[str]:
+    """Build the zip, and remove it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
+        target = Path(folder) / "airflow_kafka_offsets.zip"
+        write_bundle(target)
+        yield str(target)
+
+
+def write_bundle(target: Path) -> None:
+    """Write the zip."""
+    target.write_bytes(_zipped(_package_files()))
+
+
+def application_bundle(application: str, py_files: str | None) -> bytes:
+    """An application, its Python files and the bundle as one zip, which Python runs as it runs a script. The same files
+    give the same bytes.
+
+    :param application: path of a ``.py`` file on this machine; it becomes the zip's ``__main__``.
+    :param py_files: paths of ``.py``, ``.zip`` and ``.egg`` files on this machine, with commas between them.
+    :raises ConfigurationError: for a file that isn't here or is of another kind.
+    """
+    extra = (found for each in (py_files or "").split(",") if each.strip() for found in _python_files(each.strip()))
+    return _zipped([*_package_files(), *extra, ("__main__.py", _local(application).read_bytes())])
+
+
+def stored_bundle(ledger: Ledger, content: bytes) -> str:
+    """Store a bundle in the ledger, which the driver reaches: once, under a name made from what is in it.
+
+    :returns: its URI, as Hadoop spells it.
+    """
+    place = ledger.folder / "drivers" / f"{hashlib.sha256(content).hexdigest()[:16]}.jar"
+    if not create_exclusive(place, content):
+        raise LedgerCorruptError(f"{place} isn't what its name says. Delete it; the next try writes it anew.")
+    uri = plain_uri(place)
+    return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
+
+
+def start_arguments(uri: str, content: bytes) -> list[str]:
+    """What :data:`PYTHON_RUNNER` is given so that a stored bundle runs if it is still this one.
+
+    It runs ``python3 <first> <third and on>``: with ``-c`` as the first, what comes third is the program's text. The
+    worker has fetched the bundle into the folder that Python starts in.
+
+    :param uri: where the bundle is stored.
+    """
+    return ["-c", "", STARTER.read_text(encoding="utf-8"), uri.rpartition("/")[2], hashlib.sha256(content).hexdigest()]
+
+
+def _package_files() -> Iterator[tuple[str, bytes]]:
+    for pattern in _SHIPPED:
+        for source in sorted(_PACKAGE.glob(pattern)):
+            yield str(source.relative_to(_PACKAGE.parent)), source.read_bytes()
+
+
+def _python_files(place: str) -> Iterator[tuple[str, bytes]]:
+    path = _local(place)
+    if path.suffix == ".py":
+        yield path.name, path.read_bytes()
+        return
+    if not zipfile.is_zipfile(path):
+        raise ConfigurationError(f"{place} is neither a .py file nor a zip of Python modules.")
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():  # folders too: Python finds a package without __init__.py by them alone
+            yield name, archive.read(name)
+
+
+def _local(place: str) -> Path:
+    path = Path(place.removeprefix("file://"))
+    if not path.is_file():
+        raise ConfigurationError(
+            f"{place} is no file on this worker. On a standalone cluster in cluster deploy mode the worker sends the "
+            "application and its Python files to the cluster as one: give paths on the worker."
+        )
+    return path
+
+
+def _zipped(files: Iterable[tuple[str, bytes]]) -> bytes:
+    """Without times, so that the bytes say what is in them and nothing else."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in dict(files).items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()

@@ -1,0 +1,156 @@
+"""How a connection's credentials get from the worker to the Spark driver, wherever that runs.
+
+They are never in a command line, a conf that Spark shows, or a log. The driver finds them in its environment, as
+:data:`~airflow_kafka_offsets.spark.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts. How they get
+there depends on who starts the driver:
+
+=====================  ==================================================================================
+driver                 way
+=====================  ==================================================================================
+client deploy mode     ``spark-submit`` is our child, and the driver its: they inherit it
+standalone, cluster    ``spark-submit`` gives the master its own environment with the driver's description
+YARN, cluster          a properties file that only this user can read
+Kubernetes, cluster    the user's own Kubernetes secret: anything else would be readable in the pod's specification
+=====================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+
+from airflow.sdk.log import mask_secret
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.conf import SECRETS, SECRETS_VARIABLE, secrets_text
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
+
+KUBERNETES_SECRET = f"spark.kubernetes.driver.secretKeyRef.{SECRETS_VARIABLE}"
+"""Conf by which Kubernetes gives the driver a secret of its own: ``<name of the secret>:<key>``."""
+_REST = "spark.master.rest.enabled"
+_DEPLOY_MODE = "spark.submit.deployMode"
+_PRIVATE = 0o600
+
+
+class DriverPlace(Enum):
+    """Who starts the driver."""
+
+    HERE = auto()
+    STANDALONE = auto()
+    YARN = auto()
+    KUBERNETES = auto()
+
+    @classmethod
+    def of(cls, master: str, deploy_mode: str | None, confs: Mapping[str, str]) -> DriverPlace:
+        """Read a Spark connection.
+
+        :raises ConfigurationError: for a deploy mode that the provider and we wouldn't know of, or can't be.
+        """
+        if deploy_mode is None and str(confs.get(_DEPLOY_MODE, "client")) != "client":
+            raise ConfigurationError(
+                f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} sends the driver elsewhere without Airflow's knowing. "
+                "Use the operator's deploy_mode= or the Spark connection's extra deploy-mode instead."
+            )
+        if deploy_mode != "cluster":
+            return cls.HERE
+        places = {"spark://": cls.STANDALONE, "yarn": cls.YARN, "k8s://": cls.KUBERNETES}
+        found = [place for start, place in places.items() if master.startswith(start)]
+        if not found:
+            raise ConfigurationError(
+                f"A driver can't be deployed to {master} in cluster mode. Use spark://, yarn or k8s://, or the deploy "
+                "mode client."
+            )
+        return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretWay:
+    """What ``spark-submit`` needs so that the driver gets the credentials.
+
+    :param confs: more confs; none holds a credential.
+    :param properties_file: file to use instead of the user's own; None to leave that.
+    """
+
+    confs: Mapping[str, str] = field(default_factory=dict)
+    properties_file: str | None = None
+
+
+@contextmanager
+def secrets_on_their_way(
+    place: DriverPlace,
+    secret: Mapping[str, str],
+    confs: Mapping[str, str],
+    properties_file: str | None,
+    program: SparkProgram,
+) -> Iterator[SecretWay]:
+    """Have the credentials ready for the driver while the block submits.
+
+    :param place: who starts the driver.
+    :param secret: options of the Kafka reader that nobody may see; empty for a connection without credentials.
+    :param confs: the user's confs.
+    :param properties_file: the user's ``--properties-file``.
+    :param program: what submits, whose defaults hold without such a file.
+    :raises ConfigurationError: where there is no safe way, with the way that the user has.
+    """
+    if not secret:
+        yield SecretWay()
+        return
+    text = secrets_text(secret)
+    for each in (text, *secret.values()):
+        mask_secret(each)
+    if place is DriverPlace.YARN:
+        base = Path(properties_file) if properties_file else program.defaults()
+        with _private_properties({SECRETS: text}, base) as path:
+            yield SecretWay(properties_file=path)
+    elif place is DriverPlace.KUBERNETES:
+        _require_kubernetes_secret(confs)
+        yield SecretWay()
+    else:
+        with _variable(text):
+            yield SecretWay(_without_rest(confs) if place is DriverPlace.STANDALONE else {})
+
+
+def _require_kubernetes_secret(confs: Mapping[str, str]) -> None:
+    if KUBERNETES_SECRET not in confs:
+        raise ConfigurationError(
+            "The Kafka connection has credentials, which can't be given to a driver pod without showing them in its "
+            "specification. Put them into a Kubernetes secret, as a JSON object of reader options such as "
+            '{"kafka.sasl.jaas.config": "..."}, and name it in the conf '
+            f"{KUBERNETES_SECRET}='<name>:<key>'; or use the deploy mode client."
+        )
+
+
+def _without_rest(confs: Mapping[str, str]) -> dict[str, str]:
+    """Spark's REST submission drops every variable whose name doesn't begin with SPARK_."""
+    if str(confs.get(_REST, "false")).lower() == "true":  # a user may give a bool
+        raise ConfigurationError(
+            f"The Kafka connection has credentials, which the conf {_REST}=true keeps from the driver: Spark's REST "
+            "submission doesn't pass them on. Leave it out, and let the connection's port be the master's own (7077)."
+        )
+    return {_REST: "false"}
+
+
+@contextmanager
+def _variable(text: str) -> Iterator[None]:
+    os.environ[SECRETS_VARIABLE] = text
+    try:
+        yield
+    finally:
+        del os.environ[SECRETS_VARIABLE]
+
+
+@contextmanager
+def _private_properties(added: Mapping[str, str], base: Path | None) -> Iterator[str]:
+    """A properties file that holds another one's lines too, as ``--properties-file`` hides all others."""
+    lines = [base.read_text(encoding="utf-8")] if base else []
+    lines += [f"{name} {value}" for name, value in added.items()]
+    with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
+        path = Path(folder) / "spark.properties"
+        path.touch(_PRIVATE)
+        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        yield str(path)

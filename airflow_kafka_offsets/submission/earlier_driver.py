@@ -1,0 +1,148 @@
+"""The driver of an earlier try: a worker may die while a driver runs on the cluster, and the retry goes on with it.
+
+Airflow's Spark provider keeps the driver's id in the task's state store. Which attempt of the window that driver makes,
+and of which revision, is kept beside it, so that the retry neither begins another attempt nor reports the wrong one.
+Both are forgotten once the driver's end has been seen, or it is told to end: a task that is cleared later runs Spark
+anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.references.window_ref import WindowRef
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_ATTEMPT = "kafka_offsets_attempt"
+_UNKNOWN = "NotFound"
+"""State of a driver that the cluster has no memory of; the provider's own word on Kubernetes."""
+_UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDriver:
+    """A driver that an earlier try submitted.
+
+    :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
+    :param attempt: the window's attempt that it makes.
+    :param revision: the window's revision that it loads: not the one that was resolved, where that was clamped.
+    :param note_key: what it signs its note with; None where no key was noted, so that its UI isn't asked.
+    """
+
+    job_id: str
+    attempt: str
+    revision: int
+    note_key: str | None = field(repr=False)
+
+
+class DriverMemory:
+    """What the task's state store knows of a task's driver; nothing where the provider doesn't use the store either.
+
+    :param task: the operator.
+    :param context: its context.
+    """
+
+    def __init__(self, task: SparkSubmitOperator, context: Context) -> None:
+        self._task = task
+        self._context = context
+        self._store: Any = context.get("task_state_store") if task.durable else None
+        self.failed: str | None = None
+        """The attempt of an earlier try whose driver :meth:`earlier` found to have failed."""
+
+    def note(self, ref: WindowRef, attempt: str, revision: int, note_key: str) -> None:
+        """Note an attempt before its driver is submitted. The id of a driver before it is forgotten first: an id that
+        the store has is always that of the noted attempt."""
+        self.forget()
+        if self._store is not None:
+            noted = {"attempt": attempt, "revision": revision, "window": ref.window, "sha256": ref.sha256}
+            noted["note_key"] = note_key
+            self._store.set(_ATTEMPT, noted)
+
+    def forget(self) -> None:
+        """Let no later try go on with a driver of this task."""
+        if self._store is None:
+            return
+        # Kubernetes: how the last driver ended, which the provider would take for the next one's end.
+        for key in (self._task.external_id_key, self._task._K8S_DRIVER_STATUS_KEY):
+            self._store.delete(key)
+
+    def earlier(self, ref: WindowRef) -> EarlierDriver | None:
+        """The driver to go on with: one that an earlier try submitted for the same window, and that runs or has ended
+        well.
+
+        :param ref: what this try is to load.
+        :returns: None when a driver has to be submitted.
+        :raises Exception: as the provider does where the cluster doesn't answer: another driver might then run in vain.
+        """
+        if self._store is None:
+            return None
+        job_id, noted = self._store.get(self._task.external_id_key), self._store.get(_ATTEMPT)
+        if job_id is None or noted is None or (noted["window"], noted["sha256"]) != (ref.window, ref.sha256):
+            return None
+        status = self._status(job_id)
+        if not (self._task.is_job_active(status) or self._task.is_job_succeeded(status)):
+            self._task.log.warning("Driver %s of an earlier try is %s: another is submitted", job_id, status)
+            self.failed = None if status == _UNKNOWN else str(noted["attempt"])
+            return None
+        driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), noted.get("note_key"))
+        self._task.log.info(
+            "Going on with driver %s (%s) of attempt %s, of an earlier try", job_id, status, driver.attempt
+        )
+        return driver
+
+    def _status(self, job_id: Any) -> str:
+        """How a driver is. On one that YARN has forgotten a task would fail for ever: clearing it doesn't clear the
+        store."""
+        try:
+            return str(self._task.get_job_status(job_id, self._context))
+        except RuntimeError as error:
+            if _UNKNOWN_TO_YARN not in str(error):
+                raise
+            return _UNKNOWN
+
+    def wait(self, driver: EarlierDriver) -> None:
+        """Wait until the driver ends.
+
+        :raises Exception: it didn't end well; as the provider does.
+        """
+        # The provider sets it where it submits alone, and on_kill() would leave the application running.
+        hook = self._task._backend.hook
+        if hook._is_yarn_cluster_mode:
+            hook._yarn_application_id = driver.job_id
+        self._task.poll_until_complete(driver.job_id, self._context)
+
+
+class RemembersDriver(SparkSubmitOperator):
+    """The provider's operator, where it tells too little of a driver or remembers too much."""
+
+    _memory: DriverMemory | None = None
+
+    def on_kill(self) -> None:
+        """End the driver, and forget it: the next try would see it running still for a while, and go on with it."""
+        super().on_kill()
+        if self._memory is None:
+            return
+        try:
+            self._memory.forget()
+        except Exception as error:  # the task ends anyway
+            self.log.warning(
+                "The driver that was told to end is not forgotten: the next try may wait for it: %r", error
+            )
+
+    def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
+        """Tell a driver that a standalone master doesn't know from a master that can't tell.
+
+        Both answer ``success: false``. A master that is alive gives no reason (``Master.scala``, RequestDriverStatus);
+        one in standby or recovery does, and another master, or the same one later, may know a driver that runs.
+        """
+        try:
+            return str(super()._fetch_driver_status(url, external_id))
+        except RuntimeError as error:
+            if str(error) != f"Spark REST API returned failure for {external_id}: unknown error":
+                raise
+            return _UNKNOWN
