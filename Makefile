@@ -42,7 +42,7 @@ test: lint $(ARCHIVE) ## lint and every test, on real services too
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests
 
 $(ARCHIVE): $(STAMP)
-	@$(BIN)/python -m dev.class_archives
+	@$(BIN)/python -m dev.make_class_archives
 
 docs: setup ## write the reference of the public API to .local/docs
 	@$(BIN)/python docs/reference.py .local/docs

@@ -7,17 +7,14 @@ OpenLineage is told by :mod:`~airflow_kafka_offsets.lineage.openlineage_facets`,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.definitions.asset import AssetRef
 
-from airflow_kafka_offsets.ledger.tiling import Tiling
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import WindowLink
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.windows.window_names import window_extent
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
@@ -37,26 +34,6 @@ def note_outlets(task: BaseOperator, context: Context, ref: WindowRef, totals: d
     for outlet in task.outlets:
         if isinstance(outlet, Asset | AssetRef):
             context["outlet_events"][outlet].extra |= totals | extent | ref.to_json()
-
-
-@dataclass(frozen=True, slots=True)
-class SeenWindow:
-    """What a task knows of its window so far. It is kept because OpenLineage asks in a fork, without connections.
-
-    :param pinned: the window.
-    :param bootstrap_servers: brokers of its topics; empty where the task asks none.
-    :param output: folder with its published rows; None before they are, and for an empty window.
-    :param rows: how many they are.
-    :param verdict: what was found of them; None where nobody judged.
-    :param tiling: how the window meets its neighbours; None where nobody looked.
-    """
-
-    pinned: PinnedManifest
-    bootstrap_servers: tuple[str, ...] = ()
-    output: str | None = None
-    rows: int | None = None
-    verdict: Verdict | None = None
-    tiling: Tiling | None = None
 
 
 class TellsLineage:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-    from airflow_kafka_offsets.lineage.asset_events import SeenWindow
+    from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 
 _HISTORY_SERVER = "spark.yarn.historyServer.address"
 """The one conf in which Spark itself keeps the address of its history server."""

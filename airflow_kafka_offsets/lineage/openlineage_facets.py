@@ -23,7 +23,7 @@ from openlineage.client.facet_v2 import (
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.asset_events import SeenWindow
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.instants import iso_instant
 
 FACET = "airflowKafkaOffsets_window"

@@ -13,7 +13,8 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_root
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.asset_events import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast
 from airflow_kafka_offsets.pipelines.resolver import Policies, ResolvedWindow, Resolver

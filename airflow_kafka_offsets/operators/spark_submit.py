@@ -16,8 +16,9 @@ from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, Led
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.lineage.asset_events import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, show_link
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote

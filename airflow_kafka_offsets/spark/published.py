@@ -31,9 +31,9 @@ from airflow_kafka_offsets.offsets.windows.window_names import (
     revision_folder,
     window_extent,
 )
+from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, pipeline_files
 from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri
-from airflow_kafka_offsets.spark.ledger.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.ledger.identity_check import ledger_identity
 from airflow_kafka_offsets.spark.ledger.published_attempts import counting_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN

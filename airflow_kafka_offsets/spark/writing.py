@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
@@ -29,27 +28,25 @@ from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult,
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, window_files
 from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
 from airflow_kafka_offsets.spark.kafka.newer_source import newer_source
-from airflow_kafka_offsets.spark.ledger.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.ledger.identity_check import require_ledger
 from airflow_kafka_offsets.spark.ledger.published_attempts import standing_publication
 from airflow_kafka_offsets.spark.ledger.result_files import published_result, result_uri, source_is_proved, write_result
-from airflow_kafka_offsets.spark.proof.counts import count_run, refuse_uncountable
-from airflow_kafka_offsets.spark.proof.tally import audited_columns, scan
+from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-
-if TYPE_CHECKING:
-    from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.tally import audited_columns, scan
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
 
 
-def write(window: PinnedWindow, rows: DataFrame, sink: Sink) -> RunResult:
+def write(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
     """Write a window's rows and prove them.
 
     Of a window that is published already nothing is read from Kafka and nothing is written: its output is counted
@@ -103,7 +100,7 @@ def write(window: PinnedWindow, rows: DataFrame, sink: Sink) -> RunResult:
 
 
 def _recorded(
-    files: LedgerFiles, window: PinnedWindow, standing: Publication, sink: Sink, attempt: Attempt
+    files: LedgerFiles, window: PinnedRead, standing: Publication, sink: Sink, attempt: Attempt
 ) -> RunResult | None:
     """What was counted of a publication that goes on counting.
 
@@ -124,7 +121,7 @@ def _recorded(
     return recorded
 
 
-def _recount(window: PinnedWindow, standing: Publication, recorded: RunResult, sink: Sink, attempt: Attempt) -> None:
+def _recount(window: PinnedRead, standing: Publication, recorded: RunResult, sink: Sink, attempt: Attempt) -> None:
     """Refuse a published window whose rows the sink doesn't hold as they were counted."""
     name = attempt.window
     if standing.sink != sink.kind:
@@ -142,13 +139,13 @@ def _recount(window: PinnedWindow, standing: Publication, recorded: RunResult, s
         )
 
 
-def _held(window: PinnedWindow, recorded: RunResult, sink: Sink, attempt: Attempt) -> tuple[PartitionTally, ...]:
+def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> tuple[PartitionTally, ...]:
     """What the sink holds of the window, where a published attempt has written it."""
     published = replace(attempt, name=recorded.written_by, strict_time=recorded.strict_time)
     return scan(sink.read(window.spark, published), window.manifest).written
 
 
-def _load(files: LedgerFiles, window: PinnedWindow, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
+def _load(files: LedgerFiles, window: PinnedRead, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
     """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
     try:
@@ -197,7 +194,7 @@ def _files(output: DataFrame, written: Written) -> tuple[str, ...]:
     return tuple(sorted(each.rpartition(place)[2] for each in output.inputFiles()))
 
 
-def _refuse_unproved_writer(files: LedgerFiles, window: PinnedWindow, written: Written, attempt: Attempt) -> None:
+def _refuse_unproved_writer(files: LedgerFiles, window: PinnedRead, written: Written, attempt: Attempt) -> None:
     """Take over no rows of which nobody knows where they came from: this attempt asks Kafka about its own read."""
     writer = written.attempt
     if writer != attempt.name and not source_is_proved(files, window.folder, writer, window.manifest):
@@ -207,7 +204,7 @@ def _refuse_unproved_writer(files: LedgerFiles, window: PinnedWindow, written: W
         )
 
 
-def _source(files: LedgerFiles, window: PinnedWindow, writer: str) -> Source | None:
+def _source(files: LedgerFiles, window: PinnedRead, writer: str) -> Source | None:
     """Where the rows came from. Asked after they were written: an answer from before the read says nothing of it."""
     if not window.manifest.span or is_connect(window.spark):
         return None
@@ -237,7 +234,7 @@ def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
         raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is taken by the output's own.")
 
 
-def _refuse_unproved(window: PinnedWindow, result: RunResult, notes: AttemptNotes) -> None:
+def _refuse_unproved(window: PinnedRead, result: RunResult, notes: AttemptNotes) -> None:
     asked = replace(result, source=_own(window.manifest)) if is_connect(window.spark) else result
     verdict = judge(window.manifest, asked)
     if verdict.proved:

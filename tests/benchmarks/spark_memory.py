@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark.pinned import FAST, PinnedWindow, exactly, reader_options
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.reader_options import FAST, exactly, reader_options
 from dev import ROOT
 from tests.benchmarks.clusters import Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import write_records

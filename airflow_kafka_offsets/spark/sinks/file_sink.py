@@ -12,8 +12,8 @@ from pyspark.errors import AnalysisException
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri, is_connect
-from airflow_kafka_offsets.spark.proof.tally import audited_ddl
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.tally import audited_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,10 +27,10 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, hadoop_uri, words
-from airflow_kafka_offsets.spark.proof.tally import audited_ddl
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written, count_only
 from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_owner
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
+from airflow_kafka_offsets.spark.tally import audited_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

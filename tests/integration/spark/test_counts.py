@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
-from airflow_kafka_offsets.spark.proof.row_plan import RowPlan
+from airflow_kafka_offsets.spark.row_plan import RowPlan
 from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev.kafka import Broker

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.asset_events import SeenWindow
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, folder_page, history_page
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
 

@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri
-from airflow_kafka_offsets.spark.pinned import exactly, reader_options
+from airflow_kafka_offsets.spark.reader_options import exactly, reader_options
 from tests.unit.spark.manifests import manifest_of
 
 BROKER = {"kafka.bootstrap.servers": "broker:9092"}

@@ -8,7 +8,7 @@ that isn't among the earlier ones looks again (:attr:`~airflow_kafka_offsets.spa
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -17,10 +17,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_identity import json_object
 from airflow_kafka_offsets.spark.driver_log import metrics_unsaid
 from airflow_kafka_offsets.spark.files.connect_files import ConnectFiles, LedgerFiles
 from airflow_kafka_offsets.spark.ledger.result_files import source_is_proved
+from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.sink import Attempt
-
-if TYPE_CHECKING:
-    from airflow_kafka_offsets.spark.pinned import PinnedWindow
 
 _APPLICATIONS = "applications"
 _ENDING = ".json"
@@ -43,7 +41,7 @@ class AttemptNotes:
         found = self._files.names(self._folder)
         return frozenset(each.removesuffix(_ENDING) for each in found if each.endswith(_ENDING))
 
-    def begin(self, window: PinnedWindow, *, writes: bool) -> Attempt:
+    def begin(self, window: PinnedRead, *, writes: bool) -> Attempt:
         """Note which Spark application this attempt is. A client of Spark Connect notes nothing.
 
         :param writes: it is to write the window's rows; else the window is published, and its output counted again.

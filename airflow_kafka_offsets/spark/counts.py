@@ -26,13 +26,13 @@ from airflow_kafka_offsets.offsets.proof.shortfall import counted_twice
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.files.hadoop import is_connect
 from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
-from airflow_kafka_offsets.spark.proof.row_plan import RowPlan
-from airflow_kafka_offsets.spark.proof.tally import UNREAD, every_offset, sampled_bytes, scan, scan_tasks
+from airflow_kafka_offsets.spark.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.row_plan import RowPlan
+from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, sampled_bytes, scan, scan_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_kafka_offsets.spark.pinned import PinnedWindow
 
 _SORT_WITHIN = (
     "Sort within partitions, rows.repartition(n, column).sortWithinPartitions(column), or sort what is published"
@@ -50,7 +50,7 @@ class RunCounts:
     outside: int | None = None
 
 
-def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
+def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
     """Refuse rows by their plan, before anything is read, where the proof needs the count of one read.
 
     :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
@@ -79,7 +79,7 @@ def refuse_uncountable(window: PinnedWindow, rows: DataFrame) -> None:
         )
 
 
-def _refuse_without_driver(window: PinnedWindow, rows: DataFrame) -> None:
+def _refuse_without_driver(window: PinnedRead, rows: DataFrame) -> None:
     if window.may_have_gaps and window.manifest.span:
         raise ConfigurationError(
             f"Offsets of window {window.manifest.window} may be without a record (allow_gaps, or a compacted topic): "
@@ -94,7 +94,7 @@ def _refuse_without_driver(window: PinnedWindow, rows: DataFrame) -> None:
         )
 
 
-def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
+def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
     """Count what was read for the rows and what the output holds of them, after the write.
 
     :param rows: what was written.
@@ -130,7 +130,7 @@ def count_run(window: PinnedWindow, rows: DataFrame, output: DataFrame, *, sampl
     return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)
 
 
-def _by_output(window: PinnedWindow, output: DataFrame, *, sampled: bool) -> RunCounts:
+def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:
     """Count the output, and what it has to hold: short jobs, most of whose time isn't Spark's tasks, side by side."""
     spark, manifest = window.spark, window.manifest
     alongside = inheritable_thread_target(spark)  # with the job group and the like of this thread

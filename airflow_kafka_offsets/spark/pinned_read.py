@@ -1,0 +1,278 @@
+"""The pinned read: exactly the records of a manifest, read by Spark's Kafka source in batch mode.
+
+Spark gets numbers only, built from one set of rows: ``assign`` on the ranges that hold something, so that a partition
+added later changes nothing (S17), and a start and an end for each, so that a task that runs twice reads the same (S24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
+from airflow_kafka_offsets.offsets.proof.audit import Tally
+from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask, SplitPlan, split_plan
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS, RunConf
+from airflow_kafka_offsets.spark.files.connect_files import read_file, window_files
+from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri, is_connect
+from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
+from airflow_kafka_offsets.spark.kafka.driver_rows import DriverRows
+from airflow_kafka_offsets.spark.kafka.extreme_search import extreme_timestamp_error
+from airflow_kafka_offsets.spark.kafka.idle_consumers import give_back_soon
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+from airflow_kafka_offsets.spark.kafka.newer_source import newer_source
+from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
+from airflow_kafka_offsets.spark.ledger.failure_file import failures_noted
+from airflow_kafka_offsets.spark.ledger.published_attempts import standing_publication
+from airflow_kafka_offsets.spark.reader_options import cores, exactly, reader_options
+from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
+from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
+
+_COLUMNS = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+)
+_HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+
+class PinnedRead:
+    """A window that a Spark session may read.
+
+    :param spark: the session.
+    :param folder: the window's folder in the ledger, where the manifest is.
+    :param manifest: the exact ranges.
+    :param attempt: the run's name, used by no other.
+    :param kafka: options of the Kafka reader, secrets included.
+    :param allow_gaps: whether offsets without a record are expected.
+    :param bytes_per_record: what a record has on average; None when nobody knows.
+    :param extreme_timestamps: stretches with timestamps that Spark can't read: the driver does, with null for those.
+    :param note_key: signs the note that tells which Spark application this is; None where nobody waits for it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: str,
+        manifest: Manifest,
+        attempt: str,
+        kafka: Mapping[str, str],
+        *,
+        allow_gaps: bool = False,
+        bytes_per_record: float | None = None,
+        extreme_timestamps: Iterable[ReadTask] = (),
+        note_key: str | None = None,
+    ) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.manifest = manifest
+        self.attempt = attempt
+        self.allow_gaps = allow_gaps
+        self.bytes_per_record = bytes_per_record
+        self.note_key = note_key
+        self.strict_time = False
+        self.proved_read: Tally | None = None
+        """What :meth:`write` found to be read: by the attempt that published the window before, or by this one."""
+        self.tasks: Sequence[ReadTask] = ()
+        """Which tasks Spark makes of what :meth:`read` returned last."""
+        self._kafka = kafka
+        self._named = tuple(extreme_timestamps)
+        self._apart = extreme.within(self._named, manifest.ranges)
+        self._options: Mapping[str, str] = {}
+        self._observed: ObservedRows | None = None
+
+    @classmethod
+    def open(cls, spark: SparkSession, conf: RunConf) -> Self:
+        """Read and check the manifest.
+
+        :raises LedgerCorruptError: when it is missing, or isn't the one that was pinned. Nothing is read from Kafka.
+        """
+        content = read_file(spark, conf.manifest_uri)
+        if content is None:
+            raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
+        manifest = Manifest.from_bytes(content, conf.sha256)
+        folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
+        return cls(
+            spark,
+            folder,
+            manifest,
+            conf.attempt,
+            conf.kafka,
+            allow_gaps=conf.allow_gaps,
+            bytes_per_record=conf.bytes_per_record,
+            extreme_timestamps=extreme.named(conf.extreme_timestamps),
+            note_key=conf.note_key,
+        )
+
+    def read(self, *, strict_time: bool = False, counted: bool = False, **options: str) -> DataFrame:
+        """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
+        timestamp, timestampType, and headers where ``includeHeaders`` is true.
+
+        Each action on the frame reads Kafka anew (S25). A window without offsets gives a frame without rows, and Kafka
+        isn't asked (S6).
+
+        :param strict_time: add the boolean column ``outside_window``: whether the record's timestamp lies outside the
+            window's two instants. What is published keeps such rows apart.
+        :param counted: count the records as they pass, for :attr:`audit`: those of the first action. Where
+            :meth:`write` needs that, with strict time or where offsets may be without a record, it is so anyway.
+        :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
+            (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is among them.
+        :raises ConfigurationError: for an option that would change which records are read, and for strict time of a
+            window that isn't between two instants.
+        """
+        if strict_time and not self.manifest.timed:
+            raise ConfigurationError(
+                f"Window {self.manifest.window} isn't between two instants, so that no row lies outside its time: "
+                "strict_time has no meaning there."
+            )
+        self.strict_time, self._observed = strict_time, None
+        with failures_noted(self.spark, self.folder, self.attempt):
+            rows = self._frame(options)
+            if counted or self.needs_count:
+                self._observed = observe(rows, self.manifest, may_have_gaps=self.may_have_gaps)
+                rows = self._observed.rows
+        if strict_time:
+            return rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
+        return rows
+
+    def plan(self, **options: str) -> SplitPlan:
+        """Which tasks Spark makes of the window when :meth:`read` gets the same options; print it for a table. A range
+        of records that the driver reads itself is one of them.
+
+        :param options: as for :meth:`read`; ``minPartitions="1"`` turns splitting off.
+        :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
+        """
+        whole = split_plan(
+            self.manifest.non_empty(),
+            bytes_per_record=self.bytes_per_record,
+            cores=cores(self.spark),
+            options=dict(self._kafka) | options,
+        )
+        if not self._apart:
+            return whole
+        # Spark splits each layer by itself, all by the same options.
+        split = (task for each in self._layers() for task in split_plan(each, options=whole.options).tasks)
+        return replace(whole, tasks=(*split, *self._apart))
+
+    def _layers(self) -> list[tuple[OffsetRange, ...]]:
+        return extreme.layers(self.manifest.non_empty(), self._apart)
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether offsets of the window may be without a record: by the user's leave, or on a compacted topic."""
+        return self.allow_gaps or any(each.compacted for each in self.manifest.topics.values())
+
+    @property
+    def needs_count(self) -> bool:
+        """Whether the proof of what is written needs the count of what is read. A server of Spark Connect may leave
+        that out of its answer: there what was written has to do."""
+        return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
+
+    def _frame(self, options: Mapping[str, str]) -> DataFrame:
+        plan = self.plan(**options)
+        self._options = reader_options(self.manifest, self._kafka, dict(plan.options) | dict(options))
+        self.tasks = plan.tasks
+        frames = [self._spark_reads(each) for each in self._layers()]
+        if self._apart or not frames:
+            frames += self._driver_reads()
+        return reduce(DataFrame.unionAll, frames)
+
+    def _spark_reads(self, ranges: Sequence[OffsetRange]) -> DataFrame:
+        give_back_soon(self.spark)
+        with newer_source(self.spark):
+            return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
+
+    def _driver_reads(self) -> list[DataFrame]:
+        """A frame of one task for each range that is read apart; one without rows where there is none."""
+        given = {name.lower(): value for name, value in self._options.items()}
+        headers = given.get("includeheaders", "false").lower() == "true"
+        columns = _COLUMNS + (_HEADERS if headers else "")
+        if self._apart and is_connect(self.spark):
+            raise ConfigurationError(
+                f"The records of the conf {EXTREME_TIMESTAMPS} are read by the driver, which a client of Spark Connect "
+                "doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its own."
+            )
+        if self._apart and self._is_published():
+            return [self._unasked(columns)]
+        if not self._apart:
+            return [self.spark.createDataFrame([], columns).coalesce(1)]
+        rows = DriverRows(self.spark, self.clients(), headers)
+        return [rows.frame(each) for each in self._apart]
+
+    def _is_published(self) -> bool:
+        files = window_files(self.spark, self.folder, self.manifest.window)
+        found = standing_publication(files, self.folder, self.manifest)
+        return found is not None and found.manifest_sha256 == self.manifest.sha256
+
+    def _unasked(self, columns: str) -> DataFrame:
+        """In place of the records that the driver would read of a published window: retention may have passed them,
+        and :meth:`write` needs no rows. Whatever else would run on them fails."""
+        why = (
+            f"Window {self.manifest.window} is published, so that the records of the conf {EXTREME_TIMESTAMPS} weren't "
+            "read again: take its rows from read_published()."
+        )
+        row = self.spark.createDataFrame([()], "")
+        kinds = self.spark.createDataFrame([], columns).schema
+        return row.select(*(F.raise_error(why).cast(each.dataType).alias(each.name) for each in kinds)).coalesce(1)
+
+    def record_error(self, error: Exception) -> WindowError | None:
+        """What an error of Spark's says of the records, with what to do; None where it is about something else."""
+        if not extreme.is_overflow(error) or is_connect(self.spark):
+            return None
+        left = [each for layer in self._layers() for each in layer]
+        return extreme_timestamp_error(
+            self._spark_reads, self.clients(), self.manifest.window, left, named=bool(self._named)
+        )
+
+    @property
+    def audit(self) -> Tally:
+        """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`write`
+        found the window published, and so read nothing, it is what the attempt that is published has read.
+
+        Kafka is asked then whether it still has the topics that were resolved, so that these were read. A client of
+        Spark Connect has nothing to ask with: there ``KafkaVerifyWindowOperator`` or nobody does.
+
+        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
+        :raises UnprovenError: when no action has read the rows.
+        :raises TopicChangedError: another cluster was read, or a topic that was re-created.
+        :raises LogTruncatedError: a log was cut below the window's end since it was resolved.
+        :raises UncheckedSourceError: when Kafka can't be asked.
+        """
+        if self.proved_read is not None:
+            return self.proved_read
+        found = self.observed().tally() if self.manifest.span else Tally()
+        if self.manifest.span and not is_connect(self.spark):
+            self.source_check().after()
+        return found
+
+    def observed(self) -> ObservedRows:
+        """The rows of the last :meth:`read`, and what counts them.
+
+        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
+        """
+        if not self._options:
+            raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
+        if self._observed is None:
+            raise ConfigurationError(
+                "What is read of this window isn't counted, as what write() has written proves it by itself. To audit "
+                "rows that go elsewhere, have them counted: read(counted=True)."
+            )
+        return self._observed
+
+    def clients(self) -> KafkaClients:
+        """Kafka's own clients of the cluster that :meth:`read` reads."""
+        return KafkaClients(self.spark, self._options)
+
+    def source_check(self) -> SourceCheck:
+        """What asks the Kafka that :meth:`read` reads.
+
+        :raises ConfigurationError: when nothing was read yet.
+        """
+        if not self._options:
+            raise ConfigurationError("Call read() first: what is written comes from its rows.")
+        return SourceCheck(self.spark, self.manifest, self._options)

@@ -1,1 +1,0 @@
-"""What was read and written, counted by Spark."""
