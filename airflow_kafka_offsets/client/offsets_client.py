@@ -24,7 +24,6 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import look_up
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
 from airflow_kafka_offsets.client.lookups.record_search import find_records_by
 from airflow_kafka_offsets.client.lookups.topic_survey import Survey, cluster_id_of, fetch_survey, look_up_instants
-from airflow_kafka_offsets.client.requests.delete_records import send_delete_records
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
@@ -314,16 +313,6 @@ class OffsetsClient:
         while not count.is_over:
             self._ask(count.go_on)
         return count.contents()
-
-    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> LogExtents:
-        """Delete all records before some offsets, for good (DeleteRecords, key 21, KIP-107). Needs the ACL Delete.
-
-        An element for every partition: its new log start, or Kafka's error.
-        """
-        wanted = dict(offsets)
-        if any(each < 0 for each in wanted.values()):
-            raise ConfigurationError("Records are deleted before an offset of 0 or more.")
-        return self._ask(lambda call: send_delete_records(call, wanted))
 
     def mark_cut(self, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
         """The commits, with ``cut_at`` where an unclean election cut a log below one (OffsetForLeaderEpoch, key 23).

@@ -1,4 +1,4 @@
-"""Messages about topics: ListOffsets, Metadata, DescribeConfigs, DescribeProducers, DeleteRecords."""
+"""Messages about topics: ListOffsets, Metadata, DescribeConfigs, DescribeProducers."""
 
 from __future__ import annotations
 
@@ -282,29 +282,4 @@ DESCRIBE_PRODUCERS = (
     ),
 )
 
-DELETE_RECORDS = (
-    request(
-        "DeleteRecords",
-        "before an offset, and before the high watermark",
-        {
-            "topics": [
-                {"name": "flights", "partitions": [{"partitionIndex": 0, "offset": 42}]},
-                {"name": "weather", "partitions": [{"partitionIndex": 1, "offset": -1}]},
-            ],
-            "timeoutMs": 1500,
-        },
-    ),
-    response(
-        "DeleteRecords",
-        "deleted, and an error",
-        {
-            "throttleTimeMs": 100,
-            "topics": [
-                {"name": "flights", "partitions": [{"partitionIndex": 0, "lowWatermark": 42, "errorCode": 0}]},
-                {"name": "weather", "partitions": [{"partitionIndex": 1, "lowWatermark": -1, "errorCode": 1}]},
-            ],
-        },
-    ),
-)
-
-TOPIC_MESSAGES = (*LIST_OFFSETS, *METADATA, *DESCRIBE_CONFIGS, *DESCRIBE_PRODUCERS, *DELETE_RECORDS)
+TOPIC_MESSAGES = (*LIST_OFFSETS, *METADATA, *DESCRIBE_CONFIGS, *DESCRIBE_PRODUCERS)

@@ -46,11 +46,6 @@ _BY_ID = "topics are asked for by name"
 _ALONE = "the client takes part in no group and no transaction"
 
 SAID = {
-    "delete_records.md": Said(
-        "OFFSET_OUT_OF_RANGE UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER REQUEST_TIMED_OUT UNKNOWN_SERVER_ERROR",
-        f"{_READ_FROM_A_LOG} INVALID_TOPIC_EXCEPTION POLICY_VIOLATION",
-        place="metadata.md",
-    ),
     "describe_configs.md": Said(
         "",
         "UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED INVALID_REQUEST "

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import TopicChangedError
 from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, recreate
@@ -24,12 +24,12 @@ T0_MS = 1_795_154_400_000
 
 
 @pytest.fixture
-def flights(topic: MakeTopic, produce: Produce, client: OffsetsClient) -> str:
+def flights(topic: MakeTopic, produce: Produce, admin: KafkaAdminClient) -> str:
     """Two partitions: ten records a second apart with the first two deleted, and one record."""
     name = topic(partitions=2)
     produce(name, 0, [(T0_MS + n * 1000, None, b"x") for n in range(10)])
     produce(name, 1, [(T0_MS, None, b"x")])
-    client.delete_records({TopicPartition(name, 0): 2}).raise_for_errors()
+    admin.delete_records({KafkaPartition(name, 0): 2})
     return name
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kafka.protocol.admin import (
-    DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeLogDirsRequest,
@@ -48,7 +47,6 @@ GRACE_S = 20.0
 REQUESTS = (
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,
-    DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeLogDirsRequest,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kafka.protocol.admin import (
-    DeleteRecordsResponse,
     DescribeConfigsResponse,
     DescribeGroupsResponse,
     DescribeProducersResponse,
@@ -320,19 +319,6 @@ def producers_are(*producer_ids: int, errors: Codes = NO_CODES) -> Answer:
             for each in request.topics
         ]
     )
-
-
-def records_are_deleted(log_start_offset: int, *, errors: Codes = NO_CODES) -> Answer:
-    """A DeleteRecords answer: all logs start there now."""
-    topic_class = DeleteRecordsResponse.DeleteRecordsTopicResult
-
-    def partition(piece: TopicPartition) -> Any:
-        code = errors.get(piece, 0)
-        return topic_class.DeleteRecordsPartitionResult(
-            partition_index=piece.partition, low_watermark=-1 if code else log_start_offset, error_code=code
-        )
-
-    return lambda request: DeleteRecordsResponse(topics=_answered(topic_class, partition, request))
 
 
 def batches_are(

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from kafka.protocol.admin import (
-    DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeLogDirsRequest,
@@ -44,7 +43,6 @@ from tests.integration.client.scripted_answers import (
     hang_up,
     offsets_are,
     producers_are,
-    records_are_deleted,
     silence,
     spoilt,
     throttled,
@@ -114,9 +112,6 @@ EXCHANGES = {
     ListGroupsRequest: Exchange({ListGroupsRequest: groups_are_listed("g")}, listed_groups, 1),
     DescribeProducersRequest: Exchange(
         {DescribeProducersRequest: producers_are(7)}, lambda client: errors_of(client.producers([A0])), 0
-    ),
-    DeleteRecordsRequest: Exchange(
-        {DeleteRecordsRequest: records_are_deleted(3)}, lambda client: errors_of(client.delete_records({A0: 3})), 0
     ),
     DescribeLogDirsRequest: Exchange(
         {DescribeLogDirsRequest: directories_are(Directory({A0: 1}))},
@@ -287,9 +282,7 @@ class TestBrokenAnswers:
                 "the half of the deadline that one answer may take isn't waited out"
             )
 
-    @pytest.mark.parametrize(
-        "request_class", [DescribeProducersRequest, DeleteRecordsRequest], ids=lambda each: each.name
-    )
+    @pytest.mark.parametrize("request_class", [DescribeProducersRequest], ids=lambda each: each.name)
     def test_null_where_there_is_always_a_list_is_an_error_too(self, request_class: Any) -> None:
         def without_topics(frame: bytes) -> bytes:
             throttle_time = 4

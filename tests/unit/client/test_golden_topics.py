@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.client.requests.delete_records import delete_records_request, parse_delete_records
 from airflow_kafka_offsets.client.requests.describe_configs import parse_topic_configs, topic_configs_request
 from airflow_kafka_offsets.client.requests.describe_producers import (
     describe_producers_request,
@@ -34,21 +33,6 @@ class TestDescribeProducers:
         assert [each.producer_id for each in found[FLIGHTS_0].open_transactions] == [4000]
         assert (found[FLIGHTS_2].producers, found[FLIGHTS_2].error) == ((), None)
         assert str(found[WEATHER_1].error) == "NOT_LEADER_OR_FOLLOWER (6): Not the leader."
-
-
-class TestDeleteRecords:
-    @every(frames("delete_records", "request"))
-    def test_records_are_deleted_as_kafka_does(self, frame: Frame) -> None:
-        request = delete_records_request({WEATHER_1: -1, FLIGHTS_0: 42}, 1500, frame.version)
-        assert encoded(request).hex() == frame.bytes.hex()
-
-    @every(frames("delete_records", "response"))
-    def test_the_new_log_start_is_read_and_the_error_of_a_partition_is_its_own(self, frame: Frame) -> None:
-        extents = parse_delete_records(frame.decode())
-        assert {piece: (each.log_start_offset, name_of(each.error)) for piece, each in extents.items()} == {
-            FLIGHTS_0: (42, None),
-            WEATHER_1: (None, "OFFSET_OUT_OF_RANGE"),
-        }
 
 
 class TestCoordinators:

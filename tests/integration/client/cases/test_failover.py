@@ -29,6 +29,7 @@ from tests.integration.client.cases.workload import (
     commits_of,
     connected_client,
     coordinator_id,
+    delete_records,
     lag_of,
     latest,
     new_group_of,
@@ -201,7 +202,7 @@ class TestUncleanElection:
                 GroupsCaughtUp((group,), max_lag=10**9).check(client)
             with pytest.raises(ConditionFailedError, match="was cut below the commit"):
                 OffsetsReached(group, Positions.of("target", {key: 5})).check(client)
-            client.delete_records({key: 5}).raise_for_errors()
+            delete_records(cluster, {key: 5})
             (forgotten,) = client.epoch_ends({key: 0}).raise_for_errors()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
 

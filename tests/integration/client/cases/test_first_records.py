@@ -27,6 +27,7 @@ from tests.integration.client.cases.workload import (
     T0,
     commit,
     connected_client,
+    delete_records,
     error_names,
     lag_of,
     new_compacted_topic,
@@ -113,11 +114,13 @@ class TestPosition:
         key = TopicPartition(new_topic(cluster), 0)
         assert first_of(client, key, 0) == FirstRecord(*key, 0, searched_to=0)
 
-    def test_below_the_log_start_counts_from_there(self, client: OffsetsClient, key: TopicPartition) -> None:
+    def test_below_the_log_start_counts_from_there(
+        self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition
+    ) -> None:
         """E9"""
-        client.delete_records({key: 2}).raise_for_errors()
+        delete_records(cluster, {key: 2})
         assert [first_offset(client, key, each) for each in (0, 1, 2)] == [2, 2, 2]
-        client.delete_records({key: 3}).raise_for_errors()
+        delete_records(cluster, {key: 3})
         client.close()  # a record that was found is believed in for a minute
         assert first_of(client, key, 0) == FirstRecord(*key, 0, searched_to=3)
 

@@ -20,6 +20,7 @@ from tests.integration.client.cases.workload import (
     T0,
     commit,
     connected_client,
+    delete_records,
     group_member,
     new_compacted_topic,
     new_name,
@@ -94,7 +95,7 @@ def mess(running_cluster: KafkaCluster, client: OffsetsClient) -> Iterator[Mess]
     for partition in range(2):
         produce(running_cluster, made.trimmed, partition, timestamps=[T0 + number * HOUR_MS for number in range(10)])
     trimmed = {TopicPartition(made.trimmed, 0): 6, TopicPartition(made.trimmed, 1): 10}
-    client.delete_records(trimmed).raise_for_errors()
+    delete_records(running_cluster, trimmed)
     new_topic(running_cluster, name=made.transactions)
     with ExitStack() as still_open:
         write_transactions(running_cluster, client, made.transactions, still_open)

@@ -23,7 +23,7 @@ from tests.integration.client.cases.workload import (
     T0,
     commit,
     connected_client,
-    error_names,
+    delete_records,
     lag_of,
     new_compacted_topic,
     new_name,
@@ -56,7 +56,7 @@ class TestLookUpBehindDeletedSegments:
         """T0 + 5 s in a segment of its own; in the next one a day later, T0 - 1 ms, T0, T0 + 5 s. Two are deleted."""
         topic = new_topic(cluster, config={"retention.ms": "-1", "segment.ms": str(HOUR_MS)})
         produce(cluster, topic, timestamps=[T0 + 5_000, T0 + 24 * HOUR_MS, T0 - 1, T0, T0 + 5_000])
-        client.delete_records({TopicPartition(topic, 0): 2}).raise_for_errors()
+        delete_records(cluster, {TopicPartition(topic, 0): 2})
         return TopicPartition(topic, 0)
 
     @pytest.mark.parametrize("level", list(IsolationLevel))
@@ -116,34 +116,17 @@ class TestDeletedRecords:
         key = TopicPartition(topic, 0)
         produce(cluster, topic, 0, 10)
         commit(client, group, {key: 2})
-        (deleted,) = client.delete_records({key: 6}).raise_for_errors()
-        assert deleted.log_start_offset == 6
+        delete_records(cluster, {key: 6})
         (extent,) = client.log_extents([key]).raise_for_errors()
         assert (extent.log_start_offset, extent.high_watermark) == (6, 10)
         (lag,) = lag_of(client, group).partitions
         assert (lag.status, lag.lag, lag.lost) == (LagStatus.BELOW_LOG_START, 8, 4)
 
-    def test_past_the_end_are_refused_for_that_partition_alone(
-        self, cluster: KafkaCluster, client: OffsetsClient
-    ) -> None:
-        topic = new_topic(cluster, 2)
-        for partition in range(2):
-            produce(cluster, topic, partition, 3)
-        answered = client.delete_records(
-            {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 3, TopicPartition(topic, 7): 1}
-        )
-        assert error_names(answered) == ["OFFSET_OUT_OF_RANGE", None, "UNKNOWN_TOPIC_OR_PARTITION"]
-        assert [each.log_start_offset for each in answered] == [None, 3, None]
-
-    def test_are_refused_where_only_compaction_may_delete(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        topic = new_topic(cluster, config={"cleanup.policy": "compact"})
-        assert error_names(client.delete_records({TopicPartition(topic, 0): 0})) == ["POLICY_VIOLATION"]
-
     def test_leave_an_empty_log_when_they_are_all(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
         """E1: empty, although its offsets don't start at 0."""
         topic = new_topic(cluster)
         produce(cluster, topic, timestamps=[T0, T0 + 1])
-        client.delete_records({TopicPartition(topic, 0): 2}).raise_for_errors()
+        delete_records(cluster, {TopicPartition(topic, 0): 2})
         assert outcome_at(client, topic, T0) is ListOutcome.EMPTY_LOG
         assert offset_at(client, topic, OffsetSpec.EARLIEST) == offset_at(client, topic, OffsetSpec.LATEST) == 2
 

@@ -15,7 +15,7 @@ from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     HOUR_MS,
     T0,
-    connected_client,
+    delete_records,
     new_topic,
     produce,
     send,
@@ -38,8 +38,7 @@ def topic(running_cluster: KafkaCluster) -> Iterator[str]:
     produce(running_cluster, name, IDLE, timestamps=[T0, T0 + HOUR_MS])
     produce(running_cluster, name, TRIMMED, timestamps=[T0 + HOUR_MS, T0 + 5 * HOUR_MS, T0 - 1, T0, T0 + HOUR_MS])
     produce(running_cluster, name, UNDECIDED, timestamps=[T0])
-    with connected_client(running_cluster.bootstrap_servers) as client:
-        client.delete_records({TopicPartition(name, TRIMMED): 2}).raise_for_errors()
+    delete_records(running_cluster, {TopicPartition(name, TRIMMED): 2})
     with transactional_producer(running_cluster) as producer:
         send(producer, name, UNDECIDED, timestamps=[T0 + 2 * HOUR_MS])
         yield name

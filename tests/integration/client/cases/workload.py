@@ -250,3 +250,9 @@ def new_group_of(kafka: Kafka, coordinator: int) -> str:
 
     wait_until(is_found, f"broker {coordinator} coordinates groups")
     return found[0]
+
+
+def delete_records(cluster: Kafka, offsets: Mapping[TopicPartition, int]) -> None:
+    """Move log starts, as retention does."""
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+        admin.delete_records({KafkaPartition(*key): offset for key, offset in offsets.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DeleteRecordsRequest, DescribeConfigsRequest, DescribeProducersRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -19,7 +19,6 @@ from tests.integration.client.scripted_answers import (
     metadata_is,
     offsets_are,
     producers_are,
-    records_are_deleted,
 )
 
 
@@ -96,29 +95,6 @@ class TestDescribeProducers:
 
     def producers(self, one: Pieces) -> list[tuple[ResponseError | None, list[int]]]:
         return [(each.error, [one.producer_id for one in each.producers]) for each in one.client.producers(ALL)]
-
-
-class TestDeleteRecords:
-    @each_of(*LEADER_PASSES)
-    def test_a_code_that_passes_is_asked_again_for_its_partition_alone(self, one: Pieces, code: Code) -> None:
-        one.broker.on(DeleteRecordsRequest, records_are_deleted(3, errors={B1: code.code}), records_are_deleted(4))
-        assert [outcome(*each) for each in self.deleted(one)] == [3, 3, 4]
-        assert one.asked_partitions(DeleteRecordsRequest) == [[A0, B0, B1], [B1]]
-        assert one.described_topics() == [["a", "b"], ["b"]][: 1 + code.looks_up]
-
-    @each_of(
-        *LEADER_STAYS,
-        (1, "OFFSET_OUT_OF_RANGE", False, "past the high watermark"),
-        (44, "POLICY_VIOLATION", False, "a compacted topic"),
-    )
-    def test_a_code_that_stays_is_data_of_its_partition_at_once(self, one: Pieces, code: Code) -> None:
-        one.broker.on(DeleteRecordsRequest, records_are_deleted(3, errors={B1: code.code}))
-        assert [outcome(*each) for each in self.deleted(one)] == [3, 3, code.name]
-        assert len(one.asked(DeleteRecordsRequest)) == 1
-
-    def deleted(self, one: Pieces) -> list[tuple[ResponseError | None, int | None]]:
-        extents = one.client.delete_records(dict.fromkeys(ALL, 3))
-        return [(each.error, each.log_start_offset) for each in extents]
 
 
 class TestMetadata:

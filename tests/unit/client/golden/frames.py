@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import (
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribeGroupsRequest,
@@ -51,7 +49,6 @@ FOLDER = Path(__file__).parent
 
 CLASSES = {
     "consumer_group_describe": (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
-    "delete_records": (DeleteRecordsRequest, DeleteRecordsResponse),
     "describe_configs": (DescribeConfigsRequest, DescribeConfigsResponse),
     "describe_groups": (DescribeGroupsRequest, DescribeGroupsResponse),
     "describe_log_dirs": (DescribeLogDirsRequest, DescribeLogDirsResponse),
