@@ -34,9 +34,9 @@ _LEDGER = Arg(("--ledger",), help="Folder of all ledgers; default: the setting l
 _WINDOWS = Arg(("windows",), help="Names of windows, as ledger list shows them", nargs="+", metavar="WINDOW")
 _POLICIES = (
     Arg(
-        ("--on-truncation",),
-        help="Records of a window are gone: fail (default), or clamp: pin the rest, note the loss",
-        choices=("fail", "clamp"),
+        ("--on-data-loss",),
+        help="Records of a window are gone: fail (default), or load_rest: pin the rest, note the loss",
+        choices=("fail", "load_rest"),
         default="fail",
     ),
     Arg(

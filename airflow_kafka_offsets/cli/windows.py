@@ -43,7 +43,7 @@ def resolve_windows(args: Any) -> int:
     topics = as_topics(args.topics, args.topic_pattern)
     level, policies = (
         IsolationLevel.of(args.isolation),
-        Policies(args.on_truncation, args.on_future_record, args.on_overlap),
+        Policies(args.on_data_loss, args.on_future_record, args.on_overlap),
     )
     ledger = new_ledger(args.ledger, args.pipeline)
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
@@ -66,7 +66,7 @@ def re_resolve_windows(args: Any) -> int:
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
     manifests = [ledger.pinned(each).manifest for each in args.windows]
     topics = sorted({topic for each in manifests for topic in each.topics})
-    policies = Policies(args.on_truncation, args.on_future_record, args.on_overlap)
+    policies = Policies(args.on_data_loss, args.on_future_record, args.on_overlap)
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
         resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
         resolved = resolver.re_resolve(*map(window_extent, args.windows))

@@ -42,7 +42,7 @@ from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE, PIPELINE_NAME, LedgerIdentity
-from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_extent
 
@@ -173,42 +173,42 @@ class Ledger:
         start: OffsetSnapshot,
         end: OffsetSnapshot,
         *,
-        on_truncation: TruncationPolicy = "fail",
+        on_data_loss: DataLossPolicy = "fail",
         added: dict[TopicPartition, int] | None = None,
         on_overlap: OverlapPolicy = "fail",
     ) -> PinnedManifest:
         """Pin the window between two stored snapshots, or return it as it was pinned before.
 
-        :param on_truncation: see :func:`.ranges.window_between`; what was pinned before
+        :param on_data_loss: see :func:`.ranges.window_between`; what was pinned before
             stays as it is.
         :param on_overlap: what to do when another window has some of its offsets, published or not: ``fail``, or
             ``allow``.
         :raises IntervalError: when the end isn't after the start.
-        :raises DataLossError: when records are gone and ``on_truncation`` is ``fail``.
+        :raises DataLossError: when records are gone and ``on_data_loss`` is ``fail``.
         :raises WindowOverlapError: when another window has some of its offsets, and that is to fail.
         :raises LedgerCorruptError: when the stored manifest was changed.
         :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
         """
         for wait_s in _WAITS_S:
             try:
-                return self._pin_once(start, end, on_truncation, added, on_overlap)
+                return self._pin_once(start, end, on_data_loss, added, on_overlap)
             except WindowOverlapError as error:
                 if not error.retriable:
                     raise
                 # Two tasks at one moment, each of which may have taken its pin back for the other.
                 time.sleep(random.uniform(0, wait_s))
-        return self._pin_once(start, end, on_truncation, added, on_overlap)
+        return self._pin_once(start, end, on_data_loss, added, on_overlap)
 
     def _pin_once(
         self,
         start: OffsetSnapshot,
         end: OffsetSnapshot,
-        on_truncation: TruncationPolicy,
+        on_data_loss: DataLossPolicy,
         added: dict[TopicPartition, int] | None,
         on_overlap: OverlapPolicy,
     ) -> PinnedManifest:
         pinning = self.pinning(on_overlap)
-        pinned = pinning.pin(start, end, on_truncation=on_truncation, added=added)
+        pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
         refused = pinning.settle()
         if refused:
             raise refused[pinned.manifest.window]

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowSta
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders, taken_back
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy, window_between
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_id
 
@@ -62,7 +62,7 @@ class Pinning:
         start: OffsetSnapshot,
         end: OffsetSnapshot,
         *,
-        on_truncation: TruncationPolicy = "fail",
+        on_data_loss: DataLossPolicy = "fail",
         added: dict[TopicPartition, int] | None = None,
     ) -> PinnedManifest:
         """Pin a window, or return it as it was pinned before. It counts once it is settled.
@@ -75,7 +75,7 @@ class Pinning:
             stored.of_ledger(self._ledger_id())
         if stored is None or not _made_from(stored, start, end):
             self._require_counting(start, end)
-            window = window_between(start, end, on_truncation=on_truncation, added=added)
+            window = window_between(start, end, on_data_loss=on_data_loss, added=added)
             manifest = Manifest.of(self._pipeline, self._ledger_id(), window)
             if stored is None or stored.manifest.ranges != manifest.ranges:
                 self._refuse_overlap(manifest, _extent(start, end))

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
-    from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
 
 class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
     """
     Base of the operators that pin a window and hand on a reference to it.
 
-    :param on_truncation: what to do when records of the window are gone already: ``fail`` (default), naming exact
-        counts, or ``clamp``, which pins the rest and writes the loss into the manifest.
+    :param on_data_loss: what to do when records of the window are gone already: ``fail`` (default), naming exact
+        counts, or ``load_rest``, which pins the rest and writes the loss into the manifest.
     :param on_overlap: what to do when another window of the pipeline, pinned or published, has some of the window's
         offsets: ``fail`` (default), naming it, or ``allow``. Their common records are then loaded by both, and verify
         fails on both.
@@ -47,13 +47,13 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
     def __init__(
         self,
         *,
-        on_truncation: TruncationPolicy = "fail",
+        on_data_loss: DataLossPolicy = "fail",
         on_overlap: OverlapPolicy = "fail",
         new_topics_from: str | datetime | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.on_truncation = on_truncation
+        self.on_data_loss = on_data_loss
         self.on_overlap = on_overlap
         self.new_topics_from = new_topics_from
 
@@ -76,11 +76,11 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
 
     def policies(self) -> Policies:
         """What to do about what a log may have in store."""
-        one_of("on_truncation", self.on_truncation, "fail", "clamp")
+        one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
         one_of("on_overlap", self.on_overlap, "fail", "allow")
         return replace(
             super().policies(),
-            on_truncation=self.on_truncation,
+            on_data_loss=self.on_data_loss,
             on_overlap=self.on_overlap,
             new_topics_from_ms=given_instant(self.new_topics_from) if self.new_topics_from else None,
         )

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
-    from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
 
 class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
@@ -61,8 +61,8 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param kafka_conn_id: connection id for the pre-flight and for the reader. (templated)
-    :param on_truncation: what to do when records of the window are gone before Spark starts: ``fail`` (default), naming
-        exact counts, or ``clamp``: load the rest, as the window's next revision, whose manifest says what is lost.
+    :param on_data_loss: what to do when records of the window are gone before Spark starts: ``fail`` (default), naming
+        exact counts, or ``load_rest``: load the rest, as the window's next revision, whose manifest says what is lost.
     :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
     :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
@@ -86,7 +86,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         *,
         window: Any,
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
-        on_truncation: TruncationPolicy = "fail",
+        on_data_loss: DataLossPolicy = "fail",
         allow_gaps: bool = False,
         application: str = LOAD_APPLICATION,
         **kwargs: Any,
@@ -94,15 +94,15 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         super().__init__(application=application, **kwargs)
         self.window = window
         self.kafka_conn_id = kafka_conn_id
-        self.on_truncation = on_truncation
+        self.on_data_loss = on_data_loss
         self.allow_gaps = allow_gaps
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Pre-flight, submit, publish and report; or go on where an earlier try ended."""
-        one_of("on_truncation", self.on_truncation, "fail", "clamp")
+        one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
         ref = WindowRef.from_json(self.window)
-        left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_truncation)
+        left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_data_loss)
         spark = self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
         load = _Load(context, ref, left, place, spark["spark_binary"], spark["master"].startswith("yarn"))

@@ -21,17 +21,17 @@ from airflow_kafka_offsets.offsets.windows.cut_logs import (
     refuse_unanswered,
     untold,
 )
-from airflow_kafka_offsets.offsets.windows.data_loss import check_ranges, check_topics, clamp_lost, lost_ranges
+from airflow_kafka_offsets.offsets.windows.data_loss import check_ranges, check_topics, lost_ranges, without_lost
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, tells_epochs, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, OffsetSnapshot, TopicFacts
 
 log = logging.getLogger(__name__)
 
 
 def readable(
-    client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, on_truncation: TruncationPolicy = "fail"
+    client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, on_data_loss: DataLossPolicy = "fail"
 ) -> PinnedManifest:
     """The window as it can be read: as it was pinned; or, where records are gone and the user takes that, as its next
     revision, which begins where the logs do and says what is lost. A loss is noted in the ledger either way.
@@ -47,11 +47,11 @@ def readable(
     lost = lost_ranges(manifest, extents)
     if lost:
         ledger.folder_of(pinned).record_loss(lost, now_ms())
-        if on_truncation == "clamp":
+        if on_data_loss == "load_rest":
             # What is left of the newest revision, which may have lost some of it before.
             newest = ledger.pinned(manifest.window).manifest
             extents = _extents(client, newest)
-            pinned = ledger.window_folders.pin_again(clamp_lost(newest, extents))
+            pinned = ledger.window_folders.pin_again(without_lost(newest, extents))
     check_ranges(pinned.manifest, extents)
     refuse_rewritten_window(client, ledger, pinned.manifest)
     return pinned

@@ -35,7 +35,7 @@ from airflow_kafka_offsets.offsets.windows.boundaries import (
     at_latest,
     refuse_future,
 )
-from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.windows.warnings import future_remark, held_remark, window_remarks
 from airflow_kafka_offsets.offsets.windows.window_names import window_id
@@ -60,7 +60,7 @@ _PAUSE_S = 0.5
 class Policies:
     """What to do about what a log may have in store.
 
-    :param on_truncation: records of a window are gone: ``fail``, or ``clamp`` (load the rest, note the loss).
+    :param on_data_loss: records of a window are gone: ``fail``, or ``load_rest`` (load the rest, note the loss).
     :param on_future_record: a record from the future would leave all windows up to its time empty on its partition,
         and put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
     :param on_overlap: another window of the pipeline has some of a window's offsets: ``fail``, or ``allow``.
@@ -68,7 +68,7 @@ class Policies:
         None for the log start.
     """
 
-    on_truncation: TruncationPolicy = "fail"
+    on_data_loss: DataLossPolicy = "fail"
     on_future_record: FuturePolicy = "fail"
     on_overlap: OverlapPolicy = "fail"
     new_topics_from_ms: int | None = None
@@ -227,7 +227,7 @@ class Resolver:
         if not {start.number, end.number} <= self._together:
             # However new the start is: what replaced its records since would be in no window.
             refuse_rewritten(self._client, start)
-        pinned = pin(start, end, on_truncation=self._policies.on_truncation, added=self._added(start, end))
+        pinned = pin(start, end, on_data_loss=self._policies.on_data_loss, added=self._added(start, end))
         lines = (*window_remarks(end, pinned.manifest.ranges), *self._open_transactions(end))
         return ResolvedWindow(pinned, lines)
 

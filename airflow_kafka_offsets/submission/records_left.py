@@ -13,7 +13,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.pipelines.preflight import readable
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +24,12 @@ class RecordsLeft:
 
     :param kafka: the Kafka connection.
     :param ledger: where losses are noted.
-    :param on_truncation: what to do about them.
+    :param on_data_loss: what to do about them.
     """
 
     kafka: KafkaOffsetsHook
     ledger: Ledger
-    on_truncation: TruncationPolicy
+    on_data_loss: DataLossPolicy
 
     def of(self, pinned: PinnedManifest) -> PinnedManifest:
         """What is to be read of a window that isn't published.
@@ -38,7 +38,7 @@ class RecordsLeft:
         :raises WindowError: when it can't be read as it was pinned, and is to fail then.
         """
         with self.kafka.get_conn() as client:
-            pinned = readable(client, self.ledger, pinned, self.on_truncation)
+            pinned = readable(client, self.ledger, pinned, self.on_data_loss)
         if pinned.manifest.lost_offsets:
             log.warning(
                 "Window %s is loaded without %s offsets that are gone: %s",
@@ -60,7 +60,7 @@ class RecordsLeft:
             with self.kafka.get_conn() as client:
                 readable(client, self.ledger, pinned)
         except DataLossError as loss:
-            if self.on_truncation == "fail":
+            if self.on_data_loss == "fail":
                 return loss
             log.warning("%s The next try loads what is left.", loss)
             return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure

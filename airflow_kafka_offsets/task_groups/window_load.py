@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.ledger.holes import HolePolicy
     from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
     from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
-    from airflow_kafka_offsets.offsets.windows.ranges import TruncationPolicy
+    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
     from airflow_kafka_offsets.pipelines.resolver import FuturePolicy
 
 
@@ -58,7 +58,7 @@ def kafka_window_load(
     idle: IdlePolicy | None = None,
     idle_after: timedelta | float | None = None,
     isolation_level: str | None = None,
-    on_truncation: TruncationPolicy | None = None,
+    on_data_loss: DataLossPolicy | None = None,
     on_future_record: FuturePolicy | None = None,
     on_overlap: OverlapPolicy | None = None,
     explain_gaps: bool | None = None,
@@ -92,7 +92,7 @@ def kafka_window_load(
     :param allowed_lateness: see :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, as
         ``idle`` and ``idle_after``. By default an idle partition is waited for.
     :param isolation_level: which records count: ``read_committed`` by default. (templated)
-    :param on_truncation: what to do when records of the window are gone: ``fail`` (default), or ``clamp``.
+    :param on_data_loss: what to do when records of the window are gone: ``fail`` (default), or ``load_rest``.
     :param on_future_record: what to do about a record from the future: ``fail`` (default), or ``warn``.
     :param on_overlap: what to do when another window of the pipeline has some of the window's offsets: ``fail``
         (default), or ``allow``.
@@ -114,7 +114,7 @@ def kafka_window_load(
         )
     cluster = _given(kafka_conn_id=kafka_conn_id)
     window = cluster | _given(topics=topics, start=start, end=end, isolation_level=isolation_level)
-    policy = _given(on_truncation=on_truncation)
+    policy = _given(on_data_loss=on_data_loss)
     resolving = policy | _given(
         topic_pattern=topic_pattern, ledger_root=ledger_root, on_future_record=on_future_record, on_overlap=on_overlap
     )

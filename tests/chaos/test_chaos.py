@@ -42,7 +42,7 @@ _EVENTS = ["AddPartition", "Delete", "MoveLeader"]
 _LOADS = (
     "pinned",
     "published",
-    "published, clamped",
+    "published, the rest",
     "published, loaded before",
     "published, replacing another revision",
     "second",

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 20.0
 _LOST = ("ExecutorLostFailure", "SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty")
 """How Spark says that it lost an executor too often, or its own JVM."""
-POLICIES = Policies(on_truncation="clamp", on_future_record="warn")
+POLICIES = Policies(on_data_loss="load_rest", on_future_record="warn")
 _TAKEN = re.compile(r"of its offsets are in window (\S+) too")
 """Whom a refused window meets."""
 Ranges = tuple[tuple[str, int, int, int], ...]
@@ -148,8 +148,8 @@ def work(connection: Any, settings: Settings) -> None:
 
 def may_pass(error: Exception) -> bool:
     """Whether a task that fails so is worth another try."""
-    if isinstance(error, DataLossError):  # while it was read: the next try clamps, as Airflow's does
-        return POLICIES.on_truncation == "clamp"
+    if isinstance(error, DataLossError):  # while it was read: the next try loads the rest, as Airflow's does
+        return POLICIES.on_data_loss == "load_rest"
     if isinstance(error, KafkaOffsetsError):
         return error.retriable
     if type(error).__name__ in ("Py4JJavaError", "Py4JNetworkError"):
@@ -295,8 +295,8 @@ class Worker:
         words = "loaded before"
         if counted is None:
             self._remake(task, PINNED)
-            kept = readable(self._client, ledger, pinned, POLICIES.on_truncation)
-            words = "" if kept.manifest.revision == pinned.manifest.revision else "clamped"
+            kept = readable(self._client, ledger, pinned, POLICIES.on_data_loss)
+            words = "" if kept.manifest.revision == pinned.manifest.revision else "the rest"
             counted = self._counted(task, ledger, kept)
         self._remake(task, COUNTED)
         return "second" if counted is None else self._publish(ledger, counted, words)

@@ -83,7 +83,7 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
         raise DataLossError(
             f"{sum(each.lost for each in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
             f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
-            "Nothing was read. on_truncation='clamp' loads the rest, and notes the loss."
+            "Nothing was read. on_data_loss='load_rest' loads the rest, and notes the loss."
         )
     _check_ends(manifest, extents)
 
@@ -96,7 +96,7 @@ def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LostRange]:
     return list(_lost(manifest, extents.raise_for_errors()))
 
 
-def clamp_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
+def without_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
     """What is left of a window, with the loss written into its ranges."""
 
     def left(pinned: OffsetRange) -> OffsetRange:

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.offsets.windows.boundaries import refuse_changed_topi
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.window_names import window_id
 
-TruncationPolicy = Literal["fail", "clamp"]
+DataLossPolicy = Literal["fail", "load_rest"]
 """What to do when records of a window are gone: refuse it, or begin where the log does and note the loss."""
 
 
@@ -83,7 +83,7 @@ def window_between(
     start: OffsetSnapshot,
     end: OffsetSnapshot,
     *,
-    on_truncation: TruncationPolicy = "fail",
+    on_data_loss: DataLossPolicy = "fail",
     added: Mapping[TopicPartition, int] | None = None,
 ) -> Window:
     """The window from one snapshot to a later one.
@@ -91,13 +91,13 @@ def window_between(
     A partition that the start doesn't have begins at the log start that the end snapshot recorded (S17, E23). Where its
     topic is an old one, all its records came after the start: those before the log start are noted as lost.
 
-    :param on_truncation: what to do when records between the two were gone when the end was resolved (E9): ``fail``, or
-        ``clamp``, which begins where the log does and notes the loss.
+    :param on_data_loss: what to do when records between the two were gone when the end was resolved (E9): ``fail``, or
+        ``load_rest``, which begins where the log does and notes the loss.
     :param added: where partitions begin that the start doesn't have, by the user's choice.
     :raises IntervalError: when the end isn't after the start.
     :raises ConfigurationError: when the snapshots differ in isolation level.
     :raises TopicChangedError: when a topic or partition of the start is missing or another one at the end.
-    :raises DataLossError: when records are gone and ``on_truncation`` is ``fail``; names exact counts.
+    :raises DataLossError: when records are gone and ``on_data_loss`` is ``fail``; names exact counts.
     """
     window_id(start.timestamp_ms, end.timestamp_ms)
     if start.isolation_level is not end.isolation_level:
@@ -113,13 +113,13 @@ def window_between(
         for key, each in sorted(end.boundaries.items())
     )
     lost = [each for each in ranges if each.lost_offsets and each.start_evidence is not Evidence.NEW_PARTITION]
-    if lost and on_truncation == "fail":
+    if lost and on_data_loss == "fail":
         where = shorten(
             f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
         )
         raise DataLossError(
             f"{sum(each.lost_offsets for each in lost)} offsets between {start.as_of} and {end.as_of} were gone when "
-            f"the end was resolved: {where}. on_truncation='clamp' loads the rest, and notes the loss."
+            f"the end was resolved: {where}. on_data_loss='load_rest' loads the rest, and notes the loss."
         )
     return Window(start, end, ranges)
 

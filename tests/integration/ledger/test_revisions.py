@@ -168,7 +168,7 @@ class TestRaces:
         stored = ledger.append(gone, [FIRST])
         with pytest.raises(DataLossError, match="5 from 10 on"):
             ledger.pin_window(*stored)
-        again = ledger.pin_window(*stored, on_truncation="clamp")
+        again = ledger.pin_window(*stored, on_data_loss="load_rest")
         assert [(each.window_start, each.start_offset, each.lost_offsets) for each in again.manifest.ranges] == [
             (10, 15, 5)
         ]
@@ -197,7 +197,7 @@ class TestPublished:
         assert (published.number, published.revision) == (1, 1)
 
     def test_one_that_a_crash_left_without_a_manifest_is_passed_over(self, ledger: Ledger) -> None:
-        """Found by the chaos run: a load that was to clamp died, and no other one found the window."""
+        """Found by the chaos run: a load of what was left died, and no other one found the window."""
         first = pin(ledger, 0, 10, 20)
         folders = ledger.window_folders
         create_exclusive(folders.revision(FIRST, 2)._folder / "draft.json", b"{")

@@ -239,7 +239,7 @@ class TestCutLogs:
         produce(cluster, topic, timestamps=[11, 12, 13, 14, 15, 16])
         return topic, manifest
 
-    @pytest.mark.parametrize("lost", [0, 2], ids=["all is there", "clamped"])
+    @pytest.mark.parametrize("lost", [0, 2], ids=["all is there", "some is lost"])
     def test_are_found_where_the_start_is_of_the_log_before_the_cut_and_the_end_of_the_one_after(
         self,
         cut: tuple[str, Manifest],

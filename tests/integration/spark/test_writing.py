@@ -155,24 +155,24 @@ class TestRevisions:
     were gone by then."""
 
     @pytest.fixture
-    def clamped(self, manifest: Manifest) -> Manifest:
+    def the_rest(self, manifest: Manifest) -> Manifest:
         first, *others = manifest.ranges
         lost = replace(first, start_offset=first.start_offset + 5, lost_offsets=5)
         return replace(manifest, ranges=(lost, *others))
 
     def test_one_that_would_not_count_is_not_written(
-        self, open_window: OpenWindow, manifest: Manifest, clamped: Manifest, table: str, tmp_path: Path
+        self, open_window: OpenWindow, manifest: Manifest, the_rest: Manifest, table: str, tmp_path: Path
     ) -> None:
         load(open_window(manifest, "try-1"), table)
-        run = load(open_window(clamped, "try-2"), table)
+        run = load(open_window(the_rest, "try-2"), table)
 
         assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
         assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
 
     def test_one_that_does_not_count_any_more_is_written_for_nothing(
-        self, open_window: OpenWindow, manifest: Manifest, clamped: Manifest, table: str
+        self, open_window: OpenWindow, manifest: Manifest, the_rest: Manifest, table: str
     ) -> None:
-        first, second = open_window(manifest, "try-1"), open_window(clamped, "try-2")
+        first, second = open_window(manifest, "try-1"), open_window(the_rest, "try-2")
         run = overtaken(second, table, lambda: load(first, table))
 
         assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)

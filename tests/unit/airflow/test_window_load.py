@@ -45,7 +45,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         end="{{ b }}",
         idle="assume_after",
         idle_after=timedelta(hours=1),
-        on_truncation="clamp",
+        on_data_loss="load_rest",
         kafka_conn_id="k",
         default_args={"retries": 3, "pool": "spark"},
         packages="connector",
@@ -57,7 +57,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     assert {(each.retries, each.pool, each.kafka_conn_id) for each in tasks} == {(3, "spark", "k")}
     assert (loaded.complete.start, loaded.resolve.end) == ("{{ a }}", "{{ b }}")
     assert (loaded.complete.idle, loaded.complete.idle_after) == ("assume_after", timedelta(hours=1))
-    assert (loaded.resolve.on_truncation, loaded.load.on_truncation) == ("clamp", "clamp")
+    assert (loaded.resolve.on_data_loss, loaded.load.on_data_loss) == ("load_rest", "load_rest")
     assert (loaded.load.packages, loaded.load.application_args, loaded.load.allow_gaps) == (
         "connector",
         ["--output", "o"],
@@ -66,7 +66,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
 
 
 def test_what_is_not_given_is_what_the_dag_says_for_all_its_tasks() -> None:
-    of_dag = {"kafka_conn_id": "k", "ledger_root": "s3://l", "on_truncation": "clamp", "idle": "fail", "retries": 5}
+    of_dag = {"kafka_conn_id": "k", "ledger_root": "s3://l", "on_data_loss": "load_rest", "idle": "fail", "retries": 5}
     of_dag |= {"isolation_level": "read_uncommitted", "on_future_record": "warn", "deferrable": True}
     _, loaded = group(of_dag, default_args={"retries": 3})
     assert loaded.complete is not None
@@ -74,7 +74,7 @@ def test_what_is_not_given_is_what_the_dag_says_for_all_its_tasks() -> None:
     assert {(each.retries, each.kafka_conn_id) for each in tasks} == {(3, "k")}
     assert (loaded.complete.idle, loaded.complete.isolation_level) == ("fail", "read_uncommitted")
     assert (loaded.resolve.ledger_root, loaded.resolve.on_future_record) == ("s3://l", "warn")
-    assert (loaded.resolve.on_truncation, loaded.load.on_truncation) == ("clamp", "clamp")
+    assert (loaded.resolve.on_data_loss, loaded.load.on_data_loss) == ("load_rest", "load_rest")
 
 
 def test_verify_follows_the_load_and_so_has_nothing_to_wait_for() -> None:

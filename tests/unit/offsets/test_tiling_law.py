@@ -88,7 +88,7 @@ class Topic:
 
     def windows(self) -> list[Window]:
         ordered = [self.chain[each] for each in sorted(self.chain)]
-        return [window_between(*each, on_truncation="clamp") for each in pairwise(ordered)]
+        return [window_between(*each, on_data_loss="load_rest") for each in pairwise(ordered)]
 
 
 partitions = st.integers(0, 4)

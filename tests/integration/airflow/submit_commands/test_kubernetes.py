@@ -139,15 +139,15 @@ class TestKubernetes:
         noted: Path,
         pods: Pods,
     ) -> None:
-        """``clamp`` has made another one than was resolved; the pod publishes while there is no worker."""
+        """``load_rest`` has made another one than was resolved; the pod publishes while there is no worker."""
         window = resolve(ten, at(2), at(7))
         admin.delete_records({TopicPartition(ten, 0): 5})
         pods.phases = ["Running"]
         with pytest.raises(WorkerDies):
-            self.load(window, on_truncation="clamp").execute(context)
+            self.load(window, on_data_loss="load_rest").execute(context)
         pods.phases = ["Running", "Succeeded"]
         publish(WindowRef.of(window["ledger_root"], ledger.pinned(window["window"], 2)).to_json())
-        again = self.load(window, on_truncation="clamp")
+        again = self.load(window, on_data_loss="load_rest")
         result = again.execute(context)
 
         assert len(noted.read_text().splitlines()) == 1

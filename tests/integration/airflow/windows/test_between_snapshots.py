@@ -70,7 +70,7 @@ def test_records_that_were_deleted_between_them_are_lost(
     with pytest.raises(AirflowFailException, match=f"3 offsets between .* {ten}-0: 3 from 0 on") as failed:
         resolve(ten, start, end)
     assert fails_with(DataLossError, failed)
-    assert resolve(ten, start, end, on_truncation="clamp")["lost"] == 3
+    assert resolve(ten, start, end, on_data_loss="load_rest")["lost"] == 3
 
 
 class TestRefused:

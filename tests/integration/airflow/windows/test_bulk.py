@@ -76,7 +76,7 @@ class TestResolve:
         code, rows = in_bulk(4)
         assert (code, [row["error"] is None for row in rows]) == (1, [True, False, True, True])
         assert f"{hourly}-0: 2 from 2 on" in rows[1]["error"]
-        code, rows = in_bulk(4, 0, "--on-truncation", "clamp")
+        code, rows = in_bulk(4, 0, "--on-data-loss", "load_rest")
         assert (code, [row["lost"] for row in rows]) == (0, [0, 2, 0, 0])
 
     def test_an_end_in_the_future_gets_a_commands_advice(self, run: Run, hourly: str) -> None:
@@ -115,7 +115,7 @@ class TestFind:
         """Three hours, of the second of which offset 2 is lost."""
         first = resolve(hourly, *HOURS[0:2])
         delete_before(hourly, 3)
-        return [first, *(resolve(hourly, *HOURS[each : each + 2], on_truncation="clamp") for each in (1, 2))]
+        return [first, *(resolve(hourly, *HOURS[each : each + 2], on_data_loss="load_rest") for each in (1, 2))]
 
     def found(self, run: Run, topic: str, partition: int, offset: int) -> tuple[int, dict[str, Any]]:
         code, out, _ = run("ledger", "find", "loads", topic, str(partition), str(offset), "-o", "json")

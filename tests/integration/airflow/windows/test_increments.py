@@ -99,7 +99,7 @@ class TestRuns:
             increment(ten, "run-2")
         assert fails_with(DataLossError, failed)
         produce(ten, 0, stamped(70))
-        taken = increment(ten, "run-2", on_truncation="clamp")
+        taken = increment(ten, "run-2", on_data_loss="load_rest")
         assert (ranges(taken), taken["lost"]) == ([(0, 12, 15)], 2)
         assert ranges(increment(ten, "run-3")) == [(0, 15, 16)]
         assert manifest_of(taken).ranges[0].window_start == 10

@@ -135,7 +135,7 @@ class TestRevisions:
     def test_nor_does_the_whole_come_after_what_a_loss_left(
         self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, count: Count
     ) -> None:
-        """Whoever let a load clamp took what was left; the ledger says how much that lacks."""
+        """Whoever let a load take the rest has what was left; the ledger says how much that lacks."""
         whole, left = count(pinned, "a-1"), count(left_of(ledger, pinned), "a-2")
         assert [publish(client, ledger, each).attempt for each in (left, whole)] == ["a-2", "a-2"]
 

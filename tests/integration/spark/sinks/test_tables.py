@@ -71,7 +71,7 @@ class TestRevisions:
         left = replace(whole, ranges=(replace(whole.ranges[0], start_offset=4, lost_offsets=4),))
         original = open_window(whole)
         rows, wrote = original.read(), table_sink.write
-        clamped = open_window(left, "try-2")
+        the_rest = open_window(left, "try-2")
 
         def overtaken(frame: DataFrame, attempt: Attempt) -> Written:
             table_sink.write = wrote  # type: ignore[method-assign]
@@ -82,7 +82,7 @@ class TestRevisions:
 
         table_sink.write = overtaken  # type: ignore[method-assign]
         with pytest.raises(InterruptedError):
-            clamped.write(clamped.read(), table_sink)
+            the_rest.write(the_rest.read(), table_sink)
         with pytest.raises(LedgerConflictError, match="nobody can tell whose are there"):
             read_published(spark, f"file://{ledger}")
 

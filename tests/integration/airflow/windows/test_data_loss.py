@@ -79,11 +79,11 @@ class TestBetweenTheSnapshots:
         assert fails_with(DataLossError, failed)
         assert len(ledger.windows()) == 1
 
-    def test_clamped_the_rest_is_pinned_and_the_loss_is_in_the_manifest(
+    def test_the_rest_is_pinned_where_that_will_do_and_the_loss_is_in_the_manifest(
         self, truncated: str, resolve: Resolve, said: Said
     ) -> None:
         """E9, S13: accepted by name, never on its own."""
-        window = resolve(truncated, at(5), at(20), on_truncation="clamp")
+        window = resolve(truncated, at(5), at(20), on_data_loss="load_rest")
         (only,) = manifest_of(window).ranges
         assert (only.start_offset, only.end_offset, only.lost_offsets) == (7, 10, 2)
         assert (window["offsets"], window["lost"]) == (3, 2)
@@ -94,7 +94,7 @@ class TestBetweenTheSnapshots:
         self, truncated: str, resolve: Resolve, publish: Publish, run: Run
     ) -> None:
         publish(resolve(truncated, at(0), at(5)))
-        publish(resolve(truncated, at(5), at(20), on_truncation="clamp"))
+        publish(resolve(truncated, at(5), at(20), on_data_loss="load_rest"))
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert (code, json.loads(out)[-1]["found"]) == (0, "2 published windows tile, 8 offsets, 2 lost")
 
@@ -103,12 +103,12 @@ class TestBetweenTheSnapshots:
     ) -> None:
         """E9, S6"""
         delete_before(truncated, 10)
-        window = resolve(truncated, at(5), at(20), on_truncation="clamp")
+        window = resolve(truncated, at(5), at(20), on_data_loss="load_rest")
         assert (ranges(window), window["offsets"], window["lost"]) == ([(0, 10, 10)], 0, 5)
 
-    def test_another_word_than_fail_and_clamp_is_refused(self, ten: str, resolve: Resolve) -> None:
-        with pytest.raises(AirflowFailException, match="on_truncation") as failed:
-            resolve(ten, at(0), at(5), on_truncation="ignore")
+    def test_another_word_is_refused(self, ten: str, resolve: Resolve) -> None:
+        with pytest.raises(AirflowFailException, match="on_data_loss") as failed:
+            resolve(ten, at(0), at(5), on_data_loss="ignore")
         assert fails_with(ConfigurationError, failed)
 
 
@@ -131,19 +131,19 @@ class TestBetweenPinAndLoad:
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert (row["state"], row["revision"], row["attempts"]) == ("lost", 1, 0)
 
-    def test_clamped_spark_gets_the_next_revision_and_the_old_one_is_kept(
+    def test_where_the_rest_will_do_spark_gets_the_next_revision_and_the_old_one_is_kept(
         self, ten: str, window: XCom, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace, run: Run
     ) -> None:
         """E10, S13"""
         in_sparks_place(COUNT)
-        result = load(window, on_truncation="clamp").execute(context)
+        result = load(window, on_data_loss="load_rest").execute(context)
         assert result["rows"] == 2
         kept, loaded = (ledger.pinned(window["window"], revision).manifest.ranges[0] for revision in (1, 2))
         assert (kept.start_offset, kept.end_offset, kept.lost_offsets) == (2, 7, 0)
         assert (loaded.start_offset, loaded.end_offset, loaded.lost_offsets) == (5, 7, 3)
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert (row["state"], row["revision"], row["offsets"], row["lost"]) == ("published", 2, 2, 3)
-        assert load(window, on_truncation="clamp").execute(context)["published_attempt"] == result["attempt"]
+        assert load(window, on_data_loss="load_rest").execute(context)["published_attempt"] == result["attempt"]
 
     def test_a_published_window_stays_published_and_kafka_is_not_asked(
         self,
@@ -179,22 +179,22 @@ class TestWhileSparkReads:
         ledger: Ledger,
         in_sparks_place: InSparksPlace,
     ) -> None:
-        """S13: nothing shrinks by itself; the next try may clamp."""
+        """S13: nothing shrinks by itself; the next try may load the rest."""
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
             load(vanishing).execute(context)
         assert fails_with(DataLossError, failed)
         folder = ledger.window(vanishing["window"])
         assert (folder.listing().state, folder.revision, len(folder.listing().attempts)) == (WindowState.LOST, 1, 1)
         in_sparks_place(COUNT)
-        load(vanishing, on_truncation="clamp").execute(context)
+        load(vanishing, on_data_loss="load_rest").execute(context)
         assert ledger.pinned(vanishing["window"]).manifest.lost_offsets == 3
 
-    def test_clamped_the_failed_try_leaves_the_retry_to_airflow(
+    def test_where_the_rest_will_do_the_failed_try_leaves_the_retry_to_airflow(
         self, vanishing: dict[str, Any], context: Context, ledger: Ledger
     ) -> None:
         """S13: which loads what is left."""
         with pytest.raises(Exception, match="spark-submit ended with status 1") as failed:
-            load(vanishing, on_truncation="clamp").execute(context)
+            load(vanishing, on_data_loss="load_rest").execute(context)
         assert not isinstance(failed.value, AirflowFailException)
         assert ledger.window(vanishing["window"]).listing().state is WindowState.LOST
 
