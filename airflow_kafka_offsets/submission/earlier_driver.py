@@ -30,7 +30,7 @@ class EarlierDriver:
 
     :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
     :param attempt: the window's attempt that it makes.
-    :param revision: the window's revision that it loads: not the one that was resolved, where the rest of that was loaded.
+    :param revision: the window's revision that it loads: not the one that was resolved, where only the rest is left.
     :param note_key: what it signs its note with; None where no key was noted, so that its UI isn't asked.
     """
 
