@@ -45,7 +45,7 @@ $(ARCHIVE): $(STAMP)
 	@$(BIN)/python -m dev.make_class_archives
 
 docs: setup ## write the reference of the public API to .local/docs
-	@$(BIN)/python docs/reference.py .local/docs
+	@$(BIN)/python -m dev.api_reference .local/docs
 	@echo "written to .local/docs/index.html"
 
 fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 60

@@ -31,7 +31,7 @@ FACET = "airflowKafkaOffsets_window"
 MOST_RANGES = 100
 """How many ranges of a topic the facet holds: the first that have offsets. The manifest has them all."""
 _SCHEMA = (
-    "https://raw.githubusercontent.com/airflow-kafka-offsets/airflow-kafka-offsets/v0.1.0/docs/openlineage/"
+    "https://raw.githubusercontent.com/airflow-kafka-offsets/airflow-kafka-offsets/v0.1.0/docs/reference/openlineage/"
     "1-0-0/AirflowKafkaOffsetsWindowInputDatasetFacet.json#/$defs/AirflowKafkaOffsetsWindowInputDatasetFacet"
 )
 _SAME_SCHEME = {"": "file", "s3a": "s3", "s3n": "s3"}

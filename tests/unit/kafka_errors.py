@@ -1,4 +1,4 @@
-"""What brokers say of each request: the errors that a page of ``docs/requests`` has to name, and may name.
+"""What brokers say of each request: the errors that a page of ``docs/development/requests`` has to name, and may name.
 
 Read from Kafka's sources, of 4.0 before its release (trunk at 1eb7644349, October 2024): the errors that the classes of
 the responses (``org.apache.kafka.common.requests``) list, and those that the code which answers gives (``KafkaApis``,

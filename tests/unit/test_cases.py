@@ -11,7 +11,7 @@ import pytest
 
 from dev import ROOT
 
-PAGE = ROOT / "docs" / "cases.md"
+PAGE = ROOT / "docs" / "development" / "cases.md"
 ROW = re.compile(r"^\| ([ES]\d+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 TEST = re.compile(r"`([^`]+)`")
 WINDOW_CASES = [*range(1, 16), 23, 24, 26, 27, 28, 34, 35, 36, 37, 40, 41]

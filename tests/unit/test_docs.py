@@ -21,7 +21,8 @@ from tests.unit.kafka_errors import SAID
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-REQUESTS = sorted((DOCS / "requests").glob("*.md"))
+BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+REQUESTS = sorted((DOCS / "development" / "requests").glob("*.md"))
 ASKED_OF_ANY_BROKER = ("find_coordinator.md", "metadata.md")
 """There is no place to look up anew."""
 FINAL = {
@@ -38,7 +39,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def name_of(page: Path) -> str:
-    return str(page.relative_to(DOCS))
+    return str(page.relative_to(ROOT))
 
 
 def prose(page: Path) -> str:
@@ -99,10 +100,10 @@ def names_in(page: Path) -> set[str]:
     return {each.name for each in error_rows(page)}
 
 
-OF_EVERY_REQUEST = names_in(DOCS / "requests" / "README.md")
+OF_EVERY_REQUEST = names_in(DOCS / "development" / "requests" / "README.md")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=name_of)
 class TestPages:
     def test_their_links_lead_somewhere(self, page: Path) -> None:
         links = [link for link in LINK.findall(prose(page)) if "://" not in link]
@@ -112,15 +113,16 @@ class TestPages:
 class TestIndexes:
     def test_the_documentation_names_each_of_its_pages(self) -> None:
         linked = LINK.findall((DOCS / "README.md").read_text(encoding="utf-8"))
-        assert {name_of(page) for page in PAGES if page.parent == DOCS} - {"README.md"} <= set(linked)
+        pages = {str(page.relative_to(DOCS)) for page in PAGES if page not in REQUESTS} - {"README.md"}
+        assert pages <= set(linked)
 
     def test_the_requests_name_each_of_their_pages(self) -> None:
-        index = DOCS / "requests" / "README.md"
+        index = DOCS / "development" / "requests" / "README.md"
         linked = {link.partition("#")[0] for link in LINK.findall(index.read_text(encoding="utf-8"))}
         assert {page.name for page in REQUESTS} - {"README.md"} <= linked
 
     def test_the_requests_name_each_call_of_the_client(self) -> None:
-        index = (DOCS / "requests" / "README.md").read_text(encoding="utf-8")
+        index = (DOCS / "development" / "requests" / "README.md").read_text(encoding="utf-8")
         named = set(re.findall(r"`(\w+)`", index))
         calls = {name for name, _ in inspect.getmembers(OffsetsClient, inspect.isfunction) if not name.startswith("_")}
         assert calls - {"close"} <= named
@@ -176,9 +178,9 @@ def test_each_request_has_a_table_of_its_errors() -> None:
     """The two without one are an index, and a page about several requests."""
     without = {page.name for page in REQUESTS} - set(SAID)
     assert without == {"README.md", "committed_and_high_watermark.md"}
-    assert [page for page in SAID if not names_in(DOCS / "requests" / page)] == []
+    assert [page for page in SAID if not names_in(DOCS / "development" / "requests" / page)] == []
 
 
 def test_every_outcome_is_explained() -> None:
-    for page in (DOCS / "semantics.md", DOCS / "requests" / "list_offsets.md"):
+    for page in (DOCS / "reference" / "semantics.md", DOCS / "development" / "requests" / "list_offsets.md"):
         assert [each for each in ListOutcome if f"| `{each}` |" not in page.read_text(encoding="utf-8")] == []

@@ -1,4 +1,4 @@
-"""The code of docs/decoding.md, run on real records: JSON, Avro, and Avro behind a schema registry's five bytes."""
+"""The code of docs/guides/decoding.md, run on real records: JSON, Avro, Avro behind a schema registry's five bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.spark.conftest import MakeFlights, OpenWindow
 from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
-PAGE = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "decoding.md").read_text(encoding="utf-8")
 SQUAWKING = """
 {"type": "record", "name": "Flight", "fields": [
   {"name": "icao24", "type": "string"},
@@ -65,7 +65,7 @@ def page() -> dict[str, Any]:
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
         if "def " in block:
-            exec(compile(block, "docs/decoding.md", "exec"), names)
+            exec(compile(block, "docs/guides/decoding.md", "exec"), names)
     return names
 
 

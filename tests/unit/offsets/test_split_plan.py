@@ -178,7 +178,7 @@ class TestTheTable:
 
 class TestScale:
     def test_a_hundred_thousand_partitions_are_planned_in_seconds(self) -> None:
-        """Ten times the partitions take ten times as long: figures are in docs/scale.md."""
+        """Ten times the partitions take ten times as long: figures are in docs/development/scale.md."""
         wide = ranges([10 + number % 90 for number in range(100_000)])
         started = time.perf_counter()
         planned = split_plan(wide, bytes_per_record=MIB, cores=200)

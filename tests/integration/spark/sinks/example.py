@@ -7,7 +7,7 @@ import sys
 
 from dev import ROOT
 
-_SPEC = importlib.util.spec_from_file_location("postgres_sink", ROOT / "docs" / "postgres_sink.py")
+_SPEC = importlib.util.spec_from_file_location("postgres_sink", ROOT / "docs" / "guides" / "postgres_sink.py")
 assert _SPEC is not None
 assert _SPEC.loader is not None
 _MODULE = importlib.util.module_from_spec(_SPEC)
