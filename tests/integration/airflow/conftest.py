@@ -26,7 +26,7 @@ from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.ledger.loads import publish_result
-from tests.unit.offsets.results import run_result, tallies
+from tests.unit.offsets.proof.results import run_result, tallies
 
 Context = dict[str, Any]
 Commit = Callable[[str, str, int], None]

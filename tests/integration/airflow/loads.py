@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from tests.integration.ledger.loads import publish_result
-from tests.unit.offsets.results import run_result, tally_of
+from tests.unit.offsets.proof.results import run_result, tally_of
 
 
 def publish_rows(window: Mapping[str, Any], topic: str, offsets: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STA
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted import GRACE_S, ScriptedCluster
 from tests.integration.client.scripted_answers import batches_are, offsets_are, silence
-from tests.unit.client.stored_batches import T0, batch
+from tests.unit.client.records.stored_batches import T0, batch
 
 END = 9
 WHOLE = batch(*((each, T0) for each in range(2, END)))

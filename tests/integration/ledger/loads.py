@@ -8,7 +8,7 @@ from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult,
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
-from tests.unit.offsets.results import run_result
+from tests.unit.offsets.proof.results import run_result
 
 OFFSETS = 10
 """In each hour, on one partition."""

@@ -33,7 +33,7 @@ from airflow_kafka_offsets.offsets.windows.seams import shared
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
-from tests.unit.offsets.results import run_result, tallies
+from tests.unit.offsets.proof.results import run_result, tallies
 
 PathOf = Callable[[str], ObjectStoragePath]
 LEVEL = IsolationLevel.READ_COMMITTED

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Offs
 from airflow_kafka_offsets.offsets.windows.window_names import window_id
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
-from tests.unit.offsets.results import run_result, tallies
+from tests.unit.offsets.proof.results import run_result, tallies
 
 FIRST, SECOND = window_id(T0, T0 + HOUR_MS), window_id(T0 + HOUR_MS, T0 + 2 * HOUR_MS)
 PathOf = Callable[[str], ObjectStoragePath]

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowSta
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from tests.integration.ledger.loads import OFFSETS, load, publish, resolve, result_of
-from tests.unit.offsets.results import publication
+from tests.unit.offsets.proof.results import publication
 
 DAY = range(-30, -6)
 """The hours of 2026-11-20, UTC, as counted from T0, 2026-11-21T06:00Z."""

@@ -27,7 +27,7 @@ from tests.integration.spark.conftest import table_confs, window_folder
 from tests.integration.spark.publishing import publish
 from tests.integration.spark.sinks.conftest import EXPECTED, make_sink
 from tests.integration.spark.test_pinned_window import offsets
-from tests.unit.offsets.results import source_of
+from tests.unit.offsets.proof.results import source_of
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 __all__ = ["make_sink"]  # a fixture, that pytest finds here

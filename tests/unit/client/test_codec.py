@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.client import codec
 from airflow_kafka_offsets.client.codec import LIST_OFFSETS, OFFSET_FETCH, ApiCodec, Header, MessageCodec
-from tests.unit.client.golden.frames import Frame, every, frames
-from tests.unit.client.golden.words import python_name
+from tests.unit.client.requests.golden.frames import Frame, every, frames
+from tests.unit.client.requests.golden.words import python_name
 
 CODECS = {"list_offsets": LIST_OFFSETS, "offset_fetch": OFFSET_FETCH}
 GOLDEN = [frame for api in CODECS for kind in ("request", "response") for frame in frames(api, kind)]

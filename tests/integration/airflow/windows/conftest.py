@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from tests.unit.offsets.results import run_result, tallies
+from tests.unit.offsets.proof.results import run_result, tallies
 
 told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
 folder = Path(told["manifest"][7:]).parent

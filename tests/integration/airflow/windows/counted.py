@@ -17,7 +17,7 @@ from tests.integration.airflow.conftest import (
     at,
 )
 from tests.integration.airflow.windows.conftest import XCom
-from tests.unit.offsets.results import run_result, tallies
+from tests.unit.offsets.proof.results import run_result, tallies
 
 Count = Callable[..., CountedAttempt]
 NEVER = 'raise SystemExit("Spark was started")'

@@ -28,7 +28,7 @@ from tests.integration.airflow.conftest import (
 )
 from tests.integration.airflow.windows.conftest import COUNT, XCom, load
 from tests.integration.airflow.windows.counted import Count, count, left_of, pinned, published, revised, window
-from tests.unit.offsets.results import run_result, tallies
+from tests.unit.offsets.proof.results import run_result, tallies
 
 __all__ = ["count", "pinned", "window"]
 NEVER = 'raise SystemExit("Spark was started")'

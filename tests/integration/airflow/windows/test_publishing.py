@@ -31,7 +31,7 @@ from tests.integration.airflow.conftest import (
 )
 from tests.integration.airflow.windows.counted import Count, count, left_of, pinned, published, revised, window
 from tests.integration.client.cases.workload import connected_client
-from tests.unit.offsets.results import run_result, tallies, tally_of
+from tests.unit.offsets.proof.results import run_result, tallies, tally_of
 
 __all__ = ["count", "pinned", "window"]
 NEVER = 'raise SystemExit("Spark was started")'

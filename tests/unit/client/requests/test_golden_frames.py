@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.client.golden.frames import CLASSES, FOLDER, Frame, encoded, every, frames
-from tests.unit.client.golden.words import in_kafkas_words, in_pythons_words
+from tests.unit.client.requests.golden.frames import CLASSES, FOLDER, Frame, encoded, every, frames
+from tests.unit.client.requests.golden.words import in_kafkas_words, in_pythons_words
 
 
 class TestFiles:

@@ -9,7 +9,7 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication, countin
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import T0, snapshot
-from tests.unit.offsets.results import publication
+from tests.unit.offsets.proof.results import publication
 
 STRICT = publication(outside=7)
 

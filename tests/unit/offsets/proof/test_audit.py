@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult,
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
-from tests.unit.offsets.results import publication, run_result
+from tests.unit.offsets.proof.results import publication, run_result
 
 
 def manifest(cleanup_policy: str = "delete") -> Manifest:

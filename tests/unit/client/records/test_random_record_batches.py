@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, FoundRecord, read_first_record
-from tests.unit.client.stored_batches import ABORT, COMMIT, GZIP, T0, batch, emptied, marker
+from tests.unit.client.records.stored_batches import ABORT, COMMIT, GZIP, T0, batch, emptied, marker
 
 
 class Event(NamedTuple):

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.client.records.record_batches import BatchesRead, rea
 from airflow_kafka_offsets.client.records.record_heads import RecordHead, record_heads
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError, Unpacked
 from airflow_kafka_offsets.offsets.answers.log_contents import LogContent
-from tests.unit.client.stored_batches import GZIP, T0, VALUE, Record, batch, legacy, patched
+from tests.unit.client.records.stored_batches import GZIP, T0, VALUE, Record, batch, legacy, patched
 
 SNAPPY, LZ4, ZSTD = 2, 3, 4
 MODULES = {SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_kafka_offsets.client.requests.describe_log_dirs import describe_log_dirs_request, parse_describe_log_dirs
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from tests.unit.client.golden.frames import Frame, encoded, every, frames
+from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 
 FLIGHTS_0, FLIGHTS_2, WEATHER_1 = (
     TopicPartition("flights", 0),

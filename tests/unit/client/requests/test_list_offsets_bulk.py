@@ -18,7 +18,7 @@ from airflow_kafka_offsets.client.requests.list_offsets_bulk import (
 )
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from tests.unit.client.golden.frames import Frame, every, frames
+from tests.unit.client.requests.golden.frames import Frame, every, frames
 
 VERSIONS = st.integers(FIRST_VERSION, ListOffsetsRequest.max_version)
 TOPICS = st.text("aü-.7", min_size=1, max_size=200)

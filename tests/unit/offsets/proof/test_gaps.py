@@ -11,7 +11,7 @@ from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
-from tests.unit.offsets.results import run_result
+from tests.unit.offsets.proof.results import run_result
 
 
 def rows(*offsets: int, partition: int = 0) -> PartitionTally:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, BatchesRead, read_first_record
-from tests.unit.client.stored_batches import (
+from tests.unit.client.records.stored_batches import (
     ABORT,
     COMMIT,
     CONTROL,

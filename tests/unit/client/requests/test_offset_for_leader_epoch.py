@@ -10,7 +10,7 @@ from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import (
 )
 from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from tests.unit.client.golden.frames import Frame, encoded, every, frames
+from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 
 FLIGHTS_0, FLIGHTS_2, WEATHER_1 = (
     TopicPartition("flights", 0),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.client.records.batch_counts import count_batches
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.offsets.answers.log_contents import LogContent
-from tests.unit.client.stored_batches import (
+from tests.unit.client.records.stored_batches import (
     ABORT,
     CONTROL,
     GZIP,
@@ -22,7 +22,7 @@ from tests.unit.client.stored_batches import (
     marker,
     patched,
 )
-from tests.unit.client.test_random_record_batches import EVENTS, Event, History
+from tests.unit.client.records.test_random_record_batches import EVENTS, Event, History
 
 
 def counted(stored: bytes, start: int, end: int, *aborted: tuple[int, int]) -> LogContent:

@@ -21,9 +21,9 @@ from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
 from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from tests.unit.client.golden.frames import Frame, encoded, every, frames, header_of
-from tests.unit.client.golden.pieces import FLIGHTS_0, FLIGHTS_1, FLIGHTS_2, NOON_MS, WEATHER_1
-from tests.unit.client.golden.words import name_of
+from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames, header_of
+from tests.unit.client.requests.golden.pieces import FLIGHTS_0, FLIGHTS_1, FLIGHTS_2, NOON_MS, WEATHER_1
+from tests.unit.client.requests.golden.words import name_of
 
 WORDS = "größer als 7 ✓"
 FLEXIBLE_HEADER = 5
