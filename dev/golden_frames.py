@@ -29,7 +29,7 @@ from dev import ROOT, jars
 from dev.golden_messages import MESSAGES, Fields, Message
 from dev.java import java_command
 
-GOLDEN = ROOT / "tests" / "unit" / "client" / "golden"
+GOLDEN = ROOT / "tests" / "unit" / "client" / "requests" / "golden"
 RELEASES = ("4.3.0", "3.9.1")
 """Releases of kafka-clients, newest first."""
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
