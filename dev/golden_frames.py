@@ -1,6 +1,6 @@
 """Golden frames: Kafka's requests and responses, byte for byte as Apache Kafka's own Java classes write them.
 
-They are data of the unit tests (``tests/unit/client/requests/golden``), which thereby hold kafka-python's encoding and ours
+They are data of the unit tests (``tests/unit/client/requests/golden``), which hold kafka-python's encoding and ours
 against Kafka's without a JVM. This program makes them: py4j drives a JVM, Kafka's generated converters turn the JSON
 of :mod:`dev.golden_messages` into messages, and Kafka's own serializer puts a header before them.
 

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.window_names import window_extent, window_id
-from airflow_kafka_offsets.pipelines.resolver import Policies, ResolvedWindow, Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.runs.interval import RunInterval
 from airflow_kafka_offsets.runs.schedule import ticks
 
@@ -47,11 +47,11 @@ def resolve_windows(args: Any) -> int:
     )
     ledger = new_ledger(args.ledger, args.pipeline)
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
-        resolver = Resolver(client, ledger, topics, level, policies)
-        snapshots = with_progress(resolver.snapshots(instants), "windows", len(instants))
-        pinning = resolver.pinning()
+        pinner = WindowPinner(client, ledger, topics, level, policies)
+        snapshots = with_progress(pinner.maker.snapshots(instants), "windows", len(instants))
+        pinning = pinner.pinning()
         try:
-            pinned = [_pin(resolver, ledger, pinning, *each) for each in pairwise(snapshots)]
+            pinned = [_pin(pinner, ledger, pinning, *each) for each in pairwise(snapshots)]
         finally:
             refused = pinning.settle()
     rows = [_refused(name, refused[name]) if (name := row["window"]) in refused else row for row in pinned]
@@ -68,18 +68,18 @@ def re_resolve_windows(args: Any) -> int:
     topics = sorted({topic for each in manifests for topic in each.topics})
     policies = Policies(args.on_data_loss, args.on_future_record, args.on_overlap)
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
-        resolver = Resolver(client, ledger, topics, manifests[0].isolation_level, policies)
-        resolved = resolver.re_resolve(*map(window_extent, args.windows))
+        pinner = WindowPinner(client, ledger, topics, manifests[0].isolation_level, policies)
+        resolved = pinner.re_resolve(*map(window_extent, args.windows))
     revisions = [each.revision for each in manifests]
     print_rows([_row(each, before) for each, before in zip(resolved, revisions, strict=True)], args, _COLUMNS)
     return 0
 
 
-def _pin(resolver: Resolver, ledger: Ledger, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
+def _pin(pinner: WindowPinner, ledger: Ledger, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
     """A window that can't be pinned doesn't sink the others; a cluster that can't be asked concerns all of them."""
     try:
         with telling_leftovers(ledger, _ANOTHER_PIPELINE):
-            return _row(resolver.pinned_by(pinning, start, end))
+            return _row(pinner.pinned_by(pinning, start, end))
     except ClusterError:
         raise
     except KafkaOffsetsError as error:

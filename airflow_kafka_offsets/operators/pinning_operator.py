@@ -17,7 +17,7 @@ from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlet
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast
-from airflow_kafka_offsets.pipelines.resolver import Policies, ResolvedWindow, Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
         self.new_topics_from = new_topics_from
 
     @abstractmethod
-    def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
+    def resolve(self, pinner: WindowPinner, context: Context) -> ResolvedWindow:
         """Pin the run's window."""
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Resolve and pin."""
-        with self.resolver() as resolver, telling_leftovers(self.ledger()):
-            resolved = self.resolve(resolver, context)
+        with self.pinner() as pinner, telling_leftovers(self.ledger()):
+            resolved = self.resolve(pinner, context)
         self._log(resolved.pinned)
         for remark in resolved.remarks:
             self.log.warning(remark)

@@ -14,7 +14,8 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.pipelines.resolver import FuturePolicy, Policies, Resolver
+from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy
+from airflow_kafka_offsets.pipelines.window_pinner import Policies, WindowPinner
 
 
 @contextmanager
@@ -77,11 +78,11 @@ class KafkaPipelineOperator(BaseOperator):
         return open_ledger(self.ledger_root, self.pipeline)
 
     @contextmanager
-    def resolver(self) -> Iterator[Resolver]:
-        """A resolver with a client, closed afterwards."""
+    def pinner(self) -> Iterator[WindowPinner]:
+        """A pinner with a client, closed afterwards."""
         topics, level = as_topics(self.topics, self.topic_pattern), IsolationLevel.of(self.isolation_level)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            yield Resolver(client, self.ledger(), topics, level, self.policies())
+            yield WindowPinner(client, self.ledger(), topics, level, self.policies())
 
     def policies(self) -> Policies:
         """What to do about what a log may have in store."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.operators.pinning_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.snapshot import as_of
-from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import ResolvedWindow, WindowPinner
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,8 +36,8 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
         super().__init__(**kwargs)
         self.since = since
 
-    def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
+    def resolve(self, pinner: WindowPinner, context: Context) -> ResolvedWindow:
         """Pin the run's increment."""
         ti = context["ti"]
         run = "\0".join((ti.dag_id, ti.run_id, ti.task_id, str(ti.map_index)))
-        return resolver.increment(hashlib.sha256(run.encode()).hexdigest()[:16], as_of(self.since))
+        return pinner.increment(hashlib.sha256(run.encode()).hexdigest()[:16], as_of(self.since))

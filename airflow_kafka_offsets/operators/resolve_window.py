@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.operators.pinning_operator import KafkaResolvingOperator
-from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.runs.interval import run_interval
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         self.end = end
         self.re_resolve = re_resolve
 
-    def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
+    def resolve(self, pinner: WindowPinner, context: Context) -> ResolvedWindow:
         """Pin the window between the run's two instants, or between the two snapshots."""
         again = str(self.re_resolve).lower() in ("true", "1", "yes")
         if isinstance(self.start, Mapping) or isinstance(self.end, Mapping):
@@ -58,12 +58,12 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
                 raise ConfigurationError(
                     "Only windows between two instants can be resolved anew, not between snapshots."
                 )
-            return resolver.window_between(self._stored("start", self.start), self._stored("end", self.end))
+            return pinner.window_between(self._stored("start", self.start), self._stored("end", self.end))
         interval = run_interval(context, self.start, self.end)
         if again:
-            (resolved,) = resolver.re_resolve((interval.start_ms, interval.end_ms))
+            (resolved,) = pinner.re_resolve((interval.start_ms, interval.end_ms))
             return resolved
-        return resolver.window(interval.start_ms, interval.end_ms)
+        return pinner.window(interval.start_ms, interval.end_ms)
 
     def _stored(self, argument: str, snapshot: Any) -> OffsetSnapshot:
         """The stored snapshot that another task made."""

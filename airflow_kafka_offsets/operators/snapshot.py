@@ -41,8 +41,8 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Resolve and store."""
-        with self.resolver() as resolver:
-            snapshot = resolver.snapshot(self._as_of())
+        with self.pinner() as pinner:
+            snapshot = pinner.maker.snapshot(self._as_of())
         for remark in snapshot_remarks(snapshot):
             self.log.warning(remark)
         self.log.info("Snapshot %s as of %s: %s partitions", snapshot.number, snapshot.as_of, len(snapshot.boundaries))

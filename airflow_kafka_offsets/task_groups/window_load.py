@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
     from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
     from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
-    from airflow_kafka_offsets.pipelines.resolver import FuturePolicy
+    from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy
 
 
 class KafkaWindowLoad(TaskGroup):

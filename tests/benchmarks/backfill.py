@@ -20,7 +20,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.pipelines.resolver import Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from dev import raw_client
 from tests.benchmarks import requests
 from tests.benchmarks.clusters import (
@@ -89,10 +89,10 @@ def backfill(clusters: Clusters) -> Iterator[Row]:
 def _resolved(ours: OffsetsClient) -> int:
     """How many windows were resolved into a new ledger."""
     with tempfile.TemporaryDirectory() as folder:
-        resolver = Resolver(
+        pinner = WindowPinner(
             ours, Ledger(ObjectStoragePath(Path(folder).as_uri()), "hours"), [HOURS.name], IsolationLevel.READ_COMMITTED
         )
-        return len([resolver.window_between(*each) for each in pairwise(resolver.snapshots(INSTANTS))])
+        return len([pinner.window_between(*each) for each in pairwise(pinner.maker.snapshots(INSTANTS))])
 
 
 def matched(ours: OffsetsClient, topic: Topic, instants: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.offsets.proof.split_plan import split_plan
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.pipelines.resolver import Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, client, create, wait_for_leaders
@@ -110,5 +110,5 @@ def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> PinnedMani
     """The window between two instants, around all records."""
     with client(address) as ours:
         ledger = Ledger(ObjectStoragePath((folder / "ledger").as_uri()), "wide")
-        resolver = Resolver(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
-        return resolver.window(INSTANT_MS, INSTANT_MS + HOUR_MS).pinned
+        pinner = WindowPinner(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
+        return pinner.window(INSTANT_MS, INSTANT_MS + HOUR_MS).pinned

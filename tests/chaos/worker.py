@@ -49,7 +49,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.windows.window_names import window_extent, window_id
 from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, proved_attempts, publish
-from airflow_kafka_offsets.pipelines.resolver import Policies, Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import Policies, WindowPinner
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
 from tests.chaos.pauses import Pauses
 from tests.chaos.plan import CHECKED, COUNTED, CUT, INCREMENT, PINNED, READING, REMADE, REVISION, WINDOW, Task, Times
@@ -227,15 +227,15 @@ class Worker:
     def _pinned(self, task: Task) -> PinnedManifest:
         place = self._settings.places[task.store]
         level = IsolationLevel(place.isolation_level)
-        resolver = Resolver(self._client, self._ledgers[task.store], place.topics, level, POLICIES)
+        pinner = WindowPinner(self._client, self._ledgers[task.store], place.topics, level, POLICIES)
         if task.kind == REVISION:
-            (resolved,) = resolver.re_resolve((task.start_ms, task.end_ms))
+            (resolved,) = pinner.re_resolve((task.start_ms, task.end_ms))
             return resolved.pinned
         if task.kind == INCREMENT:
-            return resolver.increment(f"run{task.start_ms}", AsOf(AsOfKind.EARLIEST)).pinned
+            return pinner.increment(f"run{task.start_ms}", AsOf(AsOfKind.EARLIEST)).pinned
         if task.resolved is not None:
             return self._ledgers[task.store].pinned(window_id(task.start_ms, task.end_ms), task.resolved)
-        return resolver.window(task.start_ms, task.end_ms).pinned
+        return pinner.window(task.start_ms, task.end_ms).pinned
 
     def _remake(self, task: Task, moment: str) -> None:
         """Re-create the task's topic, if this is the moment."""

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.pipelines import resolver
+from airflow_kafka_offsets.pipelines import snapshot_maker
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import Increment, Snapshot, ranges, stamped
 from tests.integration.conftest import Produce
@@ -23,7 +23,7 @@ YEAR_MS = 365 * 86_400_000
 def a_year_ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """The worker's clock; what a test does in its context, that worker does."""
     with monkeypatch.context() as clock:
-        clock.setattr(resolver, "now_ms", lambda: now_ms() + YEAR_MS)
+        clock.setattr(snapshot_maker, "now_ms", lambda: now_ms() + YEAR_MS)
         yield clock
 
 

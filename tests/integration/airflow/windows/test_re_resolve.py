@@ -13,7 +13,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.pipelines.resolver import Resolver
+from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from tests.integration.airflow.conftest import T0_MS, Context, InSparksPlace, Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, ranges, stamped
@@ -144,6 +144,6 @@ class TestBesideAnother:
         delete_before(ten, 9)
         ledger.forget_instants([first["window"]])
 
-        beside = Resolver(client, ledger, [ten], IsolationLevel.READ_COMMITTED).window(T0_MS + 5000, T0_MS + 7000)
+        beside = WindowPinner(client, ledger, [ten], IsolationLevel.READ_COMMITTED).window(T0_MS + 5000, T0_MS + 7000)
         assert [(each.start_offset, each.end_offset) for each in beside.pinned.manifest.ranges] == [(7, 7)]
         assert resolve(ten, at(2), at(7), re_resolve=True) == first, "its end is another window's by now"

@@ -1,0 +1,250 @@
+"""The snapshot maker: asks Kafka, and remembers in the ledger what it said."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from airflow_kafka_offsets.client.lookups.topic_survey import Survey
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    FutureRecordError,
+    OutdatedSurveyError,
+)
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
+from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.boundaries import (
+    Boundaries,
+    at_commits,
+    at_earliest,
+    at_instant,
+    at_latest,
+    refuse_future,
+)
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.warnings import future_remark
+
+FuturePolicy = Literal["fail", "warn"]
+_AT_A_TIME = 48
+"""Instants that are held in memory at a time."""
+_LOOK_UPS = 50_000
+"""Instants times partitions that are looked up by one call, which has one deadline."""
+_MOST_READ = 2_000
+"""Matched boundaries whose records are read to tell markers from records, of snapshots that are made together: two of a
+thousand partitions are, and a backfill's aren't."""
+_MOST_SURVEYS = 1_000
+"""So many other tasks may store a snapshot in between before asking Kafka again is given up."""
+_PAUSE_S = 0.5
+"""The longest pause before Kafka is asked again: whoever comes last waits about as long as the others take."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What Kafka said, and what the ledger held before.
+
+    :param known: number of the newest snapshot that was stored before Kafka was asked: only it and earlier ones can
+        prove that a log was cut or a topic changed.
+    :param survey: what Kafka said.
+    """
+
+    known: int
+    survey: Survey
+
+
+class SnapshotMaker:
+    """Makes snapshots of a pipeline's topics, each instant once.
+
+    :param client: the cluster to ask.
+    :param ledger: where the answers are kept.
+    :param topics: the pipeline's topics; or a pattern that whole names match, looked up again for each snapshot, which
+        takes in every such topic that may be described and isn't Kafka's own.
+    :param isolation_level: which records count as visible.
+    :param on_future_record: a record from the future would leave all windows up to its time empty on its partition, and
+        put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
+    """
+
+    def __init__(
+        self,
+        client: OffsetsClient,
+        ledger: Ledger,
+        topics: Sequence[str] | re.Pattern[str],
+        isolation_level: IsolationLevel,
+        on_future_record: FuturePolicy = "fail",
+    ) -> None:
+        if not topics:
+            raise ConfigurationError("A pipeline needs at least one topic; topics is empty.")
+        self._client = client
+        self._ledger = ledger
+        self._wanted = topics
+        self._isolation_level = isolation_level
+        self._on_future_record = on_future_record
+        self._together: set[int | None] = set()
+        """Numbers of the snapshots that were made of the newest survey: between them, no log was seen to change."""
+
+    def snapshot(self, as_of: AsOf) -> OffsetSnapshot:
+        """The stored snapshot as of something: resolved now, unless it is an instant that was resolved before.
+
+        :raises InstantError: when the instant lies in the future.
+        :raises OffsetsError: when a topic is unknown or a partition can't be asked.
+        :raises TopicChangedError: when the ledger was written by another cluster or topic.
+        :raises FutureRecordError: when a record from the future stands there, and that is to fail.
+        """
+        if as_of.timestamp_ms is not None:
+            (found,) = self.snapshots([as_of.timestamp_ms])
+            return found
+        (stored,), _ = self._store(lambda survey: [self._resolve(survey, as_of)], self._ask())
+        return stored
+
+    def snapshots(self, instants: Sequence[int], revising: Collection[str] = ()) -> Iterator[OffsetSnapshot]:
+        """The stored snapshots at some instants, in their order. Topics and log ends are asked once for all of them.
+
+        :param instants: Unix milliseconds. In order of time they are stored faster.
+        :param revising: windows that are being resolved anew, and don't hold their instants.
+        :raises: as :meth:`snapshot`, once the instant's turn has come.
+        """
+        refuse_future(max(instants), now_ms())
+        self.open_if_there()
+        asked: _Asked | None = None
+        self._together.clear()
+        for first in range(0, len(instants), _AT_A_TIME):
+            part = instants[first : first + _AT_A_TIME]
+            stored = self._ledger.snapshots.at_instants(part)
+            missing = [each for each in dict.fromkeys(part) if each not in stored]
+            if missing:
+                before = asked
+                found, asked = self._store(partial(self._look_up, missing), asked or self._ask(), revising)
+                if asked is not before:
+                    self._together.clear()
+                # What another task had stored before is of its own survey.
+                self._together |= {each.number for each in found if (each.number or 0) > asked.known}
+                stored |= zip(missing, found, strict=True)
+            yield from (stored[each] for each in part)
+
+    def made_together(self, *snapshots: OffsetSnapshot) -> bool:
+        """Whether some snapshots were made here of one survey, so that no log was seen to change between them."""
+        return {each.number for each in snapshots} <= self._together
+
+    def open_if_there(self) -> None:
+        """Check that the ledger is this cluster's and covers these topics, if there is one."""
+        if self._ledger.exists():
+            self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
+
+    def refuse_future_records(self, snapshot: OffsetSnapshot) -> None:
+        remark = future_remark(snapshot)
+        if remark and self._on_future_record == "fail":
+            raise FutureRecordError(
+                f"{remark} on_future_record='warn' goes on: then what comes meanwhile is in a later window. "
+                "message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
+            )
+
+    def _topics(self) -> list[str]:
+        if not isinstance(self._wanted, re.Pattern):
+            return sorted(set(self._wanted))
+        found = [each for each in self._client.topics() if not each.internal]
+        matching = TopicsMetadata(each for each in found if self._wanted.fullmatch(each.topic))
+        if not len(matching):
+            raise ConfigurationError(
+                f"No topic matches {self._wanted.pattern!r}, of {len(found)} that this connection may describe."
+            )
+        # Without a topic that can't be described just now, a snapshot would be of fewer topics.
+        return [each.topic for each in matching.raise_for_errors()]
+
+    def _ask(self) -> _Asked:
+        known = self._ledger.snapshots.last_number()  # before Kafka is asked
+        return _Asked(known, self._client.survey(self._topics()))
+
+    def _store(
+        self, made: Callable[[Survey], list[OffsetSnapshot]], asked: _Asked, revising: Collection[str] = ()
+    ) -> tuple[list[OffsetSnapshot], _Asked]:
+        """Store snapshots that are made of a survey; where another task has stored what Kafka said later, of another
+        survey, until nobody has. Each time that somebody has, one task more is done: all of them come to an end.
+
+        :returns: what is stored, and what it was made of.
+        :raises OutdatedSurveyError: when a thousand tasks came in between.
+        """
+        for tries in range(1, _MOST_SURVEYS + 1):
+            snapshots = made(asked.survey)
+            # Not before: a misspelt topic would be the pipeline's for good.
+            self._ledger.open(asked.survey.facts, asked.survey.cluster_id, self._isolation_level)
+            try:
+                return self._ledger.append(snapshots, revising, asked.known), asked
+            except OutdatedSurveyError as error:
+                outdated = error
+            time.sleep(random.uniform(0, min(_PAUSE_S, 0.01 * tries)))
+            asked = self._ask()
+        raise outdated
+
+    def _resolve(self, survey: Survey, as_of: AsOf) -> OffsetSnapshot:
+        return self._snapshot(survey, as_of, self._boundaries(as_of, survey))
+
+    def _look_up(self, instants: Sequence[int], survey: Survey) -> list[OffsetSnapshot]:
+        listed: dict[int, ListedOffsets] = {}
+        together = max(1, _LOOK_UPS // max(1, len(survey.extents)))
+        for first in range(0, len(instants), together):
+            part = map(to_datetime, instants[first : first + together])
+            listed |= self._client.look_up(survey, part, isolation_level=self._isolation_level)
+        found = []
+        few = len(instants) * len(survey.extents) <= _MOST_READ
+        for each in instants:
+            boundaries = at_instant(survey.extents, listed[each], self._isolation_level)
+            if few:
+                boundaries = self._tell_markers(boundaries, survey.facts)
+            snapshot = self._snapshot(survey, AsOf(AsOfKind.INSTANT, each), boundaries)
+            self.refuse_future_records(snapshot)
+            found.append(snapshot)
+        return found
+
+    def _snapshot(self, survey: Survey, as_of: AsOf, boundaries: Boundaries) -> OffsetSnapshot:
+        return OffsetSnapshot(
+            as_of=as_of,
+            cluster_id=survey.cluster_id,
+            isolation_level=self._isolation_level,
+            resolved_at_ms=now_ms(),
+            topics=survey.facts,
+            boundaries=boundaries,
+        )
+
+    def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
+        if as_of.group is not None:
+            partitions = survey.extents.partitions()
+            found = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors()
+            # The logs again: what was committed since the survey may lie past their ends of then.
+            extents = self._client.log_extents(partitions)
+            commits = self._client.mark_cut(found, extents).lookup(as_of.group)
+            assert commits is not None
+            return at_commits(extents, commits.offsets, as_of.group)
+        if as_of.kind is AsOfKind.EARLIEST:
+            return at_earliest(survey.extents)
+        return at_latest(survey.extents, self._isolation_level)
+
+    def _tell_markers(self, boundaries: Boundaries, facts: Mapping[str, TopicFacts]) -> Boundaries:
+        """Note where a look-up matched a transaction marker or an aborted record (E41): brokers stamp markers with
+        their own clock, which is the records' only on LogAppendTime topics."""
+        matched = [
+            Position(each.topic, each.partition, each.offset)
+            for each in boundaries.values()
+            if each.evidence is Evidence.MATCHED and facts[each.topic].timestamp_type != "LogAppendTime"
+        ]
+        if not matched:
+            return boundaries
+        records = self._client.first_records(matched, isolation_level=self._isolation_level)
+        markers = {
+            TopicPartition(each.topic, each.partition)
+            for each in records
+            if each.error is None and each.offset != each.position
+        }
+        return {
+            key: replace(each, evidence=Evidence.MATCHED_MARKER) if key in markers else each
+            for key, each in boundaries.items()
+        }

@@ -1,0 +1,197 @@
+"""The window pinner: from instants, or stored snapshots, to pinned windows in the ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    InstantForgottenError,
+)
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.instants import to_datetime
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.warnings import held_remark, window_remarks
+from airflow_kafka_offsets.offsets.windows.window_names import window_id
+from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
+from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy, SnapshotMaker
+
+_MOST_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What to do about what a log may have in store.
+
+    :param on_data_loss: records of a window are gone: ``fail``, or ``load_rest`` (load the rest, note the loss).
+    :param on_future_record: a record from the future would leave all windows up to its time empty on its partition,
+        and put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
+    :param on_overlap: another window of the pipeline has some of a window's offsets: ``fail``, or ``allow``.
+    :param new_topics_from_ms: where a topic begins that is added to a pipeline: at this instant, Unix milliseconds;
+        None for the log start.
+    """
+
+    on_data_loss: DataLossPolicy = "fail"
+    on_future_record: FuturePolicy = "fail"
+    on_overlap: OverlapPolicy = "fail"
+    new_topics_from_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedWindow:
+    """A pinned window, and what a person should know of it.
+
+    :param pinned: the stored manifest.
+    :param remarks: what may be unexpected, a line each; empty for an ordinary window.
+    """
+
+    pinned: PinnedManifest
+    remarks: tuple[str, ...]
+
+
+class WindowPinner:
+    """Pins windows of a pipeline, each from two stored snapshots.
+
+    :param client: the cluster to ask.
+    :param ledger: where snapshots and windows are kept.
+    :param topics: as for :class:`.snapshot_maker.SnapshotMaker`.
+    :param isolation_level: which records count as visible.
+    :param policies: what to do about data loss, records from the future, overlaps and new topics.
+    """
+
+    def __init__(
+        self,
+        client: OffsetsClient,
+        ledger: Ledger,
+        topics: Sequence[str] | re.Pattern[str],
+        isolation_level: IsolationLevel,
+        policies: Policies = Policies(),  # it is immutable
+    ) -> None:
+        self.maker = SnapshotMaker(client, ledger, topics, isolation_level, policies.on_future_record)
+        self._client = client
+        self._ledger = ledger
+        self._isolation_level = isolation_level
+        self._policies = policies
+
+    def window(self, start_ms: int, end_ms: int, revising: Collection[str] = ()) -> ResolvedWindow:
+        """The pinned window between two instants.
+
+        :param revising: windows that are being resolved anew, and don't hold their instants.
+        :raises IntervalError: when the end isn't after the start.
+        :raises DataLossError: when records of the window were gone already when its end was resolved.
+        :raises WindowOverlapError: when another window of the pipeline has some of its offsets.
+        """
+        name = window_id(start_ms, end_ms)
+        for _ in range(_MOST_TRIES):
+            try:
+                start, end = self.maker.snapshots([start_ms, end_ms], revising)
+                if self._ledger.window(name).pinned() is None:
+                    self.maker.refuse_future_records(end)  # which another task may have stored, with a warning
+                return self.window_between(start, end)
+            except InstantForgottenError as error:
+                forgotten = error
+        raise forgotten
+
+    def window_between(self, start: OffsetSnapshot, end: OffsetSnapshot) -> ResolvedWindow:
+        """The pinned window between two stored snapshots of any kind.
+
+        :raises: as :meth:`window`.
+        """
+        return self._resolved(start, end, partial(self._ledger.pin_window, on_overlap=self._policies.on_overlap))
+
+    def pinning(self) -> Pinning:
+        """What pins many windows by :meth:`pinned_by`: the ledger is looked at once before and once after them."""
+        return self._ledger.pinning(self._policies.on_overlap)
+
+    def pinned_by(self, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> ResolvedWindow:
+        """As :meth:`window_between`; the window counts once it is settled."""
+        return self._resolved(start, end, pinning.pin)
+
+    def re_resolve(self, *windows: tuple[int, int]) -> list[ResolvedWindow]:
+        """Windows between two instants each, resolved anew as their next revisions. An instant that any other window
+        shares stays, so that all go on tiling; when both of a window do, it is what it was.
+
+        :raises: as :meth:`window`.
+        :raises ConfigurationError: when a window isn't between two instants.
+        """
+        names = [window_id(*each) for each in windows]
+        others = sorted(set(names) - set(self._ledger.between_instants(names)))
+        if others:
+            # An instant looked up at the time of another kind of snapshot would lie within the next window.
+            raise ConfigurationError(
+                f"Window {others[0]} is an increment, or between snapshots that a task made: only windows between "
+                "instants can be resolved anew."
+            )
+        self._ledger.forget_instants(names)
+        return [self.window(*each, names) for each in windows]
+
+    def increment(self, run: str, since: AsOf) -> ResolvedWindow:
+        """What has come since the last increment: the window from its end to the visible end of the logs now. The same
+        run gets the same increment again, and runs side by side get one after the other.
+
+        :param run: names the run: letters and digits.
+        :param since: where the first increment starts, in a ledger that has no window yet; otherwise it starts where
+            the last window ends.
+        :raises: as :meth:`window`.
+        """
+        self.maker.open_if_there()
+        log = self._ledger.snapshots
+        found = log.increment(run)
+        if found is None:
+            as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
+            self.maker.snapshot(as_of)
+            found = log.increment(run)
+        assert found is not None, "it has just been stored"
+        return self.window_between(*found)
+
+    def _resolved(
+        self, start: OffsetSnapshot, end: OffsetSnapshot, pin: Callable[..., PinnedManifest]
+    ) -> ResolvedWindow:
+        if not self.maker.made_together(start, end):
+            # However new the start is: what replaced its records since would be in no window.
+            refuse_rewritten(self._client, start)
+        pinned = pin(start, end, on_data_loss=self._policies.on_data_loss, added=self._added(start, end))
+        lines = (*window_remarks(end, pinned.manifest.ranges), *self._open_transactions(end))
+        return ResolvedWindow(pinned, lines)
+
+    def _last_end(self, since: AsOf) -> int:
+        """Number of the snapshot at which the first increment starts."""
+        last = self._ledger.last_pinned()
+        if last is not None:
+            return last.manifest.end_snapshot
+        number = self.maker.snapshot(since).number
+        assert number is not None, "it is stored"
+        return number
+
+    def _added(self, start: OffsetSnapshot, end: OffsetSnapshot) -> dict[TopicPartition, int]:
+        """Where the topics begin that the start doesn't have."""
+        at_ms = self._policies.new_topics_from_ms
+        partitions = [each for each in end.boundaries if each.topic not in start.topics]
+        if at_ms is None or not partitions:
+            return {}
+        listed = self._client.list_offsets(
+            partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self._isolation_level
+        )
+        offsets = {(each.topic, each.partition): each.offset for each in listed.raise_for_errors()}
+        # No record that late: nothing of the topic up to the window's end.
+        return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}
+
+    def _open_transactions(self, end: OffsetSnapshot) -> list[str]:
+        """Who holds the end of a window back (S10)."""
+        held = [
+            key
+            for key, each in end.boundaries.items()
+            if each.evidence is Evidence.LOG_END and each.last_stable_offset < each.high_watermark
+        ]
+        if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
+            return []
+        return [held_remark(held, self._client.producers(held))]
