@@ -8,7 +8,6 @@ nothing undone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -22,10 +21,10 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
-from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counting, counts_over
 from airflow_kafka_offsets.pipelines.preflight import refuse_changed, source_now
 
 log = logging.getLogger(__name__)
@@ -101,28 +100,26 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> P
         a :class:`CountedTwiceError` where another try may prove it.
     :raises TopicChangedError: when Kafka has other topics by now than were resolved.
     :raises LogTruncatedError: when a log was cut below the window's end.
-    :raises LedgerConflictError: when the revision was forgotten, or a newer one is being loaded into the same table.
+    :raises LedgerConflictError: when the revision was forgotten, or in a table a newer one was resolved.
     :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and another try goes on here.
     """
-    pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
     _refuse_unproved(counted)
-    asked = False
+    _, stands = _next(ledger, counted)
+    if not stands:
+        _ask_again(client, ledger, counted)
+    return publish_next(ledger, counted)
+
+
+def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
+    """The second half of :func:`publish`, once Kafka was asked: create the next publication, and look what counts then.
+    Returns and raises as that does."""
+    folder = ledger.folder_of(counted.pinned)
     for _ in range(_MOST_TRIES):
-        known = folder.publications.all()
-        live = _live(ledger, folder)
-        standing = folder.publications.counting([each.revision for each in live])
-        if standing is not None and counts_over(standing, pinned.manifest, apart=counted.result.apart):
-            _refuse_different(ledger, standing, counted)
+        found, stands = _next(ledger, counted)
+        if stands:
             FileLists(ledger).refresh(folder.id)  # which a crash may have left out
-            return standing
-        if not asked:  # once: what Kafka says doesn't depend on who else publishes
-            _ask_again(client, ledger, counted)
-            asked = True
-        _refuse_overtaken(live, counted)
-        ours = counted.publication(1 + max((each.number for each in known), default=0), standing)
-        if folder.publications.create(ours):
-            FileLists(ledger).refresh(folder.id)
-            return ours
+            return found
+        folder.publications.create(found)
     raise LedgerError(
         f"Window {folder.id} was published {_MOST_TRIES} times while one attempt was to be. Is something looping?"
     )
@@ -157,14 +154,22 @@ def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, res
     return stored
 
 
-def _live(ledger: Ledger, folder: WindowFolder) -> Sequence[WindowFolder]:
-    live = ledger.window_folders.live(folder.id)
-    if folder.revision not in [each.revision for each in live]:
+def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
+    """What counts over an attempt, or is its own, and True; else what is to be created for it, and False."""
+    pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
+    live = [each.revision for each in ledger.window_folders.live(folder.id)]
+    if folder.revision not in live:
         raise LedgerConflictError(
-            f"Revision {folder.revision} of window {folder.id} was forgotten since it was resolved. Nothing is "
+            f"Revision {folder.revision} of window {folder.id} was forgotten since it was resolved: nothing of it is "
             "published. Clear the resolve task too."
         )
-    return live
+    known = folder.publications.all()
+    standing = counting(known, live)
+    if standing is not None and counts_over(standing, pinned.manifest, apart=counted.result.apart):
+        _refuse_different(ledger, standing, counted)
+        return standing, True
+    _refuse_overtaken(ledger, counted)
+    return counted.publication(1 + max((each.number for each in known), default=0), standing), False
 
 
 def _refuse_unproved(counted: CountedAttempt) -> None:
@@ -190,17 +195,18 @@ def _ask_again(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -
         ) from error
 
 
-def _refuse_overtaken(live: Sequence[WindowFolder], counted: CountedAttempt) -> None:
-    """Where attempts have one place, don't publish rows that a newer revision takes the place of."""
+def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:
+    """Where attempts have one place, don't publish rows that a newer revision takes the place of: the ledger need not
+    know whether it has, as a client of Spark Connect can't tell it that it has begun."""
     if counted.result.apart:
         return
-    ours = counted.pinned.manifest.revision
-    newer = next((each for each in reversed(live) if each.revision > ours and each.listing().attempts), None)
-    if newer is not None:
+    manifest = counted.pinned.manifest
+    newest = ledger.window_folders.newest(manifest.window).revision
+    if newest > manifest.revision:
         raise LedgerConflictError(
-            f"Revision {newer.revision} of window {newer.id} is being loaded into {counted.result.output}, where "
-            f"its rows take the place of those of revision {ours}, which is not published. Clear the resolve task too: "
-            "the load is of the newest revision then."
+            f"Revision {newest} of window {manifest.window} was resolved since, and in {counted.result.output} its "
+            f"rows take the place of those of revision {manifest.revision}, which is not published. Clear the resolve "
+            "task too: the load is of the newest revision then."
         )
 
 

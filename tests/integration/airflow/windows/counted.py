@@ -20,7 +20,6 @@ from tests.integration.airflow.windows.conftest import XCom
 from tests.unit.offsets.proof.results import run_result, tallies
 
 Count = Callable[..., CountedAttempt]
-NEVER = 'raise SystemExit("Spark was started")'
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -34,7 +36,25 @@ from tests.integration.client.cases.workload import connected_client
 from tests.unit.offsets.proof.results import run_result, tallies, tally_of
 
 __all__ = ["count", "pinned", "window"]
-NEVER = 'raise SystemExit("Spark was started")'
+TABLE: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}
+Meanwhile = Callable[[str, Callable[[], object]], None]
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Let something happen once, just before a function of the publisher's is called."""
+
+    def before(name: str, happens: Callable[[], object]) -> None:
+        original = resolve_name(name)
+
+        def paused(*arguments: Any) -> Any:
+            monkeypatch.setattr(name, original)
+            happens()
+            return original(*arguments)
+
+        monkeypatch.setattr(name, paused)
+
+    return before
 
 
 class TestOneAttempt:
@@ -142,25 +162,19 @@ class TestRevisions:
     def test_in_a_table_the_whole_is_not_published_once_its_rows_may_be_replaced(
         self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, count: Count
     ) -> None:
-        """The ledger said 205 rows, and the table held 200."""
-        table: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}
-        whole = count(pinned, "a-1", **table)
+        """The ledger said 205 rows, and the table held 200. A client of Spark Connect doesn't even say that it has
+        begun."""
+        whole = count(pinned, "a-1", **TABLE)
         left = left_of(ledger, pinned)
-        ledger.folder_of(left).record_attempt("a-2", {})
-        with pytest.raises(LedgerConflictError, match=r"Revision 2 .* is being loaded into lake\.flights"):
+        with pytest.raises(LedgerConflictError, match=r"Revision 2 .* was resolved since, and in lake\.flights"):
             publish(client, ledger, whole)
-        folder = ledger.folder_of(left)
-        folder.record_result(run_result(left.manifest, tallies(left.manifest), attempt="a-2", **table))
-        counted = counted_attempt(ledger, left, "a-2")
-        assert counted is not None
-        assert publish(client, ledger, counted).rows == 4
+        assert publish(client, ledger, count(left, "a-2", **TABLE)).rows == 4
 
     def test_in_a_table_the_last_one_written_is_the_last_one_published(
         self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, count: Count
     ) -> None:
-        table: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}
-        publish(client, ledger, count(pinned, "a-1", **table))
-        left = count(left_of(ledger, pinned), "a-2", **table)
+        publish(client, ledger, count(pinned, "a-1", **TABLE))
+        left = count(left_of(ledger, pinned), "a-2", **TABLE)
         assert publish(client, ledger, left).replaces == 1
 
 
@@ -188,29 +202,85 @@ class TestSideBySide:
         assert found[-1][1] == 4
         assert [replaces for *_, replaces in found] == [None, *range(1, len(found))]
 
-    def test_a_publisher_that_pauses_before_its_file_finds_a_newer_revision_there(
+
+KAFKA_IS_ASKED = "airflow_kafka_offsets.pipelines.publisher.refuse_changed"
+FILE_IS_CREATED = "airflow_kafka_offsets.ledger.publications.Publications.create"
+
+
+class TestAPause:
+    """A publisher looks at what counts, asks Kafka, looks again, creates its file, and looks what counts then."""
+
+    @pytest.fixture
+    def publish_beside(self, broker: Broker, ledger: Ledger) -> Callable[[CountedAttempt], Publication]:
+        def ask(counted: CountedAttempt) -> Publication:
+            with connected_client(broker.bootstrap_servers) as another:
+                return publish(another, ledger, counted)
+
+        return ask
+
+    @pytest.mark.parametrize("moment", [KAFKA_IS_ASKED, FILE_IS_CREATED])
+    def test_a_newer_revision_that_was_published_meanwhile_is_what_counts(
         self,
-        broker: Broker,
+        client: OffsetsClient,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+        count: Count,
+        meanwhile: Meanwhile,
+        publish_beside: Callable[[CountedAttempt], Publication],
+        moment: str,
+    ) -> None:
+        old, new = count(pinned, "a-1"), count(revised(ledger, pinned), "a-2")
+        meanwhile(moment, lambda: publish_beside(new))
+        assert publish(client, ledger, old).attempt == "a-2"
+        assert published(ledger, pinned) == [(1, 2, "a-2", None)]
+        assert [each.found for each in verify(ledger) if not each.holds] == []
+
+    @pytest.mark.parametrize("moment", [KAFKA_IS_ASKED, FILE_IS_CREATED])
+    def test_a_window_that_was_forgotten_meanwhile_is_not_told_to_be_published(
+        self,
+        client: OffsetsClient,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+        count: Count,
+        meanwhile: Meanwhile,
+        moment: str,
+    ) -> None:
+        counted, window = count(pinned), pinned.manifest.window
+        meanwhile(moment, lambda: ledger.forget([window], "test"))
+        with pytest.raises(LedgerConflictError, match="was forgotten since it was resolved"):
+            publish(client, ledger, counted)
+        assert ledger.window_folders.publication(window) is None
+
+    def test_what_was_published_just_before_it_was_replaced_is_not_told_to_count(
+        self,
         client: OffsetsClient,
         ledger: Ledger,
         pinned: PinnedManifest,
         count: Count,
         monkeypatch: pytest.MonkeyPatch,
+        publish_beside: Callable[[CountedAttempt], Publication],
     ) -> None:
-        newer = revised(ledger, pinned)
-        old, new = count(pinned, "a-1"), count(newer, "a-2")
+        old, new = count(pinned, "a-1"), count(revised(ledger, pinned), "a-2")
         create = Publications.create
 
-        def pausing(self: Publications, ours: Publication) -> bool:
+        def overtaken(self: Publications, ours: Publication) -> bool:
+            created = create(self, ours)
             if ours.attempt == "a-1":
-                with connected_client(broker.bootstrap_servers) as another:
-                    publish(another, ledger, new)
-            return create(self, ours)
+                publish_beside(new)
+            return created
 
-        monkeypatch.setattr(Publications, "create", pausing)
+        monkeypatch.setattr(Publications, "create", overtaken)
         assert publish(client, ledger, old).attempt == "a-2"
-        assert published(ledger, pinned) == [(1, 2, "a-2", None)]
-        assert [each.found for each in verify(ledger) if not each.holds] == []
+        assert published(ledger, pinned) == [(1, 1, "a-1", None), (2, 2, "a-2", 1)]
+
+    def test_in_a_table_nothing_is_published_whose_rows_a_newer_revision_may_have_replaced_meanwhile(
+        self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, count: Count, meanwhile: Meanwhile
+    ) -> None:
+        counted = count(pinned, **TABLE)
+        meanwhile(KAFKA_IS_ASKED, lambda: count(revised(ledger, pinned), "a-2", **TABLE))
+        with pytest.raises(LedgerConflictError, match=r"Revision 2 .*lake\.flights"):
+            publish(client, ledger, counted)
+        assert published(ledger, pinned) == []
 
 
 def published_as(ledger: Ledger, pinned: PinnedManifest, number: int) -> Publication:
