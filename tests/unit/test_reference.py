@@ -1,0 +1,171 @@
+"""The argument tables of the reference: one for each operator, sensor and trigger, and each as its signature is."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+import pytest
+from airflow.cli.cli_config import ActionCommand, GroupCommand
+
+from airflow_kafka_offsets import errors
+from airflow_kafka_offsets.cli.definition import get_cli_commands
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.get_provider_info import get_provider_info
+from dev import ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = ("operators.md", "sensors.md")
+SECTION = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
+ROW = re.compile(r"^\| `(\w+)` \|(.+)\|$", re.MULTILINE)
+SHARED = re.compile(r"^Shared: (.+?)\.$", re.MULTILINE | re.DOTALL)
+SAID_IN_WORDS = {"deferrable": "`[operators] default_deferrable`", "application": "the ready-made load"}
+"""Defaults that are a setting of Airflow's, and a path of this installation."""
+INTERNAL = {"KafkaWaitTrigger", "KafkaWindowLoadedTrigger"}
+"""Triggers that our own tasks defer to."""
+
+
+class Documented(NamedTuple):
+    """An argument as a table has it."""
+
+    default: str
+    templated: bool
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text below each heading, as far as the next one."""
+    _, *parts = SECTION.split((REFERENCE / page).read_text(encoding="utf-8"))
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def rows(section: str) -> dict[str, Documented]:
+    """The first table of a section: its second is about one argument's values, or about XCom."""
+    table = section.partition("| argument |")[2].partition("\n\n")[0]
+    found = {}
+    for name, rest in ROW.findall(table):
+        default, second, *_ = (cell.strip() for cell in rest.split(" | "))
+        found[name] = Documented(default, second == "yes")
+    return found
+
+
+def documented(page: str, name: str) -> dict[str, Documented]:
+    """All arguments that a page gives a class: those that it shares, and its own."""
+    section = sections(page)[name]
+    shared_by_all = rows(sections(page)["Shared arguments of triggers" if "Trigger" in name else "Shared arguments"])
+    shared = SHARED.search(section)
+    names = re.findall(r"`(\w+)`", shared[1]) if shared else []
+    own = rows(section)
+    assert not own.keys() & set(names)
+    return {each: shared_by_all[each] for each in names} | own
+
+
+def parameters(kind: type) -> dict[str, inspect.Parameter]:
+    """The named arguments that a class of ours, or its bases of ours, take."""
+    found: dict[str, inspect.Parameter] = {}
+    for each in kind.__mro__:
+        if each.__module__.startswith("airflow_kafka_offsets.") and "__init__" in vars(each):
+            own = inspect.signature(vars(each)["__init__"]).parameters
+            found = {name: one for name, one in own.items() if one.kind is one.KEYWORD_ONLY} | found
+    return found
+
+
+def shown(parameter: inspect.Parameter) -> str:
+    """A default as the tables write it."""
+    if parameter.default is parameter.empty:
+        return "required"
+    if parameter.name in SAID_IN_WORDS:
+        return SAID_IN_WORDS[parameter.name]
+    if isinstance(parameter.default, str | StrEnum):
+        return f"`{json.dumps(str(parameter.default))}`"
+    if isinstance(parameter.default, timedelta):
+        return f"`{parameter.default!r}`".replace("datetime.", "")
+    return f"`{parameter.default!r}`"
+
+
+def public_classes() -> Iterator[type]:
+    """The operators, sensors and triggers that Airflow is told of."""
+    info = get_provider_info()
+    for room in ("operators", "sensors", "triggers"):
+        for module in info[room][0]["python-modules"]:
+            for name, each in inspect.getmembers(importlib.import_module(module), inspect.isclass):
+                if each.__module__ == module and re.fullmatch(r"Kafka\w+(Operator|Sensor|Trigger)", name):
+                    yield each
+
+
+CLASSES = [each for each in public_classes() if each.__name__ not in INTERNAL]
+
+
+def page_of(kind: type) -> str:
+    return "operators.md" if kind.__name__.endswith("Operator") else "sensors.md"
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+class TestArguments:
+    def test_are_those_of_the_signature_with_its_defaults(self, kind: type) -> None:
+        said = {name: each.default for name, each in documented(page_of(kind), kind.__name__).items()}
+        assert said == {name: shown(each) for name, each in parameters(kind).items()}
+
+    def test_are_marked_where_they_are_templated(self, kind: type) -> None:
+        said = documented(page_of(kind), kind.__name__)
+        templated = set(getattr(kind, "template_fields", ())) & set(said)
+        assert {name for name, each in said.items() if each.templated} == templated
+
+    def test_the_page_names_its_module(self, kind: type) -> None:
+        assert sections(page_of(kind))[kind.__name__].startswith(f"\n\n`{kind.__module__}`: ")
+
+
+def test_no_other_page_explains_arguments() -> None:
+    """A table of arguments is said once."""
+    names = {each.__name__ for each in CLASSES}
+    for page in (ROOT / "docs").rglob("*.md"):
+        if page.parent == REFERENCE and page.name in PAGES:
+            continue
+        text = page.read_text(encoding="utf-8")
+        headings = SECTION.split(text)
+        tables = dict(zip(headings[1::2], headings[2::2], strict=True))
+        assert [each for each in names & tables.keys() if "| argument |" in tables[each]] == [], page
+
+
+def test_the_task_groups_arguments_are_those_of_its_signature() -> None:
+    from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+
+    named = inspect.signature(kafka_window_load).parameters.values()
+    expected = {each.name: shown(each) for each in named if each.kind is each.KEYWORD_ONLY}
+    assert {
+        name: each.default for name, each in rows(sections("operators.md")["kafka_window_load"]).items()
+    } == expected
+
+
+def commands(group: GroupCommand, prefix: str = "") -> Iterator[tuple[str, ActionCommand]]:
+    for each in group.subcommands:
+        if isinstance(each, GroupCommand):
+            yield from commands(each, f"{prefix}{each.name} ")
+        else:
+            assert isinstance(each, ActionCommand)
+            yield f"{prefix}{each.name}", each
+
+
+def options(command: ActionCommand) -> set[str]:
+    return {flag for each in command.args for flag in each.flags if flag.startswith("--")}
+
+
+def test_every_command_and_each_of_its_options_is_on_the_page() -> None:
+    page = (REFERENCE / "cli.md").read_text(encoding="utf-8")
+    (group,) = get_cli_commands()
+    assert isinstance(group, GroupCommand)
+    for name, command in commands(group):
+        assert f"`{name} " in page or f"`airflow kafka-offsets {name} " in page, name
+        assert [flag for flag in options(command) if flag not in page] == [], name
+
+
+def test_every_error_is_on_the_page() -> None:
+    page = (REFERENCE / "errors.md").read_text(encoding="utf-8")
+    bases = {"KafkaOffsetsError", "ClusterError", "WindowError"}
+    raised = {name for name, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, KafkaOffsetsError)}
+    assert {each for each in raised - bases if f"`{each}`" not in page} == set()
