@@ -67,8 +67,8 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
-    While Spark runs, the task's log tells how many of the window's records are read, how fast, and how long it will
-    take still, wherever the worker reaches Spark's UI. Links lead to that UI and to the window's folder in the ledger.
+    While Spark runs, the task's log tells how many tasks of its stage are done, and how long the rest will take,
+    wherever the worker reaches Spark's UI. Links lead to that UI and to the window's folder in the ledger.
 
     XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside", "offsets",
     "read", "written", "gaps", "seconds", "records_a_second", "application_id"}``. ``seconds`` is the time from reading
@@ -170,7 +170,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
         folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
         try:
-            with progress_told(folder, watched, pinned.manifest.span, self.log, show):
+            with progress_told(folder, watched, self.log, show):
                 yield
         except Exception as error:
             failure = spark_failure(folder, watched.attempt, output_of(self._hook), error)

@@ -1,8 +1,8 @@
 """Progress: how far Spark has come with a window, in the task's log while the submit waits.
 
 The driver notes in the ledger which application an attempt is before it reads; a thread looks for that note, and then
-asks the application's UI (:mod:`~airflow_kafka_offsets.submission.spark_status`). Nothing of this fails or delays a
-load: what can't be known is said in one line, and asked again at longer intervals.
+asks that application's REST API how many tasks of the stage that runs are done. Nothing of this fails or delays a load:
+what can't be known is said in one line, and asked again at longer intervals.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
 
+import httpx
+
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.offsets.instants import duration_text, rate_text
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
-from airflow_kafka_offsets.submission.spark_status import KafkaRead, SparkStatus
 
 _LOOK_S = 2.0
 """Between two looks into the ledger, until the driver has started."""
-_ASK_S = 5.0
-"""Between two questions to Spark's UI, which learns something every 10 s."""
-_TELL_S = 10.0
-"""Between two lines in the log."""
-_TRIES = 5
+_ASK_S = 10.0
+"""Between two questions to Spark, each of which is a line in the log."""
+_TIMEOUT_S = 5.0
+_TRIES = 3
 """Questions in a row that may go unanswered before the UI counts as out of reach: it is slow while Spark starts."""
 _PATIENT_S = 60.0
 """Between two looks or questions to somebody who doesn't answer."""
@@ -50,93 +50,86 @@ class Watched:
     on_yarn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What was read at one time.
+@dataclass(frozen=True, slots=True, order=True)
+class Stage:
+    """An attempt of one of Spark's stages: an element of ``/stages``.
 
-    :param at_s: monotonic clock, seconds.
-    :param records: read by then.
+    :param number: ``stageId``.
+    :param attempt: ``attemptId``.
+    :param status: ``ACTIVE``, ``COMPLETE``, ``FAILED``, ``PENDING`` or ``SKIPPED``.
+    :param tasks: how many it has.
+    :param done: how many of them are done; one that ran twice counts once.
     """
 
-    at_s: float
-    records: int
+    number: int
+    attempt: int
+    status: str
+    tasks: int
+    done: int
+
+    @classmethod
+    def from_json(cls, fields: Any) -> Stage:
+        names = ("stageId", "attemptId", "numTasks", "numCompletedIndices")
+        number, attempt, tasks, done = (int(fields[name]) for name in names)
+        return cls(number, attempt, str(fields["status"]), tasks, done)
 
 
-class Pace:
-    """How one query gets on: how much, how fast, how long still.
+class StageTeller:
+    """Lines about an application's stages, one stage at a time: the oldest that runs, until it is over.
 
-    Executors tell in steps, so the rate is taken between the first step and the newest one.
-
-    :param offsets: offsets in the window. Records are fewer where transactions or compaction leave gaps.
-    """
-
-    def __init__(self, offsets: int) -> None:
-        self._offsets = offsets
-        self._steps: list[Sample] = []
-
-    def line(self, sample: Sample) -> str:
-        """Take up a new sample, and say how things stand."""
-        if not self._steps or sample.records < self._steps[-1].records:  # a task that failed counts no longer
-            self._steps = [sample]
-        elif sample.records > self._steps[-1].records:
-            self._steps = [self._steps[0], sample]
-        first, newest = self._steps[0], self._steps[-1]
-        percent = 100 * sample.records // self._offsets or "under 1"
-        words = f"{_share(sample.records, self._offsets)} ({percent} %)"
-        if newest is first:
-            return words
-        records, seconds = newest.records - first.records, newest.at_s - first.at_s
-        left_s = (self._offsets - newest.records) * seconds / records - (sample.at_s - newest.at_s)
-        return f"{words}, {rate_text(records, seconds)}, {duration_text(max(left_s, 1))} left"
-
-
-class Teller:
-    """Which answers of Spark's become a line: one every ten seconds while a query runs, and one at its end.
-
-    :param offsets: offsets in the window.
+    :param spark: the application's REST API.
     :param log: where the lines go.
     """
 
-    def __init__(self, offsets: int, log: Any) -> None:
-        self._offsets = offsets
+    def __init__(self, spark: httpx.Client, log: Any) -> None:
+        self._spark = spark
         self._log = log
-        self._query: int | None = None
-        self._pace, self._next_s = Pace(offsets), 0.0
+        self._stage: Stage | None = None
+        self._done_at_first, self._since_s = 0, 0.0
 
-    def tell(self, read: KafkaRead, at_s: float) -> None:
-        """Take up an answer.
+    def tell(self, at_s: float) -> None:
+        """Ask, and say how far the stage is.
 
-        :param at_s: when it came, on the monotonic clock.
+        :param at_s: the time, on the monotonic clock.
+        :raises httpx.HTTPError: when the UI isn't there, or doesn't answer with status 200.
+        :raises ValueError: when the answer isn't JSON: a login page, or somebody else's.
         """
-        if not read.records:
-            return
-        if read.query != self._query:
-            self._query, self._pace, self._next_s = read.query, Pace(self._offsets), at_s
-        line = self._pace.line(Sample(at_s, min(read.records, self._offsets)))
-        if at_s < self._next_s:
-            return
-        if read.running:
-            self._log.info(line)
-            self._next_s = at_s + _TELL_S - _ASK_S / 2
-        else:
-            again = f", some of the window's {self._offsets:,} again: a sort does that, and a task that is run anew"
-            more = again if read.records > self._offsets else ""
-            self._log.info("%s records are read%s", f"{read.records:,}", more)
-            self._next_s = float("inf")
+        followed, self._stage = self._stage, None
+        if followed is not None:
+            stage = Stage.from_json(self._ask(f"stages/{followed.number}/{followed.attempt}?details=false"))
+            if stage.status == "COMPLETE":
+                self._log.info("Stage %s is done", stage.number)
+            self._stage = stage if stage.status == "ACTIVE" else None
+        if self._stage is None:
+            self._stage = min(map(Stage.from_json, self._ask("stages?status=active")), default=None)
+            if self._stage is not None:
+                self._done_at_first, self._since_s = self._stage.done, at_s
+        if self._stage is not None:
+            self._log.info(self._line(self._stage, at_s))
+
+    def _line(self, stage: Stage, at_s: float) -> str:
+        line = f"{stage.done:,} of {stage.tasks:,} tasks of stage {stage.number} ({100 * stage.done // stage.tasks} %)"
+        done = stage.done - self._done_at_first
+        if done <= 0:
+            return line
+        left_s = (stage.tasks - stage.done) * (at_s - self._since_s) / done
+        return f"{line}, {duration_text(max(left_s, 1))} left"
+
+    def _ask(self, path: str) -> Any:
+        return self._spark.get(path).raise_for_status().json()
 
 
 @contextmanager
-def progress_told(folder: WindowFolder, watched: Watched, offsets: int, log: Any, on_found: OnFound) -> Iterator[None]:
+def progress_told(folder: WindowFolder, watched: Watched, log: Any, on_found: OnFound) -> Iterator[None]:
     """Tell in the log how far Spark has come, until the block ends.
 
     :param folder: the window's folder in the ledger.
     :param watched: the driver that the block waits for.
-    :param offsets: offsets in the window.
     :param log: the task's log.
     :param on_found: called in the thread, once the driver has started; its errors are ignored.
     """
     ended = Event()
-    thread = Thread(target=_watch, args=(ended, folder, watched, offsets, log, on_found), daemon=True)
+    thread = Thread(target=_watch, args=(ended, folder, watched, log, on_found), daemon=True)
     thread.start()
     try:
         yield
@@ -145,7 +138,7 @@ def progress_told(folder: WindowFolder, watched: Watched, offsets: int, log: Any
         thread.join(_FAREWELL_S)
 
 
-def _watch(ended: Event, folder: WindowFolder, watched: Watched, offsets: int, log: Any, on_found: OnFound) -> None:
+def _watch(ended: Event, folder: WindowFolder, watched: Watched, log: Any, on_found: OnFound) -> None:
     try:
         application = _application(ended, folder, watched, log)
         if application is None or ended.is_set():  # the links of a task that has ended are Airflow's to make
@@ -160,10 +153,8 @@ def _watch(ended: Event, folder: WindowFolder, watched: Watched, offsets: int, l
             )
             return
         log.info("Spark application %s runs, its UI is %s", application.id, application.ui)
-        if not offsets:
-            return
-        with SparkStatus(application.ui, application.id, redirected=watched.on_yarn) as status:
-            _follow(ended, status, Teller(offsets, log), log)
+        with _rest_api(application.ui, application.id, redirected=watched.on_yarn) as spark:
+            _follow(ended, StageTeller(spark, log), log)
     except Exception as error:  # whatever it is: a load must not fail for want of its progress
         log.info("No progress of the load is told: %r", error)
 
@@ -188,25 +179,23 @@ def _application(ended: Event, folder: WindowFolder, watched: Watched, log: Any)
     return None
 
 
-def _follow(ended: Event, status: SparkStatus, teller: Teller, log: Any) -> None:
+def _rest_api(ui: str, application_id: str, *, redirected: bool) -> httpx.Client:
+    """On YARN a driver sends whoever asks to the proxy of the ResourceManager; everywhere else an answer comes from the
+    driver or not at all. Nothing is taken from the environment, no proxy and no .netrc: no credential is ever sent.
+    """
+    base = f"{ui.rstrip('/')}/api/v1/applications/{application_id}/"
+    return httpx.Client(base_url=base, timeout=_TIMEOUT_S, follow_redirects=redirected, trust_env=False)
+
+
+def _follow(ended: Event, teller: StageTeller, log: Any) -> None:
     """Ask and tell until the load ends. A UI that doesn't answer, as a cluster's may not, is asked seldom."""
     missed, said = 0, False
     while not ended.wait(_ASK_S if missed < _TRIES else _PATIENT_S):
         try:
-            read = status.kafka_read()
+            teller.tell(time.monotonic())
+            missed = 0
         except Exception as error:  # no answer, or a proxy's, or a login page
             missed += 1
             if missed == _TRIES and not said:
                 log.info("No progress for now: Spark's UI can't be asked from here (%r)", error)
                 said = True
-            continue
-        missed = 0
-        if read is not None:
-            teller.tell(read, time.monotonic())
-
-
-def _share(records: int, offsets: int) -> str:
-    for scale, name in ((10**9, "billion"), (10**6, "million")):
-        if offsets >= scale:
-            return f"{records / scale:.1f} of {offsets / scale:.1f} {name} records"
-    return f"{records:,} of {offsets:,} records"

@@ -1,4 +1,4 @@
-"""A load that takes a quarter of a second for each record, within Spark itself, so that tests can watch it."""
+"""A load that takes a quarter of a second for each record, in eight tasks of Spark's, so that tests can watch it."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ SLEEP = "java_method('java.lang.Thread', 'sleep', 250L)"
 
 if __name__ == "__main__":
     window = pinned_window(SparkSession.builder.getOrCreate())
-    window.write(window.read().withColumn("slept", F.expr(SLEEP)), FileSink(sys.argv[1]))
+    window.write(window.read().repartition(8).withColumn("slept", F.expr(SLEEP)), FileSink(sys.argv[1]))

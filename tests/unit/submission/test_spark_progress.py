@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx
 import pytest
@@ -21,103 +22,78 @@ from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
 from airflow_kafka_offsets.submission import spark_progress
-from airflow_kafka_offsets.submission.spark_progress import Pace, Sample, Teller, Watched, progress_told
-from airflow_kafka_offsets.submission.spark_status import (
-    KafkaRead,
-    SparkStatus,
-    newest_on_kafka,
-    rows_in_api,
-    rows_on_page,
-)
+from airflow_kafka_offsets.submission.spark_progress import StageTeller, Watched, progress_told
 
 LOG = logging.getLogger("task")
 DRIVER = Watched("try-1", "key")
 
 
-class TestPace:
-    def test_the_rate_is_that_between_the_first_step_and_the_newest(self) -> None:
-        pace = Pace(4_000_000)
-        assert pace.line(Sample(10.0, 450_000)) == "0.5 of 4.0 million records (11 %)"
-        assert pace.line(Sample(15.0, 1_200_000)) == ("1.2 of 4.0 million records (30 %), 150,000 a second, 19 s left")
-        assert pace.line(Sample(20.0, 1_950_000)) == ("1.9 of 4.0 million records (48 %), 150,000 a second, 14 s left")
+class Stages:
+    """The REST API of an application, as Spark serves it: each look finds the stages that a test has set."""
 
-    def test_without_a_new_step_the_time_left_goes_down_and_no_further_than_nought(self) -> None:
-        pace = Pace(1000)
-        lines = [pace.line(Sample(*each)) for each in ((0, 100), (10, 200), (20, 200), (500, 200))]
-        assert lines[1:] == [f"200 of 1,000 records (20 %), 10 a second, {left} s left" for left in (80, 70, 1)]
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, LOG.name)
+        self._caplog = caplog
+        self._stages: tuple[dict[str, Any], ...] = ()
+        api = httpx.Client(base_url="http://spark/", transport=httpx.MockTransport(self._answer))
+        self._teller = StageTeller(api, LOG)
 
-    def test_a_task_that_failed_and_counts_no_longer_begins_the_reckoning_anew(self) -> None:
-        pace = Pace(1000)
-        lines = [pace.line(Sample(*each)) for each in ((0, 100), (10, 500), (20, 100), (30, 200))]
-        assert lines[2:] == ["100 of 1,000 records (10 %)", "200 of 1,000 records (20 %), 10 a second, 80 s left"]
+    def told(self, at_s: float, *stages: dict[str, Any]) -> list[str]:
+        """The lines of one look."""
+        self._stages = stages
+        self._caplog.clear()
+        self._teller.tell(at_s)
+        return self._caplog.messages
 
-    @pytest.mark.parametrize(
-        ("offsets", "expected"),
-        [
-            (100_000, "10 of 100,000 records (under 1 %), 1 a second, 28 hours left"),
-            (10_000, "10 of 10,000 records (under 1 %), 1 a second, 3 hours left"),
-            (1_000, "10 of 1,000 records (1 %), 1 a second, 16 minutes left"),
-        ],
-    )
-    def test_long_times_are_said_in_larger_units(self, offsets: int, expected: str) -> None:
-        pace = Pace(offsets)
-        pace.line(Sample(0, 1))
-        assert pace.line(Sample(9, 10)).replace("27.8", "28") == expected
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/stages":
+            return httpx.Response(200, json=[each for each in self._stages if each["status"] == "ACTIVE"])
+        asked = [each for each in self._stages if request.url.path == f"/stages/{each['stageId']}/0"]
+        return httpx.Response(200, json=asked[0]) if asked else httpx.Response(404)
 
 
-class TestTeller:
-    def test_there_is_a_line_every_ten_seconds_and_one_when_all_is_read(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO)
-        teller = Teller(100, LOG)
-        for at_s, records in ((0, 0), (5, 10), (10, 20), (15, 30), (20, 40)):
-            teller.tell(KafkaRead(1, records, running=True), at_s)
-        for at_s in (25, 30, 40):
-            teller.tell(KafkaRead(1, 99, running=False), at_s)
-        assert [each.split(",")[0] for each in caplog.messages] == [
-            "10 of 100 records (10 %)",
-            "30 of 100 records (30 %)",
-            "99 records are read",
+def stage(number: int, done: int, tasks: int = 40, status: str = "ACTIVE") -> dict[str, Any]:
+    numbers = {"stageId": number, "attemptId": 0, "numTasks": tasks, "numCompletedIndices": done}
+    return {**numbers, "status": status}
+
+
+class TestLines:
+    @pytest.fixture
+    def spark(self, caplog: pytest.LogCaptureFixture) -> Stages:
+        return Stages(caplog)
+
+    def test_the_time_left_follows_from_the_tasks_that_were_done_since_the_first_look(self, spark: Stages) -> None:
+        assert spark.told(100, stage(3, 2)) == ["2 of 40 tasks of stage 3 (5 %)"]
+        assert spark.told(110, stage(3, 12)) == ["12 of 40 tasks of stage 3 (30 %), 28 s left"]
+        assert spark.told(120, stage(3, 40)) == ["40 of 40 tasks of stage 3 (100 %), 1 s left"]
+
+    def test_a_long_time_is_said_in_larger_units(self, spark: Stages) -> None:
+        spark.told(0, stage(3, 0, 10_000))
+        assert spark.told(10, stage(3, 10, 10_000)) == ["10 of 10,000 tasks of stage 3 (0 %), 3 hours left"]
+
+    def test_a_stage_that_is_over_is_told_once_and_the_next_begins(self, spark: Stages) -> None:
+        spark.told(0, stage(3, 12))
+        over = stage(3, 40, status="COMPLETE")
+        assert spark.told(10, over, stage(4, 1, 2)) == [
+            "Stage 3 is done",
+            "1 of 2 tasks of stage 4 (50 %)",
         ]
+        assert spark.told(20, over, stage(4, 2, 2, "COMPLETE")) == ["Stage 4 is done"]
+        assert spark.told(30) == []
 
-    def test_more_records_than_the_window_has_are_explained(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO)
-        teller = Teller(90, LOG)
-        teller.tell(KafkaRead(1, 180, running=False), 0)
-        assert caplog.messages == [
-            "180 records are read, some of the window's 90 again: a sort does that, and a task that is run anew"
-        ]
+    def test_of_stages_side_by_side_one_is_told_until_it_is_over(self, spark: Stages) -> None:
+        assert spark.told(0, stage(5, 1), stage(4, 0)) == ["0 of 40 tasks of stage 4 (0 %)"]
+        assert spark.told(10, stage(5, 40), stage(4, 10)) == ["10 of 40 tasks of stage 4 (25 %), 30 s left"]
 
-    def test_a_second_read_of_kafka_begins_anew(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO)
-        teller = Teller(100, LOG)
-        teller.tell(KafkaRead(1, 100, running=False), 0)
-        teller.tell(KafkaRead(4, 7, running=True), 5)
-        assert caplog.messages == ["100 records are read", "7 of 100 records (7 %)"]
+    def test_a_stage_that_failed_is_not_told_as_done(self, spark: Stages) -> None:
+        spark.told(0, stage(3, 12))
+        assert spark.told(10, stage(3, 12, status="FAILED")) == []
 
-
-class TestStatus:
-    """The rows of Kafka's scans alone, by either version of Spark's Kafka source."""
-
-    def test_the_newest_query_with_a_scan_of_kafka_is_told(self) -> None:
-        scan = {"nodeName": "BatchScan KafkaTable", "metrics": [{"name": "number of output rows", "value": "1,205"}]}
-        other = {"nodeName": "Scan parquet", "metrics": [{"name": "number of output rows", "value": "77"}]}
-        queries: list[dict[str, Any]] = [
-            {"id": 2, "nodes": [scan]},
-            {"id": 10, "nodes": [other, scan]},
-            {"id": 11, "nodes": [other]},
-        ]
-        newest = newest_on_kafka(queries)
-        assert newest is queries[1]
-        assert rows_in_api(newest) == 1205
-        assert newest_on_kafka([queries[2]]) is None
-
-    @pytest.mark.parametrize("name", ["BatchScan KafkaTable", "Scan KafkaRelation(strategy=Assign[t-0], start=…)"])
-    def test_a_page_has_a_line_for_each_node(self, name: str) -> None:
-        nodes = [
-            f"&lt;b&gt;{each}&lt;/b&gt;&lt;br&gt;number of output rows: 37,777&lt;br&gt;" for each in (name, "Scan x")
-        ]
-        assert rows_on_page("\n".join(nodes)) == 37_777
-        assert rows_on_page("log in first") == 0
+    def test_one_that_spark_has_forgotten_is_left(self, spark: Stages) -> None:
+        spark.told(0, stage(3, 12))
+        with pytest.raises(httpx.HTTPStatusError, match="404"):
+            spark.told(10, stage(4, 0))
+        assert spark.told(20, stage(4, 0)) == ["0 of 40 tasks of stage 4 (0 %)"]
 
 
 @pytest.fixture
@@ -141,15 +117,15 @@ def note(tmp_path: Path) -> Callable[..., None]:
 def told(folder: WindowFolder, found: list[SparkApplication] | None = None) -> Iterator[None]:
     """A load of half a second at most, with a thread that is not to outlive it by much."""
     started = time.monotonic()
-    with progress_told(folder, DRIVER, 100, LOG, (found if found is not None else []).append):
+    with progress_told(folder, DRIVER, LOG, (found if found is not None else []).append):
         yield
     assert time.monotonic() - started < 5
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    for name in ("_LOOK_S", "_ASK_S", "_TELL_S", "_PATIENT_S"):
+    caplog.set_level(logging.INFO, LOG.name)
+    for name in ("_LOOK_S", "_ASK_S", "_PATIENT_S"):
         monkeypatch.setattr(spark_progress, name, 0.01)
 
 
@@ -198,7 +174,7 @@ class TestOutOfReach:
             raise RuntimeError("no XComs here")
 
         note(None)
-        with progress_told(folder, DRIVER, 100, LOG, fail):
+        with progress_told(folder, DRIVER, LOG, fail):
             until(lambda: "has no UI" in caplog.text)
 
     def test_a_store_that_fails_for_a_while_is_asked_again(
@@ -243,29 +219,23 @@ class TestOutOfReach:
         assert found == []
 
 
-class TestAnswers:
-    """A UI as Spark serves it."""
+class TestAddress:
+    """Who is asked, and who isn't."""
 
-    SCAN: ClassVar = {"nodeName": "BatchScan KafkaTable", "metrics": [{"name": "number of output rows", "value": "7"}]}
-
-    @pytest.mark.parametrize(("status", "told"), [("COMPLETED", 7), ("FAILED", None)])
-    def test_a_query_that_failed_has_not_read_its_records(self, status: str, told: int | None) -> None:
-        with serving(json.dumps([{"id": 1, "status": status, "nodes": [self.SCAN]}])) as ui:
-            assert self.records(ui) == told
-
-    def test_on_yarn_the_driver_sends_whoever_asks_to_the_proxy_of_the_resource_manager(self) -> None:
-        query = {"id": 1, "status": "COMPLETED", "nodes": [self.SCAN]}
-        with serving(json.dumps([query])) as proxy, serving("", f"{proxy}/proxy/application_1_0001") as ui:
-            assert self.records(ui, redirected=True) == 7
-
-    def test_and_nobody_is_followed_elsewhere_on_other_masters(self) -> None:
-        query = {"id": 1, "status": "COMPLETED", "nodes": [self.SCAN]}
-        with (
-            serving(json.dumps([query])) as other,
-            serving("", other) as ui,
-            pytest.raises(httpx.HTTPStatusError, match="302"),
-        ):
-            self.records(ui)
+    @pytest.mark.parametrize(("on_yarn", "line"), [(True, "1 of 40 tasks"), (False, "can't be asked from here")])
+    def test_on_yarn_alone_a_driver_may_send_whoever_asks_to_a_proxy(
+        self,
+        folder: WindowFolder,
+        note: Callable[..., None],
+        impatient: None,
+        caplog: pytest.LogCaptureFixture,
+        on_yarn: bool,
+        line: str,
+    ) -> None:
+        with serving(json.dumps([stage(0, 1)])) as proxy, serving("", f"{proxy}/proxy/application_1_0001") as ui:
+            note(ui)
+            with progress_told(folder, replace(DRIVER, on_yarn=on_yarn), LOG, lambda _: None):
+                until(lambda: line in caplog.text)
 
     def test_an_address_that_the_driver_didnt_sign_is_neither_asked_nor_shown(
         self, folder: WindowFolder, note: Callable[..., None], impatient: None, caplog: pytest.LogCaptureFixture
@@ -306,23 +276,20 @@ class TestAnswers:
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        answers = iter([httpx.ConnectError("away")] * 8)
+        answers = [httpx.ConnectError("away")] * 8
+        tell = StageTeller.tell
 
-        def read(_: SparkStatus) -> KafkaRead:
-            if error := next(answers, None):
-                raise error
-            return KafkaRead(1, 5, running=True)
+        def flaky(self: StageTeller, at_s: float) -> None:
+            if answers:
+                raise answers.pop()
+            tell(self, at_s)
 
-        monkeypatch.setattr(SparkStatus, "kafka_read", read)
-        note("http://127.0.0.1:1")
-        with told(folder):
-            until(lambda: "5 of 100 records" in caplog.text)
+        monkeypatch.setattr(StageTeller, "tell", flaky)
+        with serving(json.dumps([stage(0, 1)])) as ui:
+            note(ui)
+            with told(folder):
+                until(lambda: "1 of 40 tasks" in caplog.text)
         assert [each.split(":")[0] for each in caplog.messages[1:2]] == ["No progress for now"]
-
-    def records(self, ui: str, *, redirected: bool = False) -> int | None:
-        with SparkStatus(ui, "app-1", redirected=redirected) as status:
-            read = status.kafka_read()
-        return None if read is None else read.records
 
 
 def until(true: Callable[[], bool]) -> None:
