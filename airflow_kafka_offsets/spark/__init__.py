@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Attempt": "sink",
-    "DeltaSink": "delta_sink",
-    "FileSink": "file_sink",
-    "IcebergSink": "iceberg_sink",
+    "DeltaSink": "sinks.delta_sink",
+    "FileSink": "sinks.file_sink",
+    "IcebergSink": "sinks.iceberg_sink",
     "PinnedWindow": "pinned",
     "Sink": "sink",
     "Written": "sink",

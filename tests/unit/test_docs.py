@@ -33,6 +33,9 @@ FINAL = {
 }
 """Errors that Kafka calls retriable, and that are the answer where these requests are concerned."""
 
+OURS = ("airflow_kafka_offsets", "airflow.sdk")
+"""What examples import that may move: the package, and the part of Airflow that it builds on."""
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -105,6 +108,13 @@ OF_EVERY_REQUEST = names_in(DOCS / "development" / "requests" / "README.md")
 
 @pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=name_of)
 class TestPages:
+    def test_what_they_import_exists(self, page: Path) -> None:
+        for block in python_blocks(page):
+            for node in ast.walk(block):
+                if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(OURS):
+                    module = importlib.import_module(node.module)
+                    assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
     def test_their_links_lead_somewhere(self, page: Path) -> None:
         links = [link for link in LINK.findall(prose(page)) if "://" not in link]
         assert [link for link in links if leads_nowhere(page, link)] == []
@@ -136,13 +146,6 @@ class TestExamples:
                 signature = inspect.signature(getattr(OffsetsClient, name))
                 keywords = {each.arg: None for each in call.keywords if each.arg}
                 signature.bind(None, *call.args, **keywords)
-
-    def test_what_they_import_exists(self, page: Path) -> None:
-        for block in python_blocks(page):
-            for node in ast.walk(block):
-                if isinstance(node, ast.ImportFrom) and node.module:
-                    module = importlib.import_module(node.module)
-                    assert [each.name for each in node.names if not hasattr(module, each.name)] == []
 
 
 @pytest.mark.parametrize(
@@ -184,3 +187,19 @@ def test_each_request_has_a_table_of_its_errors() -> None:
 def test_every_outcome_is_explained() -> None:
     for page in (DOCS / "reference" / "semantics.md", DOCS / "development" / "requests" / "list_offsets.md"):
         assert [each for each in ListOutcome if f"| `{each}` |" not in page.read_text(encoding="utf-8")] == []
+
+
+class TestTheMapOfTheRooms:
+    CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    PACKAGE = ROOT / "airflow_kafka_offsets"
+
+    def test_names_each_room(self) -> None:
+        rooms = {each.parent.relative_to(self.PACKAGE) for each in self.PACKAGE.rglob("__init__.py")} - {Path()}
+        inner = {Path("client/requests/messages")}
+        assert {each for each in rooms - inner if f"`{each}/`" not in self.CONTRIBUTING} == set()
+
+    def test_names_nothing_that_is_not_there(self) -> None:
+        map_ = self.CONTRIBUTING.partition("## The rooms")[2].partition("## Tests")[0]
+        places = re.findall(r"`([a-z_]+(?:/[\w.]*)+|\w+\.py)`", map_)
+        assert len(places) > 40
+        assert [each for each in places if not ((self.PACKAGE / each).exists() or (ROOT / each).exists())] == []
