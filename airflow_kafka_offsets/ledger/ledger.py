@@ -71,7 +71,7 @@ class Ledger:
         self.snapshots = SnapshotLog(self.folder)
         self.window_folders = WindowFolders(self.folder)
         self.checkpoints = Checkpoints(self.folder)
-        self._id: str | None = None
+        self._stored: dict[str, Any] | None = None
 
     @property
     def uri(self) -> str:
@@ -107,8 +107,10 @@ class Ledger:
         self._check(stored, wanted)
 
     def read_pipeline(self) -> dict[str, Any] | None:
-        """What ``pipeline.json`` says; None when there is none."""
-        return read_json(self.folder / PIPELINE)
+        """What ``pipeline.json`` says, which is read once, as it is never changed; None when there is none."""
+        if self._stored is None:
+            self._stored = read_json(self.folder / PIPELINE)
+        return self._stored
 
     @property
     def id(self) -> str:
@@ -116,9 +118,7 @@ class Ledger:
 
         :raises LedgerCorruptError: when ``pipeline.json`` is missing or has none.
         """
-        if self._id is None:
-            self._id = LedgerIdentity.of_pipeline(self.read_pipeline(), str(self.folder / PIPELINE)).ledger_id
-        return self._id
+        return LedgerIdentity.of_pipeline(self.read_pipeline(), str(self.folder / PIPELINE)).ledger_id
 
     def _check_format(self, stored: dict[str, Any]) -> None:
         found = stored.get("format")
@@ -137,11 +137,7 @@ class Ledger:
 
     def _check(self, stored: dict[str, Any], wanted: dict[str, Any]) -> None:
         where = f"The ledger {self.uri}"
-        if stored["cluster_id"] != wanted["cluster_id"]:
-            raise TopicChangedError(
-                f"{where} was written by cluster {stored['cluster_id']}, but the connection reaches "
-                f"{wanted['cluster_id']}. Use the right connection, or another pipeline name for this cluster."
-            )
+        self.require_cluster(wanted["cluster_id"])
         if stored["isolation_level"] != wanted["isolation_level"]:
             raise ConfigurationError(
                 f"{where} is {stored['isolation_level']}; {wanted['isolation_level']} needs a pipeline of its own."
@@ -151,6 +147,18 @@ class Ledger:
             raise ConfigurationError(
                 f"{where} covers {', '.join(sorted(dropped))} too: name every topic of it. If a topic was deleted, "
                 "start another pipeline."
+            )
+
+    def require_cluster(self, cluster_id: str) -> None:
+        """Refuse another cluster than the one that the ledger was written by, if there is a ledger.
+
+        :raises TopicChangedError: it is another one.
+        """
+        written_by = (self.read_pipeline() or {}).get("cluster_id", cluster_id)
+        if written_by != cluster_id:
+            raise TopicChangedError(
+                f"The ledger {self.uri} was written by cluster {written_by}, but the connection reaches {cluster_id}. "
+                "Use the right connection, or another pipeline name for this cluster."
             )
 
     def exists(self) -> bool:

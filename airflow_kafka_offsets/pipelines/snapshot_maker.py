@@ -16,6 +16,7 @@ from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     FutureRecordError,
+    OffsetsError,
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -114,13 +115,14 @@ class SnapshotMaker:
         :raises: as :meth:`snapshot`, once the instant's turn has come.
         """
         refuse_future(max(instants), now_ms())
-        self.open_if_there()
         asked: _Asked | None = None
         self._together.clear()
         for first in range(0, len(instants), _AT_A_TIME):
             part = instants[first : first + _AT_A_TIME]
             stored = self._ledger.snapshots.at_instants(part)
             missing = [each for each in dict.fromkeys(part) if each not in stored]
+            if not missing and not first:
+                self.check_ledger()
             if missing:
                 before = asked
                 found, asked = self._store(partial(self._look_up, missing), asked or self._ask(), revising)
@@ -135,10 +137,9 @@ class SnapshotMaker:
         """Whether some snapshots were made here of one survey, so that no log was seen to change between them."""
         return {each.number for each in snapshots} <= self._together
 
-    def open_if_there(self) -> None:
-        """Check that the ledger is this cluster's and covers these topics, if there is one."""
-        if self._ledger.exists():
-            self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
+    def check_ledger(self) -> None:
+        """Check that the ledger is this cluster's and covers these topics, where Kafka isn't asked for more."""
+        self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
 
     def refuse_future_records(self, snapshot: OffsetSnapshot) -> None:
         remark = future_remark(snapshot)
@@ -162,7 +163,11 @@ class SnapshotMaker:
 
     def _ask(self) -> _Asked:
         known = self._ledger.snapshots.last_number()  # before Kafka is asked
-        return _Asked(known, self._client.survey(self._topics()))
+        try:
+            return _Asked(known, self._client.survey(self._topics()))
+        except (ConfigurationError, OffsetsError):
+            self._ledger.require_cluster(self._client.cluster_id())  # which would explain it
+            raise
 
     def _store(
         self, made: Callable[[Survey], list[OffsetSnapshot]], asked: _Asked, revising: Collection[str] = ()

@@ -143,10 +143,11 @@ class WindowPinner:
             the last window ends.
         :raises: as :meth:`window`.
         """
-        self.maker.open_if_there()
         log = self._ledger.snapshots
         found = log.increment(run)
-        if found is None:
+        if found is not None:
+            self.maker.check_ledger()
+        else:
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
             self.maker.snapshot(as_of)
             found = log.increment(run)

@@ -122,6 +122,11 @@ class TestResolve:
             resolve(ten, at(0), at(1))
         assert fails_with(TopicChangedError, failed)
 
+    def test_and_told_from_a_topic_that_is_missing_there(self, resolve: Resolve, ledger: Ledger) -> None:
+        ledger.open(["of-another"], "some-other-cluster", IsolationLevel.READ_COMMITTED)
+        with pytest.raises(AirflowFailException, match="written by cluster some-other-cluster"):
+            resolve("of-another", at(0), at(1))
+
     def test_a_recreated_topic_is_refused(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, produce: Produce
     ) -> None:
