@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from airflow_kafka_offsets.client.connection.response_errors import UNKNOWN_SERVER_ERROR, named_error
-from airflow_kafka_offsets.client.requests.list_offsets_fan_out import fetch_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.routing.session import Call
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents

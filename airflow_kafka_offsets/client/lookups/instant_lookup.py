@@ -16,7 +16,7 @@ from functools import partial
 
 from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.record_search import find_records
-from airflow_kafka_offsets.client.requests.list_offsets_fan_out import fetch_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.routing.session import Call
 from airflow_kafka_offsets.offsets.answers.first_records import Position
 from airflow_kafka_offsets.offsets.answers.listed_offsets import (

@@ -38,7 +38,7 @@ from airflow_kafka_offsets.client.requests.fetch import (
     fetch_request,
     parse_fetch,
 )
-from airflow_kafka_offsets.client.requests.list_offsets_fan_out import fetch_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
 from airflow_kafka_offsets.client.routing.leaders import Leaders
 from airflow_kafka_offsets.client.routing.session import Call

@@ -9,7 +9,7 @@ offset gets at least that batch (KIP-74); the others get what fits, which may be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
@@ -20,6 +20,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     response_error,
 )
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
+from airflow_kafka_offsets.client.routing.leaders import Epochs
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -74,7 +75,7 @@ def fetch_request(
     stretches: Iterable[Stretch],
     isolation_level: IsolationLevel,
     *,
-    epochs: Callable[[TopicPartition], int | None],
+    epochs: Epochs,
     max_wait_ms: int,
     version: int,
 ) -> Any:

@@ -11,15 +11,15 @@ name, partitions, tags.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.client.requests.list_offsets import Epochs, listed_offset, wire_timestamp
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.requests.wire import NO_TAGS, Reader, array, text
+from airflow_kafka_offsets.client.routing.leaders import Epochs
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FIRST_VERSION = 6
 _TIMEOUT = 10
@@ -49,7 +49,7 @@ class Listing:
 
 def encode_list_offsets(
     partitions: Iterable[TopicPartition],
-    spec: OffsetSpec,
+    timestamp: int,
     isolation_level: IsolationLevel,
     *,
     epochs: Epochs,
@@ -57,7 +57,6 @@ def encode_list_offsets(
     version: int,
 ) -> bytes:
     """The body of a request; arguments as of :func:`.list_offsets.list_offsets_request`."""
-    timestamp = wire_timestamp(spec)
 
     def question(piece: TopicPartition) -> bytes:
         epoch = epochs(piece)
@@ -72,9 +71,10 @@ def encode_list_offsets(
     return _HEAD.pack(_CLIENT, committed) + array(topics) + timeout + NO_TAGS
 
 
-def decode_list_offsets(body: bytes, spec: OffsetSpec) -> Listing:
+def decode_list_offsets(body: bytes, element: Callable[[str, int, int, int, int, int], ListedOffset]) -> Listing:
     """The answers of one leader.
 
+    :param element: from topic, partition, error code, offset, timestamp and leader epoch, as they come.
     :raises ValueError: when the bytes are no such answer.
     """
     reader = Reader(body)
@@ -84,7 +84,7 @@ def decode_list_offsets(body: bytes, spec: OffsetSpec) -> Listing:
         topic, count = reader.text(), reader.array_size()
         rows = reader.rows(count, _ANSWER, _PLAIN) or (_answer(reader) for _ in range(count))
         for index, code, timestamp, offset, epoch, _ in rows:
-            listed[TopicPartition(topic, index)] = listed_offset(topic, index, spec, code, offset, timestamp, epoch)
+            listed[TopicPartition(topic, index)] = element(topic, index, code, offset, timestamp, epoch)
         reader.skip_tags()
     reader.skip_tags()
     return Listing(throttle_time_ms, listed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import count
 
@@ -25,6 +25,9 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _AT_ONCE = 4
 """Requests under way to one leader."""
+
+Epochs = Callable[[TopicPartition], int | None]
+"""The current leader epoch of a partition; None when it isn't known, which skips the broker's check."""
 
 
 class Leaders:

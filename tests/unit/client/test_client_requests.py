@@ -20,7 +20,12 @@ from airflow_kafka_offsets.client.connection.response_errors import client_error
 from airflow_kafka_offsets.client.lookups.extent_lookup import join_extents
 from airflow_kafka_offsets.client.requests.describe_configs import parse_topic_configs, topic_facts
 from airflow_kafka_offsets.client.requests.list_groups import ListedGroup, parse_list_groups
-from airflow_kafka_offsets.client.requests.list_offsets import failed_listing, list_offsets_request, parse_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import (
+    failed_listing,
+    list_offsets_request,
+    parse_list_offsets,
+    wire_timestamp,
+)
 from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request
 from airflow_kafka_offsets.client.requests.offset_fetch import parse_offset_fetch
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import encode_offset_fetch
@@ -75,7 +80,12 @@ class TestListOffsetsRequest:
 
     def build(self, partitions: list[TopicPartition], spec: OffsetSpec = OffsetSpec.LATEST) -> Any:
         request = list_offsets_request(
-            partitions, spec, IsolationLevel.READ_COMMITTED, epochs={A0: 7}.get, timeout_ms=1500, version=11
+            partitions,
+            wire_timestamp(spec),
+            IsolationLevel.READ_COMMITTED,
+            epochs={A0: 7}.get,
+            timeout_ms=1500,
+            version=11,
         )
         return over_the_wire(request, ListOffsetsRequest.max_version)
 

@@ -8,7 +8,7 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 
 from airflow_kafka_offsets.client.requests import list_offsets_bulk
-from airflow_kafka_offsets.client.requests.list_offsets import list_offsets_request, parse_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import list_offsets_request, parse_list_offsets, wire_timestamp
 from airflow_kafka_offsets.client.requests.list_offsets_v0 import parse_segment_offsets, segment_offsets_request
 from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request, parse_offset_commit
 from airflow_kafka_offsets.client.requests.offset_delete import offset_delete_request, parse_offset_delete
@@ -47,7 +47,7 @@ class TestListOffsets:
         committed = frame.what.endswith("read_committed")
         asked = (
             [WEATHER_1, FLIGHTS_2, FLIGHTS_0],
-            self.SPECS[frame.what],
+            wire_timestamp(self.SPECS[frame.what]),
             IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
         )
         how: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from airflow_kafka_offsets.client.requests.list_offsets import list_offsets_request, parse_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import (
+    list_offsets_request,
+    listed_offset,
+    parse_list_offsets,
+    wire_timestamp,
+)
 from airflow_kafka_offsets.client.requests.list_offsets_bulk import (
     FIRST_VERSION,
     decode_list_offsets,
@@ -27,6 +33,7 @@ PARTITIONS = st.dictionaries(
 )
 SPECS = st.sampled_from([OffsetSpec.LATEST, OffsetSpec.EARLIEST, OffsetSpec.at(1_795_240_800_000)])
 NUMBERS = st.integers(-1, 2**62)
+LATEST = partial(listed_offset, OffsetSpec.LATEST)
 
 TOPIC = ListOffsetsResponse.ListOffsetsTopicResponse
 ANSWERS = st.builds(
@@ -54,29 +61,30 @@ class TestRequests:
         version: int,
     ) -> None:
         asked: dict[str, Any] = {"epochs": partitions.get, "timeout_ms": 1500, "version": version}
-        theirs = list_offsets_request(partitions, spec, isolation_level, **asked)
-        assert encode_list_offsets(partitions, spec, isolation_level, **asked) == bytes(theirs.encode())
+        timestamp = wire_timestamp(spec)
+        theirs = list_offsets_request(partitions, timestamp, isolation_level, **asked)
+        assert encode_list_offsets(partitions, timestamp, isolation_level, **asked) == bytes(theirs.encode())
 
 
 class TestResponses:
     @given(RESPONSES, SPECS, VERSIONS)
     def test_are_read_as_kafka_python_reads_them(self, response: Any, spec: OffsetSpec, version: int) -> None:
         body = bytes(response.encode(version=version))
-        read = decode_list_offsets(body, spec)
+        read = decode_list_offsets(body, partial(listed_offset, spec))
         assert read.listed == parse_list_offsets(ListOffsetsResponse.decode(body, version=version), spec)
         assert read.throttle_time_ms == response.throttle_time_ms
 
     @every(frames("list_offsets", "response", since=FIRST_VERSION))
     def test_of_kafka_itself_are_read_too(self, frame: Frame) -> None:
         flexible_header = 5
-        read = decode_list_offsets(frame.bytes[flexible_header:], OffsetSpec.LATEST)
+        read = decode_list_offsets(frame.bytes[flexible_header:], LATEST)
         assert read.listed == parse_list_offsets(frame.decode(), OffsetSpec.LATEST)
 
     def test_with_fields_of_later_versions_are_read_past_them(self) -> None:
         """KIP-482: a row with a tagged field is longer than the others."""
         row, tagged = bytes(26) + b"\0", bytes(26) + b"\1\5\2hi"
         body = bytes(4) + b"\2" + b"\2t" + b"\3" + tagged + row[:3] + b"\1" + row[4:] + b"\0" + b"\0"
-        read = decode_list_offsets(body, OffsetSpec.LATEST)
+        read = decode_list_offsets(body, LATEST)
         assert sorted(read.listed) == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
     @given(RESPONSES, st.data())
@@ -85,8 +93,8 @@ class TestResponses:
         at = data.draw(st.integers(0, len(body) - 1))
         body[at] ^= data.draw(st.integers(1, 255))
         with contextlib.suppress(ValueError):
-            decode_list_offsets(bytes(body[: data.draw(st.integers(at, len(body)))]), OffsetSpec.LATEST)
+            decode_list_offsets(bytes(body[: data.draw(st.integers(at, len(body)))]), LATEST)
 
     def test_that_end_early_are_refused(self) -> None:
         with pytest.raises(ValueError, match="ends early"):
-            decode_list_offsets(b"\0\0\0", OffsetSpec.LATEST)
+            decode_list_offsets(b"\0\0\0", LATEST)
