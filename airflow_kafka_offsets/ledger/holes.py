@@ -92,6 +92,14 @@ class Surroundings:
         """Whether no other window is published."""
         return not any(map(self._is_published, self._by_end))
 
+    def apart(self) -> list[Manifest]:
+        """The nearest published windows before and after this one, where they don't meet it in time."""
+        earlier, later = self._published_before(self._manifest.start_ms), self._published_after()
+        found = [self._published(each) for each in (earlier, later) if each is not None]
+        return [
+            each for each in found if each.end_ms < self._manifest.start_ms or each.start_ms > self._manifest.end_ms
+        ]
+
     def before(self) -> Hole | None:
         """The hole between this window and the nearest published one before it; None when there is none."""
         earlier = self._published_before(self._manifest.start_ms)
@@ -99,8 +107,7 @@ class Surroundings:
 
     def after(self) -> Hole | None:
         """The hole between this window and the nearest published one after it; None when there is none."""
-        following = (each for each in self._by_start if self._extents[each][0] >= self._manifest.end_ms)
-        later = next(filter(self._is_published, following), None)
+        later = self._published_after()
         return None if later is None else self._between(self._manifest, self._published(later))
 
     def since(self, commits: Mapping[TopicPartition, int]) -> list[Hole]:
@@ -196,6 +203,10 @@ class Surroundings:
     def _published_before(self, time_ms: int) -> str | None:
         preceding: Iterable[str] = (each for each in self._by_end if self._extents[each][1] <= time_ms)
         return next(filter(self._is_published, preceding), None)
+
+    def _published_after(self) -> str | None:
+        following = (each for each in self._by_start if self._extents[each][0] >= self._manifest.end_ms)
+        return next(filter(self._is_published, following), None)
 
     def _is_published(self, window: str) -> bool:
         self._asked += 1

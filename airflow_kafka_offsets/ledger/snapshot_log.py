@@ -18,6 +18,7 @@ stands. The first one that finds it refuses to go on.
 from __future__ import annotations
 
 import gzip
+import math
 import re
 from bisect import bisect_right, insort
 from collections import Counter
@@ -205,20 +206,31 @@ class SnapshotLog:
     def _fit(self, snapshot: OffsetSnapshot, index: _Index, known: int | None) -> OffsetSnapshot:
         index.refuse_ahead(snapshot, self._pipeline)
         snapshot = index.placed(index.following(snapshot))
-        forgotten, in_use = index.forgotten_at(snapshot.as_of)
-        old = None if forgotten is None else self.read(forgotten)
         if not snapshot.as_of.chained:
             return snapshot
-        before, after = (
-            None if each is None else index.recent.get(each.number) or self.read(each.number)
-            for each in index.neighbours(snapshot.timestamp_ms)
-        )
-        index.recent = {each.number: each for each in (before, after) if each is not None and each.number is not None}
-        if old is not None:
-            if in_use and fits(old, before, after):
+        before, after = self._neighbours(snapshot.timestamp_ms, index)
+        forgotten = None if snapshot.as_of.timestamp_ms is None else index.forgotten.get(snapshot.as_of.timestamp_ms)
+        if forgotten is not None:
+            old = self.read(forgotten)
+            if forgotten in index.in_use and fits(old, before, after):
                 return old
             snapshot = keep_deleted(snapshot, old, known)
         return clamp(snapshot, before, after, known)
+
+    def _neighbours(self, timestamp_ms: int, index: _Index) -> tuple[OffsetSnapshot | None, OffsetSnapshot | None]:
+        """The snapshots that one at an instant has to lie between: those that count; or a forgotten one that is in use
+        and nearer, where none that counts contradicts it."""
+        read: dict[int, OffsetSnapshot] = {}
+
+        def snapshot(number: int) -> OffsetSnapshot:
+            read[number] = index.recent.get(number) or self.read(number)
+            return read[number]
+
+        before, after = (None if each is None else snapshot(each.number) for each in index.neighbours(timestamp_ms))
+        nearer = (map(snapshot, numbers) for numbers in index.nearer(timestamp_ms, before, after))
+        earlier, later = (next((each for each in found if fits(each, before, after)), None) for found in nearer)
+        index.recent = read
+        return earlier or before, later or after
 
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
         """Store an entry; False when its number is taken. The marker is taken back then, or every later writer would
@@ -291,25 +303,25 @@ class _Index:
         self.recent: dict[int, OffsetSnapshot] = {}
         self._chain = [each for each in self.entries if AsOfKind(each.kind).chained]
         self._once: dict[int | str | None, Entry] = {each.once: each for each in self.entries if each.once is not None}
-        self._forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
+        self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
+        """Those at instants that weren't resolved again."""
+        self.in_use: Collection[int] = ()
 
     def note_in_use(self, in_use: InUse) -> None:
-        """Have the forgotten snapshots that are in use stand in the chain until their instants are resolved again.
-        Who pins a window from one after this look is told that it was forgotten."""
-        found = in_use(self._forgotten) if self._forgotten else ()
-        for at_ms, number in self._forgotten.items():
-            if number in found:
-                insort(self._chain, Entry(at_ms, number, AsOfKind.INSTANT))
+        """Note which forgotten snapshots are in use. Who pins a window from one after this look is told that it was
+        forgotten."""
+        self.in_use = in_use(self.forgotten) if self.forgotten else ()
 
-    def forgotten_at(self, as_of: AsOf) -> tuple[int | None, bool]:
-        """The forgotten snapshot of an instant that is being resolved again, which leaves the chain; and whether it was
-        in use."""
-        number = None if as_of.timestamp_ms is None else self._forgotten.get(as_of.timestamp_ms)
-        if number is None:
-            return None, False
-        standing = len(self._chain)
-        self._chain = [each for each in self._chain if each.number != number]
-        return number, len(self._chain) < standing
+    def nearer(
+        self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None
+    ) -> tuple[list[int], list[int]]:
+        """Numbers of the forgotten snapshots in use that are nearer to an instant than its neighbours: the earlier ones
+        and the later ones, the nearest first."""
+        low = -math.inf if before is None else before.timestamp_ms
+        high = math.inf if after is None else after.timestamp_ms
+        used = sorted(at for at, number in self.forgotten.items() if number in self.in_use and low < at < high)
+        earlier = [self.forgotten[at] for at in reversed(used) if at < timestamp_ms]
+        return earlier, [self.forgotten[at] for at in used if at > timestamp_ms]
 
     def find(self, as_of: AsOf) -> Entry | None:
         """The entry as of the same instant, or of the same run."""
@@ -355,5 +367,6 @@ class _Index:
         insort(self.entries, entry)
         if entry.once is not None:
             self._once[entry.once] = entry
+            self.forgotten.pop(snapshot.timestamp_ms, None)
         if snapshot.as_of.chained:
             insort(self._chain, entry)

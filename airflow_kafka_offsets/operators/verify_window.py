@@ -11,9 +11,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.file_lists import FileLists
+from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -25,6 +26,7 @@ from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
 from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.seams import seams
 from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_extent
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import changed_since
@@ -276,7 +278,8 @@ def _describe(seen: SeenHoles) -> str:
 
 
 def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
-    """The window among the published ones that touch or cross it in time. One that isn't loaded yet is no gap."""
+    """The window among the published ones that touch or cross it in time, and the nearest ones beyond, which may leave
+    offsets out and share none. One that isn't loaded yet is no gap."""
     near = [manifest]
     for window in live_revisions(ledger.window_folders.names()):
         start_ms, end_ms = window_extent(window)
@@ -284,4 +287,11 @@ def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
         other = ledger.window_folders.published(window) if touches and window != manifest.window else None
         if other is not None:
             near.append(ledger.pinned(other.id, other.revision).manifest)
-    return check_tiling(near, lambda each: each.ranges)
+    tiling = check_tiling(near, lambda each: each.ranges)
+    backwards = []
+    for apart in Surroundings(ledger, manifest).apart():
+        first, second = sorted((manifest, apart), key=lambda each: each.start_ms)
+        found = [seam for seam in seams([first.ranges, second.ranges]) if not seam.is_gap]
+        if found:
+            backwards.append(f"windows {first.window} and {second.window}: {shorten(map(str, found))}")
+    return replace(tiling, problems=(*tiling.problems, *backwards))

@@ -57,10 +57,12 @@ class _Asked:
     :param known: number of the newest snapshot that was stored before Kafka was asked: only it and earlier ones can
         prove that a log was cut or a topic changed.
     :param survey: what Kafka said.
+    :param asked_ms: when it was asked, Unix milliseconds by this machine's clock.
     """
 
     known: int
     survey: Survey
+    asked_ms: int
 
 
 class SnapshotMaker:
@@ -128,8 +130,10 @@ class SnapshotMaker:
                 found, asked = self._store(partial(self._look_up, missing), asked or self._ask(), revising)
                 if asked is not before:
                     self._together.clear()
-                # What another task had stored before is of its own survey.
-                self._together |= {each.number for each in found if (each.number or 0) > asked.known}
+                # What another task had stored before is of its own survey; so is what was forgotten and got its offsets
+                # back, whatever its number is now.
+                fresh = (each for each in found if each.resolved_at_ms >= asked.asked_ms)
+                self._together |= {each.number for each in fresh if (each.number or 0) > asked.known}
                 stored |= zip(missing, found, strict=True)
             yield from (stored[each] for each in part)
 
@@ -164,7 +168,8 @@ class SnapshotMaker:
     def _ask(self) -> _Asked:
         known = self._ledger.snapshots.last_number()  # before Kafka is asked
         try:
-            return _Asked(known, self._client.survey(self._topics()))
+            asked_ms = now_ms()
+            return _Asked(known, self._client.survey(self._topics()), asked_ms)
         except (ConfigurationError, OffsetsError):
             self._ledger.require_cluster(self._client.cluster_id())  # which would explain it
             raise

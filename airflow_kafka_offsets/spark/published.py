@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache, partial, reduce
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
@@ -181,7 +181,15 @@ def _ranges(files: LedgerFiles, folder: str, published: Publication, window: str
 
 def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:
     """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
-    one wasn't yet."""
+    one wasn't yet. Neighbours that lie apart may leave offsets out between them, and share none."""
+    for earlier, later in pairwise(name for name, each in published.items() if each.rows):
+        if window_extent(earlier)[1] < window_extent(later)[0]:
+            back = [each for each in seams([ranges(earlier), ranges(later)]) if not each.is_gap]
+            if back:
+                raise LedgerConflictError(
+                    f"The published windows {earlier} and {later} lie apart in time, and not in offsets: "
+                    f"{shorten(map(str, back))}. Resolve both anew (ledger re-resolve) and load them."
+                )
     starting: dict[int, list[str]] = defaultdict(list)
     for each in published:
         starting[window_extent(each)[0]].append(each)

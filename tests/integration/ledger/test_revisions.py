@@ -21,6 +21,7 @@ from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.proof.results import run_result, tallies
 
 FIRST, SECOND = window_id(T0, T0 + HOUR_MS), window_id(T0 + HOUR_MS, T0 + 2 * HOUR_MS)
+LATER = T0 + 9 * HOUR_MS
 PathOf = Callable[[str], ObjectStoragePath]
 
 
@@ -132,8 +133,20 @@ class TestRaces:
         cut = [snapshot({0: each}, at_ms=T0 + at_ms) for at_ms, each in ((HOUR_MS // 2, 25), (HOUR_MS, 26))]
         start, end = ledger.append(cut)
         assert [offset_of(each) for each in (start, end)] == [20, 20]
-        before, after = (snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in ((-1, 15), (3, 5)))
+        before, after = (
+            snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER) for hour, each in ((-1, 15), (3, 5))
+        )
         assert [offset_of(each) for each in ledger.append([after, before])] == [20, 10]
+
+    def test_and_bounds_nobody_where_what_counts_contradicts_it(self, ledger: Ledger) -> None:
+        """Three windows were resolved anew together, with late records, and the task died after the first."""
+        windows = [pin(ledger, hour, 10, 10).manifest.window for hour in (0, 1, 2)]
+        ledger.forget_instants(windows)
+        fresh = [snapshot({0: 25}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER) for hour in range(5)]
+        ledger.append(fresh[:2], windows)
+        assert [offset_of(each) for each in ledger.append(fresh[3:])] == [25, 25], "the third ends where they do"
+        assert [offset_of(each) for each in ledger.append(fresh[1:3])] == [25, 25]
+        assert ledger.pin_window(*ledger.append(fresh[1:3])).manifest.revision == 2
 
     def test_and_not_whom_it_is_resolved_anew_with(self, ledger: Ledger) -> None:
         pin(ledger, 0, 10, 20)
@@ -146,7 +159,10 @@ class TestRaces:
         pin(ledger, 0, 10, 20)
         pin(ledger, 1, 20, 30)
         ledger.forget_instants([FIRST, SECOND])
-        fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 15))]
+        fresh = [
+            snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER)
+            for hour, each in enumerate((11, 25, 15))
+        ]
         (end,) = ledger.append(fresh[2:], [FIRST, SECOND])
         start, middle = ledger.append(fresh[:2])
         assert [offset_of(each) for each in (start, middle, end)] == [10, 15, 15]
