@@ -55,8 +55,9 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     against the manifest, asks Kafka once more, and publishes the window.
 
     A retry, or a second attempt beside the first, reads the same range, and only one of them is published. Where an
-    earlier try of the task died after its driver had counted, the retry publishes that, without Spark. A run of a
-    window that is published already counts the published rows again and leaves them, and Kafka isn't asked.
+    earlier try of the task died after its driver had counted, the retry publishes or reports that, without Spark. A
+    task that was cleared, or any other run of a window that is published already, counts the published rows again and
+    leaves them, and Kafka isn't asked.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param kafka_conn_id: connection id for the pre-flight and for the reader. (templated)
@@ -104,7 +105,8 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_truncation)
         spark = self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
-        load = _Load(context, ref, left, place, spark["spark_binary"], spark["master"].startswith("yarn"))
+        on_yarn = spark["master"].startswith("yarn")
+        load = _Load(context, ref, left, place, spark["spark_binary"], on_yarn, Tries.of(context, self))
         pinned, published = ref.loaded(load.ledger)
         self.seen = load.seen(pinned)
         self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
@@ -122,11 +124,11 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         self, load: _Load, pinned: PinnedManifest, published: Publication | None
     ) -> tuple[PinnedManifest, str] | None:
         """The revision and the attempt that an earlier try of this task has loaded, and died before it could say so."""
-        tries, window = self._tries(load.context), load.ref.window
+        window = load.ref.window
         if published is not None:
-            own = tries.published(load.ledger, window)
+            own = load.tries.published(load.ledger, window)
             return None if own is None else (pinned, own)
-        counted = tries.counted(load.ledger, pinned, self._failed)
+        counted = load.tries.counted(load.ledger, pinned, self._failed)
         if counted is None:
             return None
         self.log.info(
@@ -193,7 +195,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
             show_link(context, SparkUILink(), application.ui)
 
     def _begin(self, load: _Load, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
-        fields = {"started_at": iso_instant(now_ms())} | self._tries(load.context).fields()
+        fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
         load.ledger.folder_of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
             self._memory.note(load.ref, attempt, pinned.manifest.revision, note_key)
@@ -213,9 +215,6 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         self.log.info("Window %s: %s rows in %s; %s", folder.id, *told(report))
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
-
-    def _tries(self, context: Context) -> Tries:
-        return Tries.of(context, self.application, self.application_args, self.conf)
 
     @property
     def _failed(self) -> str | None:
@@ -246,6 +245,7 @@ class _Load:
     :param place: where the driver runs.
     :param spark_binary: what submits it.
     :param on_yarn: its UI is behind the ResourceManager's proxy.
+    :param tries: it and those before it.
     """
 
     context: Context
@@ -254,6 +254,7 @@ class _Load:
     place: DriverPlace
     spark_binary: str
     on_yarn: bool
+    tries: Tries
 
     @property
     def kafka(self) -> KafkaOffsetsHook:
