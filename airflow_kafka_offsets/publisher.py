@@ -75,11 +75,13 @@ class CountedAttempt:
 
 
 def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> CountedAttempt | None:
-    """What an attempt has counted; None when its driver hasn't come so far.
-
-    :raises LedgerCorruptError: when that isn't what it should be, or is being written at this moment.
-    """
-    counted = ledger.folder_of(pinned).counted(attempt)
+    """What an attempt has counted; None when its driver hasn't come so far, or died while it wrote that down: not every
+    store shows a file as a whole or not at all."""
+    try:
+        counted = ledger.folder_of(pinned).counted(attempt)
+    except LedgerCorruptError as error:
+        log.warning("%s It counts for nothing.", error)
+        return None
     return None if counted is None else CountedAttempt(pinned, *counted)
 
 
@@ -87,7 +89,7 @@ def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttem
     """The attempts at a revision that may be published, the newest last: proved, and not known to have failed since."""
     listing = ledger.folder_of(pinned).listing()
     names = [each for each in listing.results if each not in listing.failures]
-    found = (_readable(ledger, pinned, each) for each in names)
+    found = (counted_attempt(ledger, pinned, each) for each in names)
     return sorted((each for each in found if each is not None and each.verdict.proved), key=_asked_ms)
 
 
@@ -222,14 +224,6 @@ def _refuse_different(ledger: Ledger, standing: Publication, counted: CountedAtt
             f"({ours.rows_written} rows) of window {pinned.manifest.window} differ, though both read the same offsets. "
             f"Compare the rows, which stay at {theirs.output} and {ours.output}. The published ones count."
         )
-
-
-def _readable(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> CountedAttempt | None:
-    try:
-        return counted_attempt(ledger, pinned, attempt)
-    except LedgerCorruptError as error:
-        log.warning("%s It isn't published.", error)
-        return None
 
 
 def _asked_ms(counted: CountedAttempt) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -202,16 +202,17 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
 
     def _report(self, load: _Load, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.folder_of(pinned)
+        note = _note(tried, attempt)
         counted = counted_attempt(load.ledger, pinned, attempt)
-        published = load.published_over(pinned) if counted is None else load.publish(counted)
+        published = load.published_over(pinned, note) if counted is None else load.publish(counted)
         if published is None:
             raise self._uncounted(tried, attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
         counts = load.ledger.pinned(tried.id, published.revision)
         folder = load.ledger.folder_of(counts)
-        report = load_report(folder, counts.manifest, published, attempt)
-        own = tried.application(attempt)
-        self.application_id = own.id if own else report["application_id"]
+        own = counted.result if counted is not None and counts == pinned else None
+        report = load_report(folder, counts.manifest, published, attempt, own)
+        self.application_id = note.id if note else report["application_id"]
         self.log.info("Window %s: %s rows in %s; %s", folder.id, *told(report))
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
@@ -233,6 +234,13 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         return LedgerError(
             f"Spark ended well, but nothing of window {folder.id} was counted. Does {self.application} call write()?"
         )
+
+
+def _note(folder: WindowFolder, attempt: str) -> SparkApplication | None:
+    """The driver's note; None where there is none, or it is half written."""
+    with suppress(LedgerCorruptError):
+        return folder.application(attempt)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +272,15 @@ class _Load:
     def ledger(self) -> Ledger:
         return self.records_left.ledger
 
-    def published_over(self, pinned: PinnedManifest) -> Publication | None:
-        """What counts of the window, where that leaves a revision of it nothing to load."""
+    def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
+        """What counts of the window, where that leaves a revision of it nothing to load.
+
+        :param note: of a driver that has counted nothing. In a table its rows have taken the place of an older
+            revision's, unless it was to write none.
+        """
         found = self.ledger.window_folders.publication(self.ref.window)
-        return found if found is not None and counts_over(found, pinned.manifest, apart=True) else None
+        apart = note is not None and not note.writes
+        return found if found is not None and counts_over(found, pinned.manifest, apart=apart) else None
 
     def publish(self, counted: CountedAttempt) -> Publication:
         """Publish what an attempt has counted.

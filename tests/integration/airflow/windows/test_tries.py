@@ -18,9 +18,9 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 from airflow_kafka_offsets.publisher import counted_attempt, publish
 from tests.integration.airflow.conftest import T0, Context, DagFrom, InSparksPlace
 from tests.integration.airflow.windows.conftest import COUNT, XCom, load
-from tests.integration.airflow.windows.counted import NEVER, left_of, pinned, published, revised, window
+from tests.integration.airflow.windows.counted import Count, count, left_of, pinned, published, revised, window
 
-__all__ = ["pinned", "window"]
+__all__ = ["count", "pinned", "window"]
 
 
 @pytest.fixture
@@ -36,6 +36,8 @@ def publish_now(client: OffsetsClient, ledger: Ledger) -> Callable[[XCom], None]
 
     return ask
 
+
+NEVER = 'raise SystemExit("Spark was started")'
 
 Die = Callable[..., XCom]
 
@@ -196,6 +198,64 @@ class TestARetry:
 
 def died_here(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+OVERTAKEN = """
+import json
+import shutil
+import sys
+from pathlib import Path
+
+told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
+folder = Path(told["manifest"][7:]).parent
+note = folder / "applications" / f"{{told['attempt']}}.json"
+note.parent.mkdir()
+note.write_text(json.dumps({{"application_id": "app-2", "ui": None}} | {note!r}))
+(folder.parent / folder.name.removesuffix(".r2") / "publications").mkdir()
+shutil.copy({publication!r}, folder.parent / folder.name.removesuffix(".r2") / "publications" / "00000001.json")
+"""
+"""In Spark's place: a driver that ends without counts, while somebody publishes the revision before its own."""
+
+
+class TestAnEndWithoutCounts:
+    """A pod that vanishes passes for one that ended well."""
+
+    @pytest.mark.parametrize("note", [{"writes": True}, {}], ids=["it wrote", "it may have written"])
+    def test_an_older_publication_leaves_it_unended_as_its_rows_may_be_replaced_in_a_table(
+        self, note: dict[str, bool], overtaken: Callable[[dict[str, bool]], dict[str, Any]]
+    ) -> None:
+        """``read_published`` refuses the window until the newer revision is published."""
+        with pytest.raises(Exception, match=r"nothing of window .* was counted"):
+            overtaken(note)
+
+    def test_it_has_ended_well_where_it_only_looked_at_what_counts(
+        self, overtaken: Callable[[dict[str, bool]], dict[str, Any]]
+    ) -> None:
+        report = overtaken({"writes": False})
+        assert (report["published_attempt"], report["revision"], report["rows"]) == ("a-1", 1, 5)
+
+    @pytest.fixture
+    def overtaken(
+        self,
+        window: XCom,
+        pinned: PinnedManifest,
+        ledger: Ledger,
+        count: Count,
+        context: Context,
+        in_sparks_place: InSparksPlace,
+        tmp_path: Path,
+    ) -> Callable[[dict[str, bool]], dict[str, Any]]:
+        """Load what retention left of a window, while the whole of it is published."""
+
+        def run(note: dict[str, bool]) -> dict[str, Any]:
+            whole = count(pinned, "a-1", sink="delta", apart=False, output="lake.flights")
+            publication = tmp_path / "publication"
+            publication.write_bytes(whole.publication(1, None).to_bytes())
+            in_sparks_place(OVERTAKEN.format(note=note, publication=str(publication)))
+            left = left_of(ledger, pinned)
+            return load(window | {"revision": left.manifest.revision, "sha256": left.sha256}).execute(context)
+
+        return run
 
 
 TRIED = """
