@@ -19,7 +19,6 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
@@ -119,7 +118,7 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
     for _ in range(_MOST_TRIES):
         found, stands = _next(ledger, counted)
         if stands:
-            FileLists(ledger).refresh(folder.id)  # which a crash may have left out
+            ledger.file_lists.refresh(folder.id)  # which a crash may have left out
             return found
         folder.publications.create(found)
     raise LedgerError(
