@@ -20,7 +20,8 @@ from dev.ports import HOST
 SPARK, KAFKA = LOCAL / "spark.jsa", LOCAL / "kafka.jsa"
 _QUIETLY = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # The optimizing compiler takes half of the CPU of a Spark that ends before what it has compiled has paid off.
-_FOR_SECONDS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Without native code Hadoop starts a chmod for every file and folder, each by a program of its own if not by vfork.
+_FOR_SECONDS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 QUICK_START = f"{_FOR_SECONDS} -XX:SharedArchiveFile={SPARK} {_QUIETLY}"
 """Options of a Java that runs Spark, as the variable ``JDK_JAVA_OPTIONS`` takes them."""
 

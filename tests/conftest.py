@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
+import sqlite3
 import tempfile
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +39,34 @@ settings.load_profile("busy machine")
 
 
 @pytest.fixture(scope="session")
-def airflow_db() -> Path:
-    """Airflow's metadata database, migrated; answers the file that holds it."""
+def airflow_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Airflow's metadata database, migrated; answers the file that holds it.
+
+    Of several test processes one migrates, and the others take a copy.
+    """
     from airflow.utils.db import initdb
 
-    initdb()
-    return AIRFLOW_HOME / "airflow.db"
+    database = AIRFLOW_HOME / "airflow.db"
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        initdb()
+        return database
+    migrated = tmp_path_factory.getbasetemp().parent / "airflow.db"
+    with migrated.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if migrated.exists():
+            _copy(migrated, database)
+        else:
+            initdb()
+            draft = migrated.with_suffix(".draft")
+            _copy(database, draft)
+            draft.rename(migrated)
+    return database
+
+
+def _copy(database: Path, to: Path) -> None:
+    """All of a SQLite database, what lies in its write-ahead log too."""
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
 
 
 _TOGETHER = {
@@ -102,13 +128,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)
 
 
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the whole Airflow with the last test that shares it: idle, it takes a third of a core."""
-    from tests.integration.airflow.services import RUNNING
+# Each takes a part of a core while nobody asks anything of it: the whole Airflow a third, the three brokers a fifth.
+_ENDED_WITH_A_UNIT = ("airflow_services", "running_cluster", "guarded_broker", "old_broker", "running_spark_cluster")
 
-    last = nextitem is None or _unit(nextitem.nodeid) != "airflow"
-    if _unit(item.nodeid) == "airflow" and last and RUNNING in item.session.stash:
-        item.session.stash[RUNNING].close()
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End what a unit's tests have shared with the last of them; another unit that asks for it starts it anew."""
+    yield
+    if nextitem is None or _unit(nextitem.nodeid) == _unit(item.nodeid):
+        return
+    fixtures = item.session._fixturemanager  # pytest has no public way to end a fixture of the session before its end
+    for name in _ENDED_WITH_A_UNIT:
+        for each in fixtures.getfixturedefs(name, item) or ():
+            each.finish(item._request)  # type: ignore[attr-defined]  # every Function has one
 
 
 class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist's class

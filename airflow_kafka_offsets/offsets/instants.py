@@ -10,6 +10,7 @@ import re
 import time
 from calendar import timegm
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from airflow_kafka_offsets.errors import InstantError
 
@@ -60,6 +61,7 @@ def _from_datetime(moment: datetime) -> int:
     return found
 
 
+@lru_cache(8_192)  # a ledger's file names are parsed again for each window that is pinned
 def parse_instant(text: str) -> int:
     """Unix milliseconds of an ISO-8601 text with a zone, or of a file name's compact form.
 

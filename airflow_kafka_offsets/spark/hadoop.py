@@ -48,7 +48,8 @@ class HadoopFiles:
                 "spark-submit and @task.pyspark make it."
             )
         # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
-        self._jvm: Any = spark._jvm
+        # By its whole name: Java would look for a class "org", for one "org.apache" and so on in every jar.
+        self._path: Any = getattr(spark._jvm, "org.apache.hadoop.fs.Path")
         self._conf: Any = spark._jsc.hadoopConfiguration()
 
     def read(self, uri: str) -> bytes | None:
@@ -105,7 +106,7 @@ class HadoopFiles:
         stream.close()
 
     def _locate(self, uri: str) -> tuple[Any, Any]:
-        path = self._jvm.org.apache.hadoop.fs.Path(hadoop_uri(uri))
+        path = self._path(hadoop_uri(uri))
         fs = path.getFileSystem(self._conf)
         # Hadoop's local file system keeps a .crc beside each file, and believes a stale one; the ledger has none.
         return (fs.getRawFileSystem() if _scheme(fs) == "file" else fs), path

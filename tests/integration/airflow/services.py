@@ -12,14 +12,9 @@ import pytest
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
 
-RUNNING = pytest.StashKey[AirflowServices]()
-"""Where the session keeps them, so that they end with the last test that asks for them."""
-
 
 @pytest.fixture(scope="session")
-def airflow_services(
-    broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[AirflowServices]:
+def airflow_services(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowServices]:
     """The services of this session. Tests write Dag files of their own into ``dags_folder``, each Dag id once.
 
     Modules below the repository's root, such as a test's own trigger classes, can be imported by all services. Their
@@ -33,10 +28,8 @@ def airflow_services(
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     environment = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
         "PATH": f"{spark_submit.parent}{os.pathsep}{os.environ['PATH']}",
     }
     with AirflowServices(home, environment) as running:
-        request.session.stash[RUNNING] = running
         yield running

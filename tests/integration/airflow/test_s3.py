@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk import ObjectStoragePath
 
+from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from dev import jars
@@ -78,16 +79,23 @@ def bucket(s3_endpoint: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> str
     extra = {"endpoint_url": s3_endpoint, "region_name": "us-east-1"}
     connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", json.dumps(connection))
+    # Behind Spark's own jars, where spark.driver.extraClassPath isn't: Java keeps to the archive of their classes.
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", classes())
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", f"s3://lake_s3@{name}/ledger")
     return name
 
 
-def confs(s3_endpoint: str) -> dict[str, str]:
-    """Spark's S3, as its own Hadoop version has it."""
+def classes() -> str:
+    """Spark's S3, as its own Hadoop version has it, and the connector."""
     folders = [
         jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"),
         jars.retrieve("spark-s3-3.4.1", "org.apache.hadoop:hadoop-aws:3.4.1"),
     ]
+    return os.pathsep.join(jars.classpath(each) for each in folders)
+
+
+def confs(s3_endpoint: str) -> dict[str, str]:
+    """How Spark reaches the bucket."""
     s3a = {
         "endpoint": s3_endpoint,
         "endpoint.region": "us-east-1",
@@ -95,8 +103,7 @@ def confs(s3_endpoint: str) -> dict[str, str]:
         "access.key": "test",
         "secret.key": "test",
     }
-    classes = {"spark.driver.extraClassPath": os.pathsep.join(jars.classpath(each) for each in folders)}
-    return classes | {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
 
 
 class TestTheWholeDag:
@@ -145,7 +152,7 @@ def assert_published_once(ledger: Ledger, s3_endpoint: str, attempts: int) -> No
     store = pyarrow.fs.S3FileSystem(
         endpoint_override=s3_endpoint, access_key="test", secret_key="test", region="us-east-1"
     )
-    listed = [each.removeprefix("s3://") for each in ledger.file_lists.files(window.id)]
+    listed = [each.removeprefix("s3://") for each in FileLists(ledger).files(window.id)]
     rows = pyarrow.concat_tables(
         pyarrow.parquet.read_table(each, filesystem=store, columns=["partition", "offset"]) for each in listed
     )

@@ -6,7 +6,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.publisher import counted_attempt, publish_next
+from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.results import run_result
 
@@ -14,17 +14,15 @@ OFFSETS = 10
 """In each hour, on one partition."""
 AT_T0 = 10_000
 """The offset at T0."""
-FILES = ("part-00000.parquet", "part-00001.parquet")
-"""What an attempt has written."""
 LATER_MS = T0 + 365 * 24 * HOUR_MS
 """When all of it is resolved, in whatever order."""
 
 
-def resolve(ledger: Ledger, hour: int) -> PinnedManifest:
-    """Pin the window of an hour."""
+def resolve(ledger: Ledger, hour: int, hours: int = 1) -> PinnedManifest:
+    """Pin the window of an hour, or of several from it on."""
     boundaries = [
         snapshot({0: AT_T0 + each * OFFSETS}, at_ms=T0 + each * HOUR_MS, resolved_at_ms=LATER_MS)
-        for each in (hour, hour + 1)
+        for each in (hour, hour + hours)
     ]
     return ledger.pin_window(*ledger.snapshots.append_all(boundaries))
 
@@ -44,7 +42,18 @@ def publish_result(ledger: Ledger, pinned: PinnedManifest, result: RunResult) ->
     ledger.folder_of(pinned).record_result(result)
     counted = counted_attempt(ledger, pinned, result.attempt)
     assert counted is not None
-    return publish_next(ledger, counted)
+    return publish_counted(ledger, counted)
+
+
+def publish_counted(ledger: Ledger, counted: CountedAttempt) -> Publication:
+    """The next publication of a window. Of the same attempt there is one."""
+    window, publications = counted.pinned.manifest.window, ledger.folder_of(counted.pinned).publications
+    before = publications.all()
+    if before and before[-1].result_sha256 == counted.sha256:
+        return before[-1]
+    published = counted.publication(1 + len(before), ledger.window_folders.publication(window))
+    assert publications.create(published)
+    return published
 
 
 def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
@@ -54,13 +63,12 @@ def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
     checksum = pinned_range.start_offset
     written = PartitionTally("t", 0, len(offsets), offsets[0], offsets[-1], sum(offsets), checksum)
     output = f"file:///out/{pinned.manifest.window}"
-    read = Tally(len(offsets), checksum)
-    return run_result(pinned.manifest, [written], attempt=attempt, output=output, read=read, files=FILES)
+    return run_result(pinned.manifest, [written], attempt=attempt, output=output, read=Tally(len(offsets), checksum))
 
 
-def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:
-    """The whole way of an hour's window, from its instants to the verdict."""
-    pinned = resolve(ledger, hour)
+def load(ledger: Ledger, hour: int, attempt: str = "a-1", hours: int = 1) -> PinnedManifest:
+    """The whole way of an hour's window, or of one of several hours, from its instants to the verdict."""
+    pinned = resolve(ledger, hour, hours)
     verdict = judge(pinned.manifest, publish(ledger, pinned, attempt))
     ledger.folder_of(pinned).record_verified(attempt, verdict)
     ledger.keep_day(pinned.manifest.window)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,8 @@ from airflow_kafka_offsets.offsets.seams import shared
 from airflow_kafka_offsets.offsets.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.integration.ledger.loads import publish
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
-
-MINUTE_MS = HOUR_MS // 60
+from tests.integration.ledger.racing import MINUTE_MS, at, race
+from tests.unit.offsets.builders import T0, snapshot
 
 
 @pytest.fixture
@@ -38,15 +36,6 @@ def local(tmp_path: Path) -> Ledger:
 def opened(ledger: Ledger) -> Ledger:
     ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return ledger
-
-
-def at(ledger: Ledger, *minutes: float) -> list[OffsetSnapshot]:
-    """Stored snapshots so many minutes after T0, with a record a minute before each of them."""
-    wanted = [
-        snapshot({0: 1000 + int(each)}, at_ms=T0 + int(each * MINUTE_MS), resolved_at_ms=T0 + 12 * HOUR_MS)
-        for each in minutes
-    ]
-    return ledger.snapshots.append_all(wanted)
 
 
 def names(ledger: Ledger) -> list[str]:
@@ -272,17 +261,6 @@ def _look_first(pinning: object, ledger: Ledger) -> None:
 
 
 RACERS = [(minute, minute + 60) for minute in (0, 10, 20, 30, 40, 50)]
-
-
-def race(folder: Path, minutes: tuple[int, int], ready: Callable[[], object], said: object) -> None:
-    ledger = Ledger(UPath(folder), "loads")
-    window = at(ledger, *minutes)
-    ready()
-    try:
-        ledger.pin_window(*window)
-        said.put((minutes, None))  # type: ignore[attr-defined]
-    except WindowOverlapError as error:
-        said.put((minutes, str(error)))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("_again", range(4))

@@ -120,20 +120,20 @@ class TestVerify:
 
 class TestCheckpoints:
     def test_a_day_whose_windows_are_all_verified_is_kept_whatever_order_they_came_in(self, ledger: Ledger) -> None:
-        hours = [*reversed(DAY)]
-        for hour in hours[:-1]:
-            load(ledger, hour)
+        last, *others = DAY[::6]
+        for hour in reversed(others):
+            load(ledger, hour, hours=6)
         assert names(ledger.folder / "checkpoints") == []
-        load(ledger, hours[-1])
+        load(ledger, last, hours=6)
         (kept,) = names(ledger.folder / "checkpoints")
         assert kept.startswith("20261120_")
         known = ledger.checkpoints.read()
-        assert [each.state for each in known.values()] == [WindowState.VERIFIED] * 24
+        assert [each.state for each in known.values()] == [WindowState.VERIFIED] * 4
         assert list(known.values()) == ledger.summaries()
         claims = verify(ledger)
         assert [each.found for each in claims] == [
-            f"24 windows, {24 * OFFSETS} offsets, proved before",
-            f"24 published windows tile, {24 * OFFSETS} offsets",
+            f"4 windows, {24 * OFFSETS} offsets, proved before",
+            f"4 published windows tile, {24 * OFFSETS} offsets",
         ]
 
     def test_full_reads_it_all_again(self, local: Ledger) -> None:

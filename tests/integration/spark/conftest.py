@@ -89,6 +89,9 @@ def spark(connector: str, table_jars: str, avro_jar: str, warehouse: Path) -> It
         "spark.sql.codegen.factoryMode", "NO_CODEGEN"
     )
     session = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR").getOrCreate()
+    # PySpark asks for these whenever it makes a column, and Java looks for them under six packages in 300 jars.
+    for name in ("PythonUtils", "PythonSQLUtils"):
+        setattr(session._jvm, name, getattr(session._jvm, name))
     yield session
     session.stop()
 

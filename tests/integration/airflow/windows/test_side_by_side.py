@@ -34,7 +34,7 @@ EARLIEST = AsOf(AsOfKind.EARLIEST)
 
 MIXED = """
 import sys, time
-from airflow.sdk import ObjectStoragePath
+from upath import UPath
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -42,7 +42,7 @@ from airflow_kafka_offsets.resolver import Resolver
 from tests.integration.client.cases.workload import connected_client
 servers, root, topic, name = sys.argv[1:]
 with connected_client(servers, timeout_s=60) as client:
-    resolver = Resolver(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
+    resolver = Resolver(client, Ledger(UPath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
     for number in range(20):
         resolver.increment(f"p{name}n{number}", AsOf(AsOfKind.EARLIEST))
         now_ms = time.time_ns() // 1_000_000
@@ -58,7 +58,7 @@ def writing(broker: Broker, topic: str) -> Iterator[None]:
 
     def write() -> None:
         with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=1)) as producer:
-            while not stop.wait(0.001):
+            while not stop.wait(0.01):
                 for partition in range(PARTITIONS):
                     producer.send(topic, partition=partition, value=b"x")
 
