@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
@@ -56,8 +56,9 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     against the manifest, asks Kafka once more, and publishes the window.
 
     A retry, or a second attempt beside the first, reads the same range, and only one of them is published. Where an
-    earlier try of the task died after its driver had counted, the retry publishes that, without Spark. A run of a
-    window that is published already counts the published rows again and leaves them, and Kafka isn't asked.
+    earlier try of the task died after its driver had counted, the retry publishes or reports that, without Spark. A
+    task that was cleared, or any other run of a window that is published already, counts the published rows again and
+    leaves them, and Kafka isn't asked.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param kafka_conn_id: connection id for the pre-flight and for the reader. (templated)
@@ -105,7 +106,8 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_data_loss)
         spark = self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
-        load = _Load(context, ref, left, place, spark["spark_binary"], spark["master"].startswith("yarn"))
+        on_yarn = spark["master"].startswith("yarn")
+        load = _Load(context, ref, left, place, spark["spark_binary"], on_yarn, Tries.of(context, self))
         pinned, published = ref.loaded(load.ledger)
         self.seen = load.seen(pinned)
         self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
@@ -123,11 +125,11 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         self, load: _Load, pinned: PinnedManifest, published: Publication | None
     ) -> tuple[PinnedManifest, str] | None:
         """The revision and the attempt that an earlier try of this task has loaded, and died before it could say so."""
-        tries, window = self._tries(load.context), load.ref.window
+        window = load.ref.window
         if published is not None:
-            own = tries.published(load.ledger, window)
+            own = load.tries.published(load.ledger, window)
             return None if own is None else (pinned, own)
-        counted = tries.counted(load.ledger, pinned, self._failed)
+        counted = load.tries.counted(load.ledger, pinned, self._failed)
         if counted is None:
             return None
         self.log.info(
@@ -194,29 +196,27 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
             show_link(context, SparkUILink(), application.ui)
 
     def _begin(self, load: _Load, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
-        fields = {"started_at": iso_instant(now_ms())} | self._tries(load.context).fields()
+        fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
         load.ledger.folder_of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
             self._memory.note(load.ref, attempt, pinned.manifest.revision, note_key)
 
     def _report(self, load: _Load, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.folder_of(pinned)
+        note = _note(tried, attempt)
         counted = counted_attempt(load.ledger, pinned, attempt)
-        published = load.published_over(pinned) if counted is None else load.publish(counted)
+        published = load.published_over(pinned, note) if counted is None else load.publish(counted)
         if published is None:
             raise self._uncounted(tried, attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
         counts = load.ledger.pinned(tried.id, published.revision)
         folder = load.ledger.folder_of(counts)
-        report = load_report(folder, counts.manifest, published, attempt)
-        own = tried.application(attempt)
-        self.application_id = own.id if own else report["application_id"]
+        own = counted.result if counted is not None and counts == pinned else None
+        report = load_report(folder, counts.manifest, published, attempt, own)
+        self.application_id = note.id if note else report["application_id"]
         self.log.info("Window %s: %s rows in %s; %s", folder.id, *told(report))
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
-
-    def _tries(self, context: Context) -> Tries:
-        return Tries.of(context, self.application, self.application_args, self.conf)
 
     @property
     def _failed(self) -> str | None:
@@ -237,6 +237,13 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         )
 
 
+def _note(folder: WindowFolder, attempt: str) -> SparkApplication | None:
+    """The driver's note; None where there is none, or it is half written."""
+    with suppress(LedgerCorruptError):
+        return folder.application(attempt)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class _Load:
     """What a try is about.
@@ -247,6 +254,7 @@ class _Load:
     :param place: where the driver runs.
     :param spark_binary: what submits it.
     :param on_yarn: its UI is behind the ResourceManager's proxy.
+    :param tries: it and those before it.
     """
 
     context: Context
@@ -255,6 +263,7 @@ class _Load:
     place: DriverPlace
     spark_binary: str
     on_yarn: bool
+    tries: Tries
 
     @property
     def kafka(self) -> KafkaOffsetsHook:
@@ -264,10 +273,15 @@ class _Load:
     def ledger(self) -> Ledger:
         return self.records_left.ledger
 
-    def published_over(self, pinned: PinnedManifest) -> Publication | None:
-        """What counts of the window, where that leaves a revision of it nothing to load."""
+    def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
+        """What counts of the window, where that leaves a revision of it nothing to load.
+
+        :param note: of a driver that has counted nothing. In a table its rows have taken the place of an older
+            revision's, unless it was to write none.
+        """
         found = self.ledger.window_folders.publication(self.ref.window)
-        return found if found is not None and counts_over(found, pinned.manifest, apart=True) else None
+        apart = note is not None and not note.writes
+        return found if found is not None and counts_over(found, pinned.manifest, apart=apart) else None
 
     def publish(self, counted: CountedAttempt) -> Publication:
         """Publish what an attempt has counted.

@@ -13,7 +13,6 @@ from airflow.sdk.exceptions import TaskDeferralTimeout
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
@@ -151,7 +150,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:
         ledger = ref.ledger()
         self._publish(ref, ledger)
-        FileLists(ledger).refresh(ref.window)
+        ledger.file_lists.refresh(ref.window)
         folder, pinned = ref.published(ledger)
         manifest = pinned.manifest
         publication, result = folder.published_result()

@@ -19,10 +19,9 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counting, counts_over
 from airflow_kafka_offsets.pipelines.preflight import refuse_changed, source_now
@@ -75,11 +74,13 @@ class CountedAttempt:
 
 
 def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> CountedAttempt | None:
-    """What an attempt has counted; None when its driver hasn't come so far.
-
-    :raises LedgerCorruptError: when that isn't what it should be, or is being written at this moment.
-    """
-    counted = ledger.folder_of(pinned).counted(attempt)
+    """What an attempt has counted; None when its driver hasn't come so far, or died while it wrote that down: not every
+    store shows a file as a whole or not at all."""
+    try:
+        counted = ledger.folder_of(pinned).counted(attempt)
+    except LedgerCorruptError as error:
+        log.warning("%s It counts for nothing.", error)
+        return None
     return None if counted is None else CountedAttempt(pinned, *counted)
 
 
@@ -87,7 +88,7 @@ def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttem
     """The attempts at a revision that may be published, the newest last: proved, and not known to have failed since."""
     listing = ledger.folder_of(pinned).listing()
     names = [each for each in listing.results if each not in listing.failures]
-    found = (_readable(ledger, pinned, each) for each in names)
+    found = (counted_attempt(ledger, pinned, each) for each in names)
     return sorted((each for each in found if each is not None and each.verdict.proved), key=_asked_ms)
 
 
@@ -117,7 +118,7 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
     for _ in range(_MOST_TRIES):
         found, stands = _next(ledger, counted)
         if stands:
-            FileLists(ledger).refresh(folder.id)  # which a crash may have left out
+            ledger.file_lists.refresh(folder.id)  # which a crash may have left out
             return found
         folder.publications.create(found)
     raise LedgerError(
@@ -138,19 +139,23 @@ def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, res
             f"The result of attempt {result.attempt} is of another manifest ({result.manifest_sha256}) than that of "
             f"revision {pinned.manifest.revision} of window {pinned.manifest.window} ({pinned.sha256})."
         )
-    stored = counted_attempt(ledger, pinned, result.attempt)
-    if stored is None:
-        asked = result.source is None and bool(pinned.manifest.span)
-        source = source_now(client, ledger, pinned) if asked else result.source
-        folder = ledger.folder_of(pinned)
-        if result.attempt not in folder.listing().attempts:
-            folder.record_attempt(result.attempt, {"handed_over_at": iso_instant(now_ms())})
-        folder.record_result(replace(result, source=source))
-        stored = counted_attempt(ledger, pinned, result.attempt)
-        if stored is None:
-            raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
+    stored = counted_attempt(ledger, pinned, result.attempt) or _kept(client, ledger, pinned, result)
+    # Of two that are given it at one time, one keeps what Kafka told it.
     if replace(stored.result, source=result.source) != result:
         raise LedgerConflictError(f"Attempt {result.attempt} has another result in the ledger: an attempt has one.")
+    return stored
+
+
+def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
+    asked = result.source is None and bool(pinned.manifest.span)
+    source = source_now(client, ledger, pinned) if asked else result.source
+    folder = ledger.folder_of(pinned)
+    if result.attempt not in folder.listing().attempts:
+        folder.record_attempt(result.attempt, {"handed_over": True})  # the same, whoever notes it
+    folder.record_result(replace(result, source=source))
+    stored = counted_attempt(ledger, pinned, result.attempt)
+    if stored is None:
+        raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
     return stored
 
 
@@ -222,14 +227,6 @@ def _refuse_different(ledger: Ledger, standing: Publication, counted: CountedAtt
             f"({ours.rows_written} rows) of window {pinned.manifest.window} differ, though both read the same offsets. "
             f"Compare the rows, which stay at {theirs.output} and {ours.output}. The published ones count."
         )
-
-
-def _readable(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> CountedAttempt | None:
-    try:
-        return counted_attempt(ledger, pinned, attempt)
-    except LedgerCorruptError as error:
-        log.warning("%s It isn't published.", error)
-        return None
 
 
 def _asked_ms(counted: CountedAttempt) -> tuple[int, str]:

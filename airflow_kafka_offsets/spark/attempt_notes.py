@@ -80,9 +80,9 @@ class AttemptNotes:
         if window.note_key is not None:  # whoever gave it looks at the UI as soon as it finds the note
             metrics_unsaid(window.spark)
         context = window.spark.sparkContext
-        application = SparkApplication(str(context.applicationId), context.uiWebUrl)
+        application = SparkApplication(str(context.applicationId), context.uiWebUrl, writes)
         note = application.to_json(attempt.name, window.note_key)
-        self._write(attempt.name, note | {"started_ms": attempt.started_ms, "writes": writes})
+        self._write(attempt.name, note | {"started_ms": attempt.started_ms})
         return attempt
 
     def writes(self, attempt: str) -> None:

@@ -12,16 +12,18 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 
-def load_report(folder: WindowFolder, manifest: Manifest, published: Publication, attempt: str) -> dict[str, Any]:
+def load_report(
+    folder: WindowFolder, manifest: Manifest, published: Publication, attempt: str, own: RunResult | None
+) -> dict[str, Any]:
     """The XCom of ``KafkaSparkSubmitOperator``. What of a window published before was read and written is told of the
     attempt that published it: a later one reads nothing from Kafka, and takes no time for it.
 
     :param folder: the published revision.
     :param manifest: what it was pinned to.
     :param attempt: the attempt that has just ended.
+    :param own: what it has read and written of that revision; None where it hasn't.
     :raises LedgerCorruptError: when no such counts are in the ledger.
     """
-    own = folder.result(attempt)
     result = own or folder.published_result()[1]
     return {
         "window": folder.id,

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import counts_over
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, proved_attempts
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_DECIDES = (
+    *("application", "application_args", "conf", "env_vars", "properties_file", "files", "py_files", "_archives"),
+    *("jars", "_java_class", "packages", "exclude_packages", "_repositories", "driver_class_path", "allow_gaps"),
+)
+"""What of an operator's arguments decides which rows its driver writes; not what it runs with, such as memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """One task instance, and what its application is given.
+    """One task instance, and what its driver is given.
 
     :param dag_id: the Dag.
     :param run_id: its run.
     :param task_id: the task.
     :param map_index: which of a mapped task's; -1 for another one.
     :param try_number: which try this is.
-    :param asked: hash of the application, its content where it is a file here, its arguments and its confs. What an
-        earlier try has loaded otherwise, as before the Dag was changed, is no result of this one.
+    :param max_tries: how many it may have: Airflow raises that whenever the task is cleared, and at no other time.
+    :param asked: hash of the arguments that decide which rows are written, and of the files here that they name. What
+        an earlier try has loaded otherwise, as before the Dag or a file was changed, is no result of this one.
     """
 
     dag_id: str
@@ -36,24 +48,23 @@ class Tries:
     task_id: str
     map_index: int
     try_number: int
+    max_tries: int
     asked: str
 
     @classmethod
-    def of(
-        cls, context: Context, application: str, arguments: Sequence[Any] | None, conf: Mapping[str, Any] | None
-    ) -> Self:
+    def of(cls, context: Context, task: SparkSubmitOperator) -> Self:
         """The tries of the task that runs."""
         ti: Any = context["ti"]
-        given = json.dumps(
-            [application, _content_hash(application), arguments or [], conf or {}], sort_keys=True, default=str
-        )
-        asked = sha256(given.encode()).hexdigest()
         map_index = getattr(ti, "map_index", None)
-        return cls(ti.dag_id, ti.run_id, ti.task_id, -1 if map_index is None else map_index, ti.try_number, asked)
+        own = ti.dag_id, ti.run_id, ti.task_id, -1 if map_index is None else map_index
+        return cls(*own, ti.try_number, ti.max_tries, _asked(task))
 
     def fields(self) -> dict[str, Any]:
         """For the note of an attempt."""
-        return {"airflow": self._instance() | {"try_number": self.try_number}, "asked": self.asked}
+        return {
+            "airflow": self._instance() | {"try_number": self.try_number, "max_tries": self.max_tries},
+            "asked": self.asked,
+        }
 
     def counted(self, ledger: Ledger, pinned: PinnedManifest, failed: str | None) -> CountedAttempt | None:
         """What an earlier try has loaded and counted, and died before it published it; None where there is none.
@@ -75,12 +86,14 @@ class Tries:
 
     def published(self, ledger: Ledger, window: str) -> str | None:
         """The attempt of an earlier try that published the window, and died before it could say so; None where there is
-        none. Once the window is verified, whoever clears the task wants its rows counted again."""
+        none. Whoever clears the task wants the published rows counted again: what was before that isn't meant."""
         folder = ledger.window_folders.published(window)
-        if folder is None or folder.listing().state is not WindowState.PUBLISHED:
+        if folder is None:
             return None
         published, _ = folder.published_result()
-        return published.attempt if self._is_own(folder.attempt(published.attempt)) else None
+        noted = folder.attempt(published.attempt)
+        own = self._is_own(noted) and noted["airflow"]["max_tries"] == self.max_tries
+        return published.attempt if own else None
 
     def _is_own(self, noted: Mapping[str, Any]) -> bool:
         run = noted.get("airflow") or {}
@@ -90,9 +103,15 @@ class Tries:
         return {name: getattr(self, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
 
 
-def _content_hash(application: str) -> str | None:
-    file = Path(application.removeprefix("file://"))
-    return sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+def _asked(task: SparkSubmitOperator) -> str:
+    given = {name: getattr(task, name, None) for name in _DECIDES}
+    text = json.dumps(given, sort_keys=True, ensure_ascii=False, default=str)
+    asked = sha256(text.encode())
+    # Named by a text as a whole, or by a part of it: of a list, of a URI, of an option.
+    for path in sorted(filter(os.path.isfile, {*text.split('"'), *re.split('[",:#=]', text)})):
+        with suppress(OSError), Path(path).open("rb") as file:  # spark-submit says what is wrong with it
+            asked.update(f"\n{path} {file_digest(file, 'sha256').hexdigest()}".encode())
+    return asked.hexdigest()
 
 
 def _counts_over(counted: CountedAttempt, pinned: PinnedManifest) -> bool:

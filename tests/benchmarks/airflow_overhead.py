@@ -74,7 +74,7 @@ def _window(folder: Path, number: int) -> dict[str, float]:
     """Seconds of each step."""
     start_ms = INSTANT_MS + number * HOUR_MS
     context: Any = {
-        "ti": SimpleNamespace(dag_id="bench", run_id=f"r{number}", task_id="t", try_number=1, task=None),
+        "ti": SimpleNamespace(dag_id="bench", run_id=f"r{number}", task_id="t", try_number=1, max_tries=0, task=None),
         "task_state_store": _StateStore(),
     }
     resolve = KafkaResolveWindowOperator(

@@ -26,10 +26,12 @@ class SparkApplication:
 
     :param id: Spark's own id of it.
     :param ui: address of its UI while it runs; None when it has none, or nobody vouches for it.
+    :param writes: it is to write the window's rows; else the window was published, and it looks at what counts.
     """
 
     id: str
     ui: str | None
+    writes: bool = True
 
     def to_json(self, attempt: str, key: str | None) -> dict[str, Any]:
         """The note.
@@ -37,7 +39,7 @@ class SparkApplication:
         :param key: signs it; None where no operator has submitted the driver.
         """
         signature = None if key is None else _signature(key, attempt, self.id, self.ui)
-        return {"application_id": self.id, "ui": self.ui, "signature": signature}
+        return {"application_id": self.id, "ui": self.ui, "signature": signature, "writes": self.writes}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], attempt: str, key: str | None) -> SparkApplication:
@@ -53,7 +55,7 @@ class SparkApplication:
         if not _ID.fullmatch(found):
             raise LedgerCorruptError(f"{found!r} is no id of a Spark application.")
         signed = key is not None and hmac.compare_digest(_signature(key, attempt, found, ui), str(signature))
-        return cls(found, str(ui) if signed and _is_address(ui) else None)
+        return cls(found, str(ui) if signed and _is_address(ui) else None, fields.get("writes") is not False)
 
 
 def _signature(key: str, attempt: str, application_id: str, ui: object) -> str:

@@ -33,7 +33,12 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
     :param unread: whether Kafka has records that aren't in the output: then they were dropped, whatever was counted.
     """
     if not read.counted:
-        if read.count == written.count and not read.same_rows(written):
+        if read.count != span:
+            yield (
+                f"nobody counted what was read, and the result says {read.count} rows for {span} offsets: its file was "
+                "changed. Load the window again"
+            )
+        elif read.count == written.count and not read.same_rows(written):
             yield (
                 f"wrote {written.count} rows, as many as there are offsets, but not each of them once: topic, "
                 "partition or offset was changed between read() and write(), or some rows were dropped and as many "

@@ -63,7 +63,7 @@ def client(broker: Broker) -> Iterator[OffsetsClient]:
 @pytest.fixture
 def context() -> Context:
     """A task's context, as far as our classes read it. Tests add the run's interval."""
-    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1)
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1, max_tries=0)
     return {"ti": ti, "task_state_store": TaskStateStore()}
 
 

@@ -113,7 +113,7 @@ from types import SimpleNamespace
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1)}
+context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1, max_tries=0)}
 window = KafkaResolveWindowOperator(
     task_id="r", pipeline="flights_daily", topics="flights", start="2013-03-09T00:00:00Z", end="2013-03-10T00:00:00Z"
 ).execute(context)

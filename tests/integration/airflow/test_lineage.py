@@ -251,7 +251,7 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 
 given = json.loads(os.environ["GIVEN"])
 window = KafkaResolveWindowOperator(task_id="resolve", **given).execute({})
-context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="load", try_number=1)}
+context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="load", try_number=1, max_tries=0)}
 assert KafkaSparkSubmitOperator(task_id="load", window=window).execute(context)["rows"] == 5
 print(KafkaVerifyWindowOperator(task_id="verify", window=window).execute(context)["verdict"])
 """

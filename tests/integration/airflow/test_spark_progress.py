@@ -31,7 +31,7 @@ from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperato
 for name in ("_LOOK_S", "_ASK_S"):
     setattr(spark_progress, name, getattr(spark_progress, name) / 10)
 arguments, pushed = json.loads(sys.argv[1]), {}
-ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1)
+ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1, max_tries=0)
 ti.xcom_push = lambda key, value: pushed.update({key: value})
 conf = {"spark.ui.enabled": "true", "spark.executor.heartbeatInterval": "1s"}
 report = KafkaSparkSubmitOperator(task_id="load", durable=False, conf=conf, **arguments).execute({"ti": ti})

@@ -37,6 +37,15 @@ from tests.integration.airflow.submit_commands.conftest import (
 
 SECRET_REF = "spark.kubernetes.driver.secretKeyRef.KAFKA_OFFSETS_SECRETS"
 
+HALF = """
+told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in words if "kafkaOffsets." in each)
+for name in {folders}:
+    folder = os.path.join(os.path.dirname(told["manifest"].removeprefix("file://")), name)
+    os.makedirs(folder)
+    open(os.path.join(folder, told["attempt"] + ".json"), "w").write('{{"attempt": ')
+"""
+"""A driver that dies while it writes to the ledger."""
+
 
 class Gone(Exception):
     """What the Kubernetes client raises for a pod that isn't there."""
@@ -154,11 +163,14 @@ class TestKubernetes:
         assert (result["revision"], result["lost"], result["rows"]) == (2, 3, 2)
         assert again.seen.pinned.manifest.revision == 2
 
+    @pytest.mark.parametrize("halves", [(), ("applications",), ("results",), ("applications", "results")])
     def test_a_pod_that_vanishes_before_anything_is_published_leaves_it_to_the_next_try(
-        self, ten: str, resolve: Resolve, context: Context, noted: Path, pods: Pods
+        self, halves: tuple[str, ...], ten: str, resolve: Resolve, context: Context, noted: Path, pods: Pods
     ) -> None:
-        """Its node is drained, say: the provider takes that for a good end."""
+        """Its node is drained, say: the provider takes that for a good end. What it was writing is there by half."""
         window = resolve(ten, at(2), at(7))
+        program = noted.with_name("spark-submit")
+        program.write_text(program.read_text() + HALF.format(folders=halves))
         pods.phases = ["gone"]
         with pytest.raises(DriverGoneError, match=r"is gone, and window .* is not published"):
             self.load(window).execute(context)

@@ -91,7 +91,7 @@ def increment(context: Context) -> Increment:
     """Run the increment operator for a topic, in a Dag run of some name."""
 
     def run(topic: str, run_id: str, **arguments: Any) -> XCom:
-        ti = SimpleNamespace(dag_id="d", run_id=run_id, task_id="t", map_index=-1, try_number=1)
+        ti = SimpleNamespace(dag_id="d", run_id=run_id, task_id="t", map_index=-1, try_number=1, max_tries=0)
         operator = KafkaResolveIncrementOperator(task_id="t", pipeline="loads", topics=topic, **arguments)
         return operator.execute({**context, "ti": ti})
 

@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
         os._exit(143)
 
     signal.signal(signal.SIGTERM, killed)
-    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="load", try_number=1, stats_tags={})
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="load", try_number=1, max_tries=0, stats_tags={})
     result = operator.execute({"ti": ti, "task_state_store": StateFile(folder / "state.json")})  # type: ignore[typeddict-item,typeddict-unknown-key]
     print(json.dumps(result), flush=True)
 

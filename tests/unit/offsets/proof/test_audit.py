@@ -81,6 +81,15 @@ class TestVerdict:
         run = replace(uncounted(manifest(), written), allow_gaps=allow_gaps)
         assert judge(manifest(), run).proved == (sorted(written) == WHOLE)
 
+    @given(st.integers(0, 20), st.integers())
+    def test_nor_does_a_result_that_nobody_counted_and_that_claims_a_number(self, count: int, checksum: int) -> None:
+        """As by a hand in the file: its rows are compared with what it says that every offset once would give."""
+        run = uncounted(manifest(), WHOLE)
+        claimed = replace(run, read=Tally(count, checksum, counted=False))
+        verdict = judge(manifest(), claimed)
+        assert verdict.proved == (count == 10 and checksum == run.read.checksum)
+        assert count == 10 or f"says {count} rows for 10 offsets" in str(verdict)
+
     def test_what_lacks_then_is_named_by_partition_with_all_that_may_have_happened(self) -> None:
         said = str(judge(manifest(), uncounted(manifest(), WHOLE[3:])))
         assert said.startswith(
