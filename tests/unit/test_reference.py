@@ -16,6 +16,7 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.cli.definition import get_cli_commands
+from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from dev import ROOT
@@ -169,3 +170,31 @@ def test_every_error_is_on_the_page() -> None:
     bases = {"KafkaOffsetsError", "ClusterError", "WindowError"}
     raised = {name for name, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, KafkaOffsetsError)}
     assert {each for each in raised - bases if f"`{each}`" not in page} == set()
+
+
+def test_every_class_has_its_acls() -> None:
+    page = (REFERENCE / "connections.md").read_text(encoding="utf-8")
+    tasks = [each.__name__ for each in CLASSES if not each.__name__.endswith("Trigger")]
+    assert [each for each in tasks if f"`{each}`" not in page] == []
+
+
+def test_every_connection_key_and_setting_is_on_the_page() -> None:
+    page = (REFERENCE / "connections.md").read_text(encoding="utf-8")
+    assert [each for each in USED_KEYS if f"`{each}`" not in page] == []
+    (section,) = get_provider_info()["config"]
+    settings = get_provider_info()["config"][section]["options"]
+    assert [each for each in settings if f"`[{section}] {each}`" not in page] == []
+
+
+def test_each_argument_of_the_ready_made_load_is_in_its_table() -> None:
+    guide = (ROOT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
+    table = guide.partition("## The ready-made load")[2].partition("\n## ")[0]
+    source = (ROOT / "airflow_kafka_offsets" / "spark" / "load.py").read_text(encoding="utf-8")
+    taken = re.findall(r"add_argument\(\s*\"(--[a-z-]+)\"", source)
+    assert re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE) == taken
+
+
+@pytest.mark.parametrize("room", ["guides", "reference"])
+def test_users_meet_no_case_ids(room: str) -> None:
+    for page in (ROOT / "docs" / room).glob("*.md"):
+        assert re.findall(r"\b(?!S3\b)[ES][1-9]\d?\b", page.read_text(encoding="utf-8")) == [], page
