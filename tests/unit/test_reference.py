@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from textwrap import dedent
+from typing import Any, NamedTuple
 
 import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
@@ -19,6 +22,10 @@ from airflow_kafka_offsets.cli.definition import get_cli_commands
 from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
+from airflow_kafka_offsets.operators import verify_window
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.submission.load_report import load_report
 from dev import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -198,3 +205,31 @@ def test_each_argument_of_the_ready_made_load_is_in_its_table() -> None:
 def test_users_meet_no_case_ids(room: str) -> None:
     for page in (ROOT / "docs" / room).glob("*.md"):
         assert re.findall(r"\b(?!S3\b)[ES][1-9]\d?\b", page.read_text(encoding="utf-8")) == [], page
+
+
+def returned(function: Any) -> set[str]:
+    """The keys of the dictionary that a function makes."""
+    tree = ast.parse(dedent(inspect.getsource(function)))
+    return {
+        key.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+@pytest.mark.parametrize(
+    ("operator", "keys"),
+    [
+        ("KafkaResolveWindowOperator", {"version"} | {each.name for each in fields(WindowRef)}),
+        ("KafkaSparkSubmitOperator", returned(load_report)),
+        ("KafkaVerifyWindowOperator", returned(verify_window._report) | {"source", "tiling"}),
+        ("KafkaOffsetSnapshotOperator", returned(KafkaOffsetSnapshotOperator.execute)),
+    ],
+)
+def test_xcom_keys_are_those_that_an_operator_returns(operator: str, keys: set[str]) -> None:
+    xcom = sections("operators.md")[operator].partition("XCom")[2]
+    assert keys - set(re.findall(r"`(\w+)`", xcom)) == set()
+    table = re.findall(r"^\| (`.+?) \|", xcom, re.MULTILINE)
+    assert {name for cell in table for name in re.findall(r"`(\w+)`", cell)} - keys == set()
