@@ -26,7 +26,7 @@ _CONN_ID = Arg(
 )
 _ISOLATION = Arg(
     ("--isolation",),
-    help="Where the log ends: before the first open transaction (read_committed, the default) or not",
+    help="Where the log ends: before the first open transaction (read_committed, the default), or at its last record",
     choices=("read_committed", "read_uncommitted"),
     default="read_committed",
 )
@@ -48,7 +48,7 @@ _POLICIES = (
 )
 _ON_OVERLAP = Arg(
     ("--on-overlap",),
-    help="Another window has some of a window's offsets: fail (default), or allow: pin it all the same",
+    help="Another window has some of a window's offsets: fail (default), or allow: pin it anyway",
     choices=("fail", "allow"),
     default="fail",
 )
@@ -138,7 +138,7 @@ _RESET = ActionCommand(
         _PARTITIONS,
         Arg(("--to",), help="earliest, latest, or an instant in ISO-8601 with a zone: the first record at or after it"),
         Arg(("--to-offset",), help="This offset on every partition", type=int, metavar="OFFSET"),
-        Arg(("--shift-by",), help="So many offsets on; negative goes back", type=int, metavar="COUNT"),
+        Arg(("--shift-by",), help="Move by this many offsets; negative goes back", type=int, metavar="COUNT"),
         Arg(
             ("--to-snapshot",),
             help="A snapshot of a pipeline's ledger, by its number; see --ledger",
@@ -146,7 +146,7 @@ _RESET = ActionCommand(
         ),
         Arg(("--forget",), help="Forget the commits", action="store_true"),
         Arg(("--execute",), help="Write it; without this nothing is changed", action="store_true"),
-        Arg(("--new-group",), help="Create the group when there is none of that name", action="store_true"),
+        Arg(("--new-group",), help="Create the group if there is none with that name", action="store_true"),
         _LEDGER,
         _ISOLATION,
         _CONN_ID,
@@ -181,11 +181,11 @@ _LEDGER_GROUP = GroupCommand(
             func=lazy_load_command("airflow_kafka_offsets.cli.ledger.verify_ledger"),
             args=(
                 _PIPELINE,
-                Arg(("--full",), help="Read again what was proved before, too", action="store_true"),
+                Arg(("--full",), help="Also read again what was proved before", action="store_true"),
                 Arg(
                     ("--on-hole",),
-                    help="Offsets between published windows are in none: fail (default), or warn: report them and "
-                    "exit 0, as while a backfill is half done",
+                    help="Offsets between published windows that are in none: fail (default), or warn: report them and "
+                    "exit 0, for example while a backfill is half done",
                     choices=("fail", "warn"),
                     default="fail",
                 ),
@@ -208,7 +208,7 @@ _LEDGER_GROUP = GroupCommand(
         ),
         ActionCommand(
             name="files",
-            help="Files of the published windows, for engines that know nothing of the ledger",
+            help="Files of the published windows, for engines that don't know the ledger",
             func=lazy_load_command("airflow_kafka_offsets.cli.ledger.list_files"),
             args=(
                 _PIPELINE,
@@ -240,7 +240,7 @@ _LEDGER_GROUP = GroupCommand(
         ),
         ActionCommand(
             name="re-resolve",
-            help="Resolve windows anew, as their next revisions; asks Kafka",
+            help="Resolve windows again, as their next revisions; asks Kafka",
             func=lazy_load_command("airflow_kafka_offsets.cli.windows.re_resolve_windows"),
             args=(_PIPELINE, _WINDOWS, *_POLICIES, _ON_OVERLAP, _LEDGER, _CONN_ID, *_SHOWN),
         ),
@@ -265,7 +265,7 @@ _LEDGER_GROUP = GroupCommand(
         ),
         ActionCommand(
             name="forget",
-            help="Let windows count no more, so that the next run resolves them anew",
+            help="Stop windows from counting, so that the next run resolves them again",
             func=lazy_load_command("airflow_kafka_offsets.cli.ledger.forget_windows"),
             args=(
                 _PIPELINE,
@@ -281,7 +281,7 @@ _LEDGER_GROUP = GroupCommand(
         ),
         ActionCommand(
             name="forget-snapshots",
-            help="Take back what a machine stored whose clock was ahead; refused where windows were made from it",
+            help="Take back what a machine with a clock that was ahead stored; refused if windows were made from it",
             func=lazy_load_command("airflow_kafka_offsets.cli.ledger.forget_snapshots"),
             args=(
                 _PIPELINE,

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from textwrap import dedent
+from typing import Any, NamedTuple
 
 import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.cli.definition import get_cli_commands
+from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
+from airflow_kafka_offsets.operators import verify_window
+from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.submission.load_report import load_report
 from dev import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -169,3 +177,59 @@ def test_every_error_is_on_the_page() -> None:
     bases = {"KafkaOffsetsError", "ClusterError", "WindowError"}
     raised = {name for name, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, KafkaOffsetsError)}
     assert {each for each in raised - bases if f"`{each}`" not in page} == set()
+
+
+def test_every_class_has_its_acls() -> None:
+    page = (REFERENCE / "connections.md").read_text(encoding="utf-8")
+    tasks = [each.__name__ for each in CLASSES if not each.__name__.endswith("Trigger")]
+    assert [each for each in tasks if f"`{each}`" not in page] == []
+
+
+def test_every_connection_key_and_setting_is_on_the_page() -> None:
+    page = (REFERENCE / "connections.md").read_text(encoding="utf-8")
+    assert [each for each in USED_KEYS if f"`{each}`" not in page] == []
+    (section,) = get_provider_info()["config"]
+    settings = get_provider_info()["config"][section]["options"]
+    assert [each for each in settings if f"`[{section}] {each}`" not in page] == []
+
+
+def test_each_argument_of_the_ready_made_load_is_in_its_table() -> None:
+    guide = (ROOT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
+    table = guide.partition("## The ready-made load")[2].partition("\n## ")[0]
+    source = (ROOT / "airflow_kafka_offsets" / "spark" / "load.py").read_text(encoding="utf-8")
+    taken = re.findall(r"add_argument\(\s*\"(--[a-z-]+)\"", source)
+    assert re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE) == taken
+
+
+@pytest.mark.parametrize("room", ["guides", "reference"])
+def test_users_meet_no_case_ids(room: str) -> None:
+    for page in (ROOT / "docs" / room).glob("*.md"):
+        assert re.findall(r"\b(?!S3\b)[ES][1-9]\d?\b", page.read_text(encoding="utf-8")) == [], page
+
+
+def returned(function: Any) -> set[str]:
+    """The keys of the dictionary that a function makes."""
+    tree = ast.parse(dedent(inspect.getsource(function)))
+    return {
+        key.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+@pytest.mark.parametrize(
+    ("operator", "keys"),
+    [
+        ("KafkaResolveWindowOperator", {"version"} | {each.name for each in fields(WindowRef)}),
+        ("KafkaSparkSubmitOperator", returned(load_report)),
+        ("KafkaVerifyWindowOperator", returned(verify_window._report) | {"source", "tiling"}),
+        ("KafkaOffsetSnapshotOperator", returned(KafkaOffsetSnapshotOperator.execute)),
+    ],
+)
+def test_xcom_keys_are_those_that_an_operator_returns(operator: str, keys: set[str]) -> None:
+    xcom = sections("operators.md")[operator].partition("XCom")[2]
+    assert keys - set(re.findall(r"`(\w+)`", xcom)) == set()
+    table = re.findall(r"^\| (`.+?) \|", xcom, re.MULTILINE)
+    assert {name for cell in table for name in re.findall(r"`(\w+)`", cell)} - keys == set()
