@@ -2,7 +2,7 @@
 
 From Kafka 0.11 on a batch's header says how many records it has and how many offsets it takes. Its records are decoded
 where that isn't enough: a batch with gaps that reaches over an end of the range, and batches of before, which have no
-header. Fetching is :mod:`.record_count`'s job. CRCs are not checked.
+header. Fetching is :mod:`.log_reading`'s job. CRCs are not checked.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What is skipped is what the Java consumer skips (``CompletedFetch``): control batches, batches of aborted transactions,
 records before the position. Batches are compressed as a whole: one is unpacked only where its header doesn't say which
 offset is the first, or what its timestamp is, and then no further than to that record (:mod:`.record_heads`). CRCs are
-not checked. Fetching is :mod:`.record_search`'s job.
+not checked. Fetching is :mod:`.log_reading`'s job.
 """
 
 from __future__ import annotations
