@@ -19,11 +19,10 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, judge
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.publication import Publication, counting, counts_over
 from airflow_kafka_offsets.preflight import refuse_changed, source_now
 
@@ -119,7 +118,7 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
     for _ in range(_MOST_TRIES):
         found, stands = _next(ledger, counted)
         if stands:
-            FileLists(ledger).refresh(folder.id)  # which a crash may have left out
+            ledger.file_lists.refresh(folder.id)  # which a crash may have left out
             return found
         folder.publications.create(found)
     raise LedgerError(
@@ -140,19 +139,23 @@ def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, res
             f"The result of attempt {result.attempt} is of another manifest ({result.manifest_sha256}) than that of "
             f"revision {pinned.manifest.revision} of window {pinned.manifest.window} ({pinned.sha256})."
         )
-    stored = counted_attempt(ledger, pinned, result.attempt)
-    if stored is None:
-        asked = result.source is None and bool(pinned.manifest.span)
-        source = source_now(client, ledger, pinned) if asked else result.source
-        folder = ledger.folder_of(pinned)
-        if result.attempt not in folder.listing().attempts:
-            folder.record_attempt(result.attempt, {"handed_over_at": iso_instant(now_ms())})
-        folder.record_result(replace(result, source=source))
-        stored = counted_attempt(ledger, pinned, result.attempt)
-        if stored is None:
-            raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
+    stored = counted_attempt(ledger, pinned, result.attempt) or _kept(client, ledger, pinned, result)
+    # Of two that are given it at one time, one keeps what Kafka told it.
     if replace(stored.result, source=result.source) != result:
         raise LedgerConflictError(f"Attempt {result.attempt} has another result in the ledger: an attempt has one.")
+    return stored
+
+
+def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
+    asked = result.source is None and bool(pinned.manifest.span)
+    source = source_now(client, ledger, pinned) if asked else result.source
+    folder = ledger.folder_of(pinned)
+    if result.attempt not in folder.listing().attempts:
+        folder.record_attempt(result.attempt, {"handed_over": True})  # the same, whoever notes it
+    folder.record_result(replace(result, source=source))
+    stored = counted_attempt(ledger, pinned, result.attempt)
+    if stored is None:
+        raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
     return stored
 
 

@@ -191,9 +191,13 @@ class AirflowServices:
         body = {"logical_date": None, "conf": dict(conf or {})}
         return str(self._request("POST", f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 
-    def clear(self, dag_id: str, run_id: str) -> None:
-        """Have all tasks of a run done again."""
-        self._request("POST", f"/dags/{dag_id}/dagRuns/{run_id}/clear", {"dry_run": False})
+    def clear(self, dag_id: str, run_id: str, *, only_failed: bool = False) -> None:
+        """Have the tasks of a run done again.
+
+        :param only_failed: those that failed, and what follows them.
+        """
+        body = {"dry_run": False, "only_failed": only_failed}
+        self._request("POST", f"/dags/{dag_id}/dagRuns/{run_id}/clear", body)
 
     def run_command(self, *words: str) -> None:
         """Run Airflow's command line beside the services, such as ``backfill create …``, and wait for its end.

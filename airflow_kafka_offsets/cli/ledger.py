@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,6 @@ from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row, every_column
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.snapshot_index import Entry
@@ -20,6 +19,7 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.window_names import revisions_of
 
 _LOST = Column("lost", unless=(0, None))
 _REVISION = Column("revision", "rev", unless=(1, None))
@@ -92,13 +92,11 @@ def find_record(args: Any) -> int:
 def forget_windows(args: Any) -> int:
     """A row a window that doesn't count any more."""
     ledger = stored_ledger(args)
-    require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
+    require_windows(ledger, args.windows, revisions_of(ledger.window_folders.names()))
     if not args.force:
         for each in args.windows:
             _refuse_in_use(ledger, each)
     instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
-    for each in args.windows:
-        FileLists(ledger).refresh(each)
     forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
     print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args, _FORGOTTEN)
     return 0
@@ -123,7 +121,7 @@ def _refuse_in_use(ledger: Ledger, window: str) -> None:
 def list_files(args: Any) -> int:
     """A row a file of the published windows."""
     start_ms, end_ms = (None if each is None else parse_instant(each) for each in (args.start, args.end))
-    found = FileLists(stored_ledger(args)).between(start_ms, end_ms)
+    found = stored_ledger(args).file_lists.between(start_ms, end_ms)
     rows = [{"window": window, "file": each} for window, files in found.items() for each in files]
     print_rows(rows, args, _FILES)
     return 0
@@ -137,7 +135,7 @@ def forget_snapshots(args: Any) -> int:
     return 0
 
 
-def require_windows(ledger: Ledger, windows: list[str], known: list[str]) -> None:
+def require_windows(ledger: Ledger, windows: list[str], known: Collection[str]) -> None:
     """Make sure that windows exist.
 
     :raises ConfigurationError: naming one that doesn't.

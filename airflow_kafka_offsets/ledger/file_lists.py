@@ -7,12 +7,13 @@ publication and nothing else, and made again whenever it isn't what that says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import unquote
 
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import StoragePath, in_parallel, read, replace_file
+from airflow_kafka_offsets.ledger.storage import StoragePath, in_parallel, names, read, replace_file
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.audit import RunResult
-from airflow_kafka_offsets.offsets.window_names import window_extent
+from airflow_kafka_offsets.offsets.window_names import is_window, window_extent
 
 _FOLDER = "files"
 _FILE = "files.txt"
@@ -23,37 +24,38 @@ _INSIDE = "outside_window=false/"
 class FileLists:
     """The lists of one pipeline.
 
-    :param ledger: its ledger.
+    :param folder: the pipeline's folder.
+    :param window_folders: its windows.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._folder = ledger.folder / _FOLDER
+    def __init__(self, folder: StoragePath, window_folders: WindowFolders) -> None:
+        self._folder = folder / _FOLDER
+        self._window_folders = window_folders
 
     def refresh(self, window: str) -> None:
         """Make a window's list what its publication says. Looked at again once it is written: whoever publishes another
         revision at this moment writes a list too, and the last one to look makes it right."""
-        path = self._path(window)
-        while True:
-            wanted = self.files(window)
-            content, standing = "".join(f"{each}\n" for each in wanted).encode(), read(path)
-            if standing == content or (standing is None and not wanted):
-                return
-            replace_file(path, content)
+        while not self.has(window, wanted := self.files(window)):
+            replace_file(self._path(window), _content(wanted))
+
+    def has(self, window: str, files: Sequence[str]) -> bool:
+        """Whether a window's list names these files, and no others; one that isn't there names none."""
+        return (read(self._path(window)) or b"") == _content(files)
+
+    def windows(self) -> set[str]:
+        """The windows that have a list, forgotten ones too."""
+        return set(filter(is_window, (each.removeprefix(_WINDOW) for each in names(self._folder))))
 
     def files(self, window: str) -> list[str]:
         """The files of what counts of a window, by full path; none where it isn't published, has no rows, or is in a
         table. With strict time those of the rows inside its time."""
-        published = self._ledger.window_folders.publication(window)
-        if published is None:
-            return []
-        _, result = self._ledger.window_folders.revision(window, published.revision).published_result()
-        return _paths(result)
+        published = self._window_folders.published(window)
+        return [] if published is None else files_of(published.published_result()[1])
 
     def between(self, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
         """Files by published window, of the windows that lie between two instants, Unix milliseconds; None for no
         bound."""
-        extents = {each.id: window_extent(each.id) for each in self._ledger.windows()}
+        extents = {each.id: window_extent(each.id) for each in self._window_folders.all()}
         inside = [
             each
             for each, (starts, ends) in extents.items()
@@ -65,7 +67,12 @@ class FileLists:
         return self._folder / f"{_WINDOW}{window}" / _FILE
 
 
-def _paths(result: RunResult) -> list[str]:
+def _content(files: Sequence[str]) -> bytes:
+    return "".join(f"{each}\n" for each in files).encode()
+
+
+def files_of(result: RunResult) -> list[str]:
+    """The files that an attempt's list names."""
     inside = [each for each in result.files if each.startswith(_INSIDE)] if result.strict_time else result.files
     return [f"{_plain(result.output or '')}/{unquote(each)}" for each in inside]
 

@@ -25,6 +25,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
+from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
@@ -70,6 +71,7 @@ class Ledger:
         self.folder = Place.of(root) / pipeline
         self.snapshots = SnapshotLog(self.folder)
         self.window_folders = WindowFolders(self.folder)
+        self.file_lists = FileLists(self.folder, self.window_folders)
         self.checkpoints = Checkpoints(self.folder)
         self._id: str | None = None
 
@@ -277,15 +279,18 @@ class Ledger:
 
     def forget(self, windows: Collection[str], why: str) -> list[int]:
         """Let windows not count any more, and forget those of their instants that no other window shares: whoever
-        resolves them next asks Kafka anew. Nothing is deleted.
+        resolves them next asks Kafka anew. Nothing is deleted, and their lists of files name none. Asked again, it
+        finishes what a crash left.
 
         :param why: who asked for it, kept beside them.
         :returns: the instants that are forgotten, Unix milliseconds; the others stay, so that windows go on tiling.
         """
-        # The windows last: until they are gone from the list, a try that was cut short can be made again.
-        instants = self.forget_instants(self.between_instants(windows))
+        # The windows after their instants: while one counts, its instants are known to be its own.
+        counting = [each for each in windows if self.window_folders.live(each)]
+        instants = self.forget_instants(self.between_instants(counting))
         for each in windows:
             self.window_folders.forget(each, why)
+            self.file_lists.refresh(each)
         return instants
 
     def between_instants(self, windows: Collection[str]) -> list[str]:

@@ -6,11 +6,13 @@ found in order once, in a day that is over, is kept in a checkpoint, and not rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import compress, groupby
+from operator import not_
 
 from airflow_kafka_offsets.errors import LedgerError, shorten
+from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, by_revision, day_of, summary_of
@@ -32,8 +34,8 @@ _RECENT_MS = 7 * 86_400_000
 class Claim:
     """One thing that a ledger says, and whether it is so.
 
-    :param claim: what it is about: ``checkpoints``, ``window``, ``tiling``, ``hole`` or ``orphans``. A hole is time
-        without a published window, though it has offsets.
+    :param claim: what it is about: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole`` or ``orphans``. A hole
+        is time without a published window, though it has offsets.
     :param window: which window; None when it is about all.
     :param holds: whether it is so.
     :param found: what was found, in words.
@@ -51,11 +53,13 @@ class _Examined:
 
     :param summary: None when it can't be read.
     :param ranges: its ranges.
+    :param result: what its published attempt has counted; None where it isn't published.
     """
 
     claim: Claim
     summary: WindowSummary | None
     ranges: tuple[OffsetRange, ...] = ()
+    result: RunResult | None = None
 
 
 def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
@@ -71,6 +75,10 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     loose = [each for each in folders if (each.id, each.revision) not in known]
     examined = in_parallel(lambda folder: _examine(folder, last, ledger_id), loose)
     claims = [each.claim for each in examined]
+    read = [(each.claim.window or "", files_of(each.result)) for each in examined if each.result is not None]
+    unreadable = {each.claim.window for each in examined if each.summary is None}
+    summaries = [*kept, *(each.summary for each in examined if each.summary is not None)]
+    claims += _lists(ledger, read, unreadable | {each.window for each in summaries if each.attempt is not None})
     if kept:
         offsets = sum(each.offsets for each in kept)
         claims.append(Claim("checkpoints", None, True, f"{len(kept)} windows, {offsets} offsets, proved before"))
@@ -94,14 +102,31 @@ def _examine(folder: WindowFolder, last_snapshot: int, ledger_id: str) -> _Exami
         problems, found = [*_misfits(folder, pinned, listing, published, last_snapshot)], str(summary.state)
         if pinned.manifest.ledger_id != ledger_id:
             problems.append(f"the manifest was pinned in another ledger ({pinned.manifest.ledger_id})")
+        result = None
         if published is not None:
-            verdict, rows = _count(pinned, listing, published, folder.counted(published.attempt))
+            counted = folder.counted(published.attempt)
+            found, rows = _count(pinned, listing, published, counted)
             problems += rows
-            found = verdict
+            result = None if counted is None else counted[0]
     except LedgerError as error:
         return _Examined(Claim("window", folder.id, False, str(error)), None)
     claim = Claim("window", folder.id, not problems, "; ".join(problems) or found)
-    return _Examined(claim, summary, pinned.manifest.ranges)
+    return _Examined(claim, summary, pinned.manifest.ranges, None if problems else result)
+
+
+def _lists(ledger: Ledger, read: Sequence[tuple[str, list[str]]], published: Collection[str | None]) -> Iterator[Claim]:
+    """Lists of files that name others than are published, as a crash before they were made leaves them. They are made
+    again.
+
+    :param read: windows, and the files of each.
+    :param published: all windows that are published: the others' lists name nothing.
+    """
+    wanted = [*read, *((each, list[str]()) for each in sorted(ledger.file_lists.windows() - set(published)))]
+    right = in_parallel(lambda each: ledger.file_lists.has(*each), wanted)
+    for window, _ in compress(wanted, map(not_, right)):
+        ledger.file_lists.refresh(window)
+        found = "its list of files named others than are published: a crash before it was made; it is right now"
+        yield Claim("files", window, False, found)
 
 
 def _misfits(

@@ -278,13 +278,8 @@ class WindowFolder:
         return found, digest(content)
 
     def record_result(self, result: RunResult) -> None:
-        """Keep what a driver counted that doesn't reach the ledger.
-
-        :raises LedgerConflictError: when the attempt has another result.
-        """
-        path = self._folder / "results" / f"{result.attempt}.json"
-        if not create_exclusive(path, to_json_bytes(result.to_json())):
-            raise LedgerConflictError(f"{path} exists already, and says otherwise: an attempt has one result.")
+        """Keep what a driver counted that doesn't reach the ledger, where the attempt has no result yet."""
+        create_exclusive(self._folder / "results" / f"{result.attempt}.json", to_json_bytes(result.to_json()))
 
     def failure(self, attempt: str) -> FailureNote | None:
         """Why an attempt failed, as its driver noted it; None when it noted nothing.

@@ -14,7 +14,6 @@ from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -148,7 +147,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:
         ledger = ref.ledger()
         self._publish(ref, ledger)
-        FileLists(ledger).refresh(ref.window)
+        ledger.file_lists.refresh(ref.window)
         folder, pinned = ref.published(ledger)
         manifest = pinned.manifest
         publication, result = folder.published_result()

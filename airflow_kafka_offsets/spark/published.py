@@ -42,6 +42,8 @@ from airflow_kafka_offsets.spark.table_sink import read_table
 
 _FAR_FUTURE_MS = 253_402_300_799_000
 """The end of the year 9999: names of instants go no further."""
+_LOOKS = 5
+"""At ledger and tables, until nothing has changed in between."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
 
@@ -73,19 +75,25 @@ def read_published(
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
-    files = pipeline_files(spark, hadoop_uri(pipeline_uri))
-    published = published_windows(files, pipeline_uri, start=start, end=end)
-    with_rows = {window: each for window, each in published.items() if _rows(each, outside)}
-    if not with_rows:
-        asked = "rows outside its time" if outside else "rows"
-        empty = f": {len(published)} are published, all without {asked}" if published else ""
-        raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the time asked for{empty}.")
-    in_files = [each for each in with_rows.values() if each.sink in FILE_FORMATS]
-    in_tables = {window: each for window, each in with_rows.items() if each.sink not in FILE_FORMATS}
-    owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
-    frames = [*_files(spark, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
-    rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
-    return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
+    for _ in range(_LOOKS):
+        files = pipeline_files(spark, hadoop_uri(pipeline_uri))
+        published = published_windows(files, pipeline_uri, start=start, end=end)
+        with_rows = {window: each for window, each in published.items() if _rows(each, outside)}
+        if not with_rows:
+            asked = "rows outside its time" if outside else "rows"
+            empty = f": {len(published)} are published, all without {asked}" if published else ""
+            raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the time asked for{empty}.")
+        in_tables = {window: each for window, each in with_rows.items() if each.sink not in FILE_FORMATS}
+        in_files = [each for window, each in with_rows.items() if window not in in_tables]
+        owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
+        frames = [*_files(spark, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
+        # Whoever had replaced rows by the time that a table was looked at had begun before.
+        if not _begun_since(spark, pipeline_uri, in_tables):
+            rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+            return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
+    raise LedgerConflictError(
+        f"Windows of {pipeline_uri} were loaded anew {_LOOKS} times while their rows were looked up. Read again."
+    )
 
 
 def _rows(published: Publication, outside: bool) -> int:
@@ -158,17 +166,43 @@ def published_windows(
     return published
 
 
+def _begun_since(spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication]) -> bool:
+    """Whether a newer revision of a window has begun since its publication was read.
+
+    :param published: windows in tables.
+    """
+    if not published:
+        return False
+    files, folder = pipeline_files(spark, hadoop_uri(pipeline_uri)), f"{hadoop_uri(pipeline_uri)}/windows"
+    live = {month: live_revisions(files.names(f"{folder}/{month}")) for month in set(map(month_of, published))}
+    return any(
+        _newer_writer(files, f"{folder}/{month_of(window)}", window, each, live[month_of(window)].get(window, ()))
+        for window, each in published.items()
+    )
+
+
 def _refuse_replaced(files: LedgerFiles, month: str, window: str, published: Publication, live: Iterable[int]) -> None:
-    """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published yet.
-    Attempts that only count what is published replace nothing."""
+    """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published yet."""
+    newer = _newer_writer(files, month, window, published, live)
+    if newer is not None:
+        revision, attempt = newer
+        raise LedgerConflictError(
+            f"Window {window} is published in revision {published.revision}, and attempt {attempt} has begun to "
+            f"load revision {revision} into a table, where the rows of one take the place of the other's: nobody "
+            f"can tell whose are there. Load and publish revision {revision}, and read then."
+        )
+
+
+def _newer_writer(
+    files: LedgerFiles, month: str, window: str, published: Publication, live: Iterable[int]
+) -> tuple[int, str] | None:
+    """Revision and attempt that may have replaced a window's published rows in a table. Attempts that only count what
+    is published replace nothing."""
     for revision in (each for each in live if each > published.revision):
         begun = AttemptNotes(files, f"{month}/{revision_folder(window, revision)}").writers()
         if begun:
-            raise LedgerConflictError(
-                f"Window {window} is published in revision {published.revision}, and attempt {begun[-1]} has begun to "
-                f"load revision {revision} into a table, where the rows of one take the place of the other's: nobody "
-                f"can tell whose are there. Load and publish revision {revision}, and read then."
-            )
+            return revision, begun[-1]
+    return None
 
 
 def _ranges(files: LedgerFiles, folder: str, published: Publication, window: str) -> tuple[OffsetRange, ...]:

@@ -274,9 +274,10 @@ class TableSink(Sink):
 
 
 def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentity | None = None) -> DataFrame:
-    """A table that a sink wrote to, by its path or its name, as it is now.
+    """A table that a sink wrote to, by its path or its name.
 
-    :param owner: the ledger whose it must be; None where the caller has seen to that.
+    :param owner: the ledger whose it must be, for readers: they get the table as it is now, whatever is committed until
+        Spark reads it. None where the caller has seen to both.
     :raises LedgerError: when the sink is the user's own.
     :raises StoreFailedError: when it can't be read.
     :raises LedgerConflictError: when it is another ledger's.
@@ -289,12 +290,22 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentit
             spark.sql(f"REFRESH TABLE {sql_name(kind, output)}")
         if owner is not None:
             require_owner(spark, sql_name(kind, output), owner)
+            return _as_it_is(spark, kind, sql_name(kind, output))
         return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
     except JAVA_ERRORS as error:
         raise StoreFailedError(
             f"The {kind} table {output} can't be read: {words(error)}. Where it is gone, restore it; else look whether "
             f"this session has what {kind} needs."
         ) from error
+
+
+def _as_it_is(spark: SparkSession, kind: str, name: str) -> DataFrame:
+    """The newest version of a table, by number: by name alone, Spark takes what is there when it reads."""
+    if kind == "delta":
+        versions = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").collect()
+    else:
+        versions = spark.table(f"{name}.refs").where("name = 'main'").select("snapshot_id").collect()
+    return spark.sql(f"SELECT * FROM {name} VERSION AS OF {versions[0][0]}") if versions else spark.table(name)
 
 
 def _java_classes(error: Exception) -> Iterator[str]:

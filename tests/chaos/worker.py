@@ -40,7 +40,6 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.publication import Publication
@@ -283,7 +282,7 @@ class Worker:
     def _load(self, task: Task, pinned: PinnedManifest) -> str:
         """As the task that loads, and the one after it, which makes the list of files anew where it must."""
         words = self._loaded(task, pinned)
-        FileLists(self._ledgers[task.store]).refresh(pinned.manifest.window)
+        self._ledgers[task.store].file_lists.refresh(pinned.manifest.window)
         return words
 
     def _loaded(self, task: Task, pinned: PinnedManifest) -> str:

@@ -28,6 +28,7 @@ def airflow_services(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     environment = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
         "PATH": f"{spark_submit.parent}{os.pathsep}{os.environ['PATH']}",
     }

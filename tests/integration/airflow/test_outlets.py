@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOpe
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from dev import ROOT
+from dev import ROOT, jars
 from dev.airflow_services import AirflowServices
 from tests.integration.airflow.conftest import Context, Resolve, at
 
@@ -93,11 +95,45 @@ from airflow.sdk import DAG, Asset
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
-given = {each: "{{ dag_run.conf['%s'] }}" % each for each in ("topics", "start", "end", "ledger_root")}
+names = ("topics", "start", "end", "ledger_root", "output", "path", "jars")
+given = {each: "{{ dag_run.conf['%s'] }}" % each for each in names}
 
 with DAG("loader", schedule=None):
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="loads", **given)
-    KafkaSparkSubmitOperator(task_id="load", window=window.output, outlets=[Asset("flights_loaded")])
+    bounds = {each: given[each] for each in names[:4]}
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="loads", **bounds)
+    KafkaSparkSubmitOperator(
+        task_id="load",
+        window=window.output,
+        application_args=["--output", given["output"]],
+        jars=given["jars"],
+        env_vars={"PATH": given["path"]},
+        outlets=[Asset("flights_loaded")],
+    )
+"""
+READER = """
+from datetime import datetime
+
+from airflow.sdk import DAG, Asset, task
+
+loaded = Asset("flights_loaded")
+
+with DAG("reader", schedule=[loaded]):
+
+    @task
+    def read(triggering_asset_events=None):
+        from pyspark.sql import SparkSession
+
+        from airflow_kafka_offsets.spark import read_published
+
+        (event,) = triggering_asset_events[loaded]
+        bounds = {each: datetime.fromisoformat(event.extra[each]) for each in ("start", "end")}
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        rows = read_published(spark, event.extra["ledger_root"] + "/" + event.extra["pipeline"], **bounds)
+        found = sorted(each["offset"] for each in rows.select("offset").collect())
+        spark.stop()
+        return found
+
+    read()
 """
 BY_PARTITION = """
 from datetime import datetime
@@ -127,7 +163,7 @@ with DAG("by_partition_after", schedule=PartitionedAssetTimetable(assets=hour)):
 def airflow(airflow_services: AirflowServices) -> Iterator[AirflowServices]:
     """With the Dags of these tests, and the example Dag as it is."""
     example = (ROOT / "dags" / "on_window_loaded.py").read_text(encoding="utf-8")
-    texts = {"loader": LOADER, "by_partition": BY_PARTITION, "on_window_loaded": example}
+    texts = {"loader": LOADER, "reader": READER, "by_partition": BY_PARTITION, "on_window_loaded": example}
     files = {airflow_services.dags_folder / f"{name}.py": text for name, text in texts.items()}
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")
@@ -142,18 +178,28 @@ class TestScheduling:
     # The suite's limit of five minutes for a test is for machines that do nothing else.
     pytestmark = pytest.mark.timeout(900)
 
-    def test_a_dag_after_a_load_proves_and_commits_the_same_offsets(
-        self, airflow: AirflowServices, loaded: dict[str, Any], ten: str
+    def test_dags_after_a_load_prove_commit_and_read_the_same_offsets(
+        self, airflow: AirflowServices, ten: str, ledger_root: Path, tmp_path: Path
     ) -> None:
-        """The example Dag ``on_window_loaded``."""
-        make_ready(airflow, "flights_loaded", "loader", "on_window_loaded")
-        run_id = airflow.trigger(
-            "loader", {"topics": ten, "start": at(2), "end": at(7), "ledger_root": loaded["ledger_root"]}
-        )
+        """The example Dag ``on_window_loaded``, and one that reads the rows; the load is Spark's."""
+        make_ready(airflow, "flights_loaded", "loader", "on_window_loaded", "reader")
+        connector = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
+        conf = {
+            "topics": ten,
+            "start": at(2),
+            "end": at(7),
+            "ledger_root": ledger_root.as_uri(),
+            "output": (tmp_path / "table").as_uri(),
+            "path": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "jars": ",".join(map(str, sorted(connector.glob("*.jar")))),
+        }
+        run_id = airflow.trigger("loader", conf)
         after = first_run(airflow, "on_window_loaded")
         assert airflow.runs("loader")[run_id] == "success"
         (window,) = result(airflow, "on_window_loaded", after, "windows")
-        assert window == window | loaded | {"rows": 5} | EXTENT
+        load = result(airflow, "loader", run_id, "load")
+        told = {each: load[each] for each in ("rows", "output", "published_attempt")}
+        assert window == window | result(airflow, "loader", run_id, "resolve") | told | EXTENT
         assert result(airflow, "on_window_loaded", after, "bounds") == [[EXTENT["start"], EXTENT["end"]]]
         assert result(airflow, "on_window_loaded", after, "verify")["offsets"] == 5
         assert result(airflow, "on_window_loaded", after, "commit") == {
@@ -161,6 +207,7 @@ class TestScheduling:
             "committed": 1,
             "kept": 0,
         }
+        assert result(airflow, "reader", first_run(airflow, "reader"), "read") == [2, 3, 4, 5, 6]
 
     def test_a_dag_by_partition_gets_the_key_with_the_window(
         self, airflow: AirflowServices, ten: str, ledger_root: Path

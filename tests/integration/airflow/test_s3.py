@@ -15,7 +15,6 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from dev import jars
@@ -152,7 +151,7 @@ def assert_published_once(ledger: Ledger, s3_endpoint: str, attempts: int) -> No
     store = pyarrow.fs.S3FileSystem(
         endpoint_override=s3_endpoint, access_key="test", secret_key="test", region="us-east-1"
     )
-    listed = [each.removeprefix("s3://") for each in FileLists(ledger).files(window.id)]
+    listed = [each.removeprefix("s3://") for each in ledger.file_lists.files(window.id)]
     rows = pyarrow.concat_tables(
         pyarrow.parquet.read_table(each, filesystem=store, columns=["partition", "offset"]) for each in listed
     )

@@ -6,7 +6,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.audit import PartitionTally, RunResult, Tally, judge
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt
+from airflow_kafka_offsets.publisher import counted_attempt, publish_next
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.results import run_result
 
@@ -14,6 +14,8 @@ OFFSETS = 10
 """In each hour, on one partition."""
 AT_T0 = 10_000
 """The offset at T0."""
+FILES = ("part-00000.parquet", "part-00001.parquet")
+"""What an attempt has written."""
 LATER_MS = T0 + 365 * 24 * HOUR_MS
 """When all of it is resolved, in whatever order."""
 
@@ -42,18 +44,7 @@ def publish_result(ledger: Ledger, pinned: PinnedManifest, result: RunResult) ->
     ledger.folder_of(pinned).record_result(result)
     counted = counted_attempt(ledger, pinned, result.attempt)
     assert counted is not None
-    return publish_counted(ledger, counted)
-
-
-def publish_counted(ledger: Ledger, counted: CountedAttempt) -> Publication:
-    """The next publication of a window. Of the same attempt there is one."""
-    window, publications = counted.pinned.manifest.window, ledger.folder_of(counted.pinned).publications
-    before = publications.all()
-    if before and before[-1].result_sha256 == counted.sha256:
-        return before[-1]
-    published = counted.publication(1 + len(before), ledger.window_folders.publication(window))
-    assert publications.create(published)
-    return published
+    return publish_next(ledger, counted)
 
 
 def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
@@ -63,7 +54,8 @@ def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
     checksum = pinned_range.start_offset
     written = PartitionTally("t", 0, len(offsets), offsets[0], offsets[-1], sum(offsets), checksum)
     output = f"file:///out/{pinned.manifest.window}"
-    return run_result(pinned.manifest, [written], attempt=attempt, output=output, read=Tally(len(offsets), checksum))
+    read = Tally(len(offsets), checksum)
+    return run_result(pinned.manifest, [written], attempt=attempt, output=output, read=read, files=FILES)
 
 
 def load(ledger: Ledger, hour: int, attempt: str = "a-1", hours: int = 1) -> PinnedManifest:

@@ -8,8 +8,10 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -24,7 +26,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.integration.ledger.loads import load, resolve
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
-Work = Callable[[Ledger], None]
+Work = Callable[[Ledger], object]
 MOMENTS = ("before", "after")
 
 
@@ -37,17 +39,20 @@ def killed(work: Work, folder: Path, step: int, moment: str) -> bool:
     pid = os.fork()
     if pid:
         return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-    steps, create = iter(range(step)), storage._create
+    steps = iter(range(step))
 
-    def or_die(path: storage.StoragePath, content: bytes) -> None:
-        dies = next(steps, None) is None
-        if dies and moment == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        create(path, content)
-        if dies:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def or_die(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes], None]:
+        def die(path: Any, content: bytes) -> None:
+            dies = next(steps, None) is None
+            if dies and moment == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            write(path, content)
+            if dies:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-    storage._create = or_die
+        return die
+
+    storage._create, storage.replace_local = or_die(storage._create), or_die(storage.replace_local)
     try:
         work(ledger_in(folder))
     finally:
@@ -77,11 +82,13 @@ def load_three(ledger: Ledger) -> None:
 
 
 def test_loading(tmp_path: Path) -> None:
-    """Pipeline, snapshots, markers, manifests, hashes, attempts, results, publications, verdicts, a checkpoint."""
+    """Pipeline, snapshots, markers, manifests, hashes, attempts, results, publications, lists of files, verdicts, a
+    checkpoint."""
     undisturbed = ledger_in(tmp_path / "undisturbed")
     load_three(undisturbed)
     for survivor in at_every_step(load_three, tmp_path / "none", tmp_path):
         assert _summaries(survivor) == _summaries(undisturbed)
+        assert _lists(survivor) == _lists(undisturbed)
         assert survivor.snapshots.entries() == undisturbed.snapshots.entries()
         assert all(each.holds for each in verify(survivor, full=True))
 
@@ -89,6 +96,22 @@ def test_loading(tmp_path: Path) -> None:
 def _summaries(ledger: Ledger) -> list[WindowSummary]:
     """But the manifests' hashes: each ledger's carry its own identity."""
     return [replace(each, sha256="") for each in ledger.summaries()]
+
+
+def _lists(ledger: Ledger) -> dict[str, str]:
+    """The lists of files, by window."""
+    folder = Path(str(ledger.folder).removeprefix("file://")) / "files"
+    return {each.parent.name: each.read_text() for each in folder.glob("*/*")}
+
+
+def test_forgetting(tmp_path: Path) -> None:
+    """An instant's two files, two windows, and their lists."""
+    start = ledger_in(tmp_path / "start")
+    load_three(start)
+    forgotten = [each.id for each in start.windows()[1:]]
+    for survivor in at_every_step(partial(Ledger.forget, windows=forgotten, why="test"), tmp_path / "start", tmp_path):
+        assert [each.id for each in survivor.windows()] == [start.windows()[0].id]
+        assert [_lists(survivor)[f"window={each}"] for each in forgotten] == ["", ""]
 
 
 def resolve_anew(ledger: Ledger) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import duckdb
 import pyarrow
@@ -13,15 +14,14 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger.file_lists import FileLists
+from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import read
+from airflow_kafka_offsets.ledger.storage import StoragePath, read
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.window_names import window_extent
-from tests.integration.ledger.loads import publish_result, resolve, result_of
-
-FILES = ("part-00000.parquet", "part-00001.parquet")
+from tests.integration.ledger.loads import FILES, publish_result, resolve, result_of
 
 
 @pytest.fixture
@@ -32,7 +32,8 @@ def ledger(root: str) -> Ledger:
 
 
 def publish(ledger: Ledger, pinned: PinnedManifest, output: str, attempt: str = "a-1", **fields: object) -> None:
-    result = replace(result_of(pinned, attempt), **{"output": output, "files": FILES} | fields)  # type: ignore[arg-type]
+    result = replace(result_of(pinned, attempt), **{"output": output} | fields)  # type: ignore[arg-type]
+    ledger.folder_of(pinned).record_attempt(attempt, {})
     publish_result(ledger, pinned, result)
 
 
@@ -43,7 +44,7 @@ def listed(ledger: Ledger, pinned: PinnedManifest) -> list[str] | None:
 
 def test_a_window_has_a_list_once_it_is_published(ledger: Ledger) -> None:
     pinned = resolve(ledger, 0)
-    lists = FileLists(ledger)
+    lists = ledger.file_lists
     lists.refresh(pinned.manifest.window)
     assert listed(ledger, pinned) is None
     publish(ledger, pinned, "file:/out/w/attempt=a-1")
@@ -54,45 +55,94 @@ def test_a_window_has_a_list_once_it_is_published(ledger: Ledger) -> None:
 def test_paths_on_s3_are_spelled_as_other_engines_do(ledger: Ledger) -> None:
     pinned = resolve(ledger, 0)
     publish(ledger, pinned, "s3a://lake/flights/w/attempt=a-1")
-    assert FileLists(ledger).files(pinned.manifest.window)[0] == f"s3://lake/flights/w/attempt=a-1/{FILES[0]}"
+    assert ledger.file_lists.files(pinned.manifest.window)[0] == f"s3://lake/flights/w/attempt=a-1/{FILES[0]}"
 
 
 def test_with_strict_time_rows_outside_are_left_out(ledger: Ledger) -> None:
     pinned = resolve(ledger, 0)
     files = ("outside_window=false/part-0.parquet", "outside_window=true/part-0.parquet")
     publish(ledger, pinned, "file:/out", strict_time=True, outside_written=0, files=files)
-    assert FileLists(ledger).files(pinned.manifest.window) == ["file:///out/outside_window=false/part-0.parquet"]
+    assert ledger.file_lists.files(pinned.manifest.window) == ["file:///out/outside_window=false/part-0.parquet"]
 
 
 def test_a_newer_revision_replaces_the_list_and_a_forgotten_window_has_an_empty_one(ledger: Ledger) -> None:
-    pinned, lists = resolve(ledger, 0), FileLists(ledger)
+    pinned, lists = resolve(ledger, 0), ledger.file_lists
     publish(ledger, pinned, "file:/out/1")
     newer = ledger.window_folders.pin_again(replace(pinned.manifest, start_snapshot=7))
     publish(ledger, newer, "file:/out/2", "a-2")
     lists.refresh(pinned.manifest.window)
     assert listed(ledger, pinned) == [f"file:///out/2/{each}" for each in FILES]
     ledger.forget([pinned.manifest.window], "test")
-    lists.refresh(pinned.manifest.window)
     assert listed(ledger, pinned) == []
 
 
-def test_whoever_writes_it_last_writes_what_counts(ledger: Ledger) -> None:
-    """One that looked before a newer revision was published, and wrote after the other one's list was there."""
-    pinned, window = resolve(ledger, 0), resolve(ledger, 0).manifest.window
-    revisions = [pinned]
-    for number in range(2, 6):
-        revisions.append(ledger.window_folders.pin_again(replace(pinned.manifest, start_snapshot=number + 5)))
-    ready = threading.Barrier(len(revisions))
+def test_whoever_writes_it_last_writes_what_counts(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One looks at what counts, a newer revision is published and its list made, and then the first one writes."""
+    pinned = resolve(ledger, 0)
+    newer = ledger.window_folders.pin_again(replace(pinned.manifest, start_snapshot=7))
+    replace_file = file_lists.replace_file
 
-    def refresh(number: int) -> None:
-        ready.wait()
-        FileLists(ledger).refresh(window)
+    def late(path: StoragePath, content: bytes) -> None:
+        monkeypatch.setattr(file_lists, "replace_file", replace_file)
+        publish(ledger, newer, "file:/out/2", "a-2")
+        replace_file(path, content)
 
-    for number, each in enumerate(revisions):
-        publish(ledger, each, f"file:/out/{number}", f"a-{number}")
-    with ThreadPoolExecutor(len(revisions)) as threads:
-        list(threads.map(refresh, range(len(revisions))))
-    assert listed(ledger, pinned) == [f"file:///out/4/{each}" for each in FILES]
+    monkeypatch.setattr(file_lists, "replace_file", late)
+    publish(ledger, pinned, "file:/out/1")
+    assert listed(ledger, pinned) == [f"file:///out/2/{each}" for each in FILES]
+
+
+@pytest.fixture
+def never_made(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """Within it, whoever is to make a list dies before."""
+
+    def die(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    @contextmanager
+    def block() -> Iterator[None]:
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            patched.setattr(file_lists, "replace_file", die)
+            yield
+            pytest.fail("a list was to be made")
+
+    return block
+
+
+def test_a_list_that_a_crash_left_as_it_was_is_found_and_made_by_ledger_verify(
+    ledger: Ledger, never_made: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """Of a window that was published, of one that was forgotten, and of one that was forgotten and resolved anew."""
+    windows = [resolve(ledger, hour) for hour in range(3)]
+    with never_made():
+        publish(ledger, windows[0], "file:/out/0")
+    for each in windows[1:]:
+        publish(ledger, each, "file:/out")
+        with never_made():
+            ledger.forget([each.manifest.window], "test")
+    ledger.window_folders.pin_again(windows[2].manifest)
+
+    claims = [each for each in verify(ledger) if not each.holds]
+    assert {(each.claim, each.window) for each in claims} == {("files", each.manifest.window) for each in windows}
+    assert [listed(ledger, each) for each in windows] == [[f"file:///out/0/{each}" for each in FILES], [], []]
+    assert all(each.holds for each in verify(ledger))
+
+
+def test_windows_that_are_forgotten_once_more_have_their_lists_emptied(
+    ledger: Ledger, never_made: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """The command died in between: one window is forgotten and has its list, the other one counts."""
+    windows = [resolve(ledger, hour) for hour in range(2)]
+    for each in windows:
+        publish(ledger, each, "file:/out")
+    names = [each.manifest.window for each in windows]
+    with never_made():
+        ledger.forget(names, "test")
+    assert [listed(ledger, each) for each in windows] == [[f"file:///out/{each}" for each in FILES]] * 2
+    assert [each.id for each in ledger.windows()] == names[1:]
+    ledger.forget(names, "test")
+    assert [listed(ledger, each) for each in windows] == [[], []]
+    assert ledger.windows() == []
 
 
 def test_windows_are_asked_for_by_time(ledger: Ledger) -> None:
@@ -100,8 +150,8 @@ def test_windows_are_asked_for_by_time(ledger: Ledger) -> None:
     for number, each in enumerate(windows):
         publish(ledger, each, f"file:/out/{number}")
     middle = windows[1].manifest.window
-    assert list(FileLists(ledger).between(*window_extent(middle))) == [middle]
-    assert len(FileLists(ledger).between(None, None)) == 3
+    assert list(ledger.file_lists.between(*window_extent(middle))) == [middle]
+    assert len(ledger.file_lists.between(None, None)) == 3
 
 
 def test_duckdb_reads_the_files_of_a_list(ledger: Ledger, tmp_path: Path) -> None:
@@ -110,6 +160,6 @@ def test_duckdb_reads_the_files_of_a_list(ledger: Ledger, tmp_path: Path) -> Non
         rows = pyarrow.table({"offset": range(number * 5, number * 5 + 5)})
         pyarrow.parquet.write_table(rows, tmp_path / each)
     publish(ledger, pinned, tmp_path.as_uri())
-    files = FileLists(ledger).between(None, None)[pinned.manifest.window]
+    files = ledger.file_lists.between(None, None)[pinned.manifest.window]
     count = duckdb.sql(f'SELECT count(*), max("offset") FROM read_parquet({files!r})').fetchall()
     assert count == [(10, 9)]

@@ -4,11 +4,16 @@ The Dag is in :mod:`tests.integration.airflow.backfill.daily`, the topic in
 :mod:`tests.integration.airflow.backfill.writing`. The schedule ticks once a day, and today's tick is due during the
 backfill: the live schedule takes the newest window at once and today's when it is due; the backfill takes the month
 before, whose last window the live schedule has taken already.
+
+And the backfill that verify asks for, where a schedule without catch-up has skipped runs: the Dag of
+:mod:`tests.integration.airflow.backfill.skipping`.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,12 +28,16 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaAdminClient
 
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.hooks.window_ref import WindowRef
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
 from dev.postgres import Postgres
 from tests.integration.airflow.backfill.daily import DAG_ID, Row, read_exactly
+from tests.integration.airflow.backfill.skipping import SKIPPING
 from tests.integration.airflow.backfill.writing import (
     EMPTY,
     IDLE,
@@ -38,6 +47,8 @@ from tests.integration.airflow.backfill.writing import (
     write_past,
     writing_on,
 )
+from tests.integration.airflow.conftest import LOCAL_SPARK, InSparksPlace, Publish, Resolve
+from tests.integration.airflow.windows.conftest import COUNT
 from tests.integration.conftest import Produce
 
 DAYS = 31
@@ -47,6 +58,12 @@ DAG_FILE = """
 from tests.integration.airflow.backfill.daily import daily_dag
 
 dag = daily_dag("{0.minute} {0.hour} * * * {0.second}", {1!r}, {2!r}, {3!r})
+"""
+
+SKIPPING_FILE = """
+from tests.integration.airflow.backfill.skipping import skipping_dag
+
+dag = skipping_dag({!r}, {!r}, {!r}, {!r})
 """
 
 # A hundred tasks, each a process: two minutes on two free cores.
@@ -127,6 +144,7 @@ def environment(home: Path, broker: Broker) -> dict[str, str]:
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     return {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
+        "AIRFLOW_CONN_SPARK_DEFAULT": LOCAL_SPARK,
         "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
         "AIRFLOW__CORE__PARALLELISM": "8",
     }
@@ -148,8 +166,8 @@ def backfill(airflow: AirflowServices, tick: datetime, dag_file: str) -> None:
     airflow.wait_until(lambda: len(airflow.runs(DAG_ID)) > DAYS and ended(airflow), DEADLINE_S)
 
 
-def ended(airflow: AirflowServices) -> bool:
-    return set(airflow.runs(DAG_ID).values()) <= {"success", "failed"}
+def ended(airflow: AirflowServices, dag_id: str = DAG_ID) -> bool:
+    return set(airflow.runs(dag_id).values()) <= {"success", "failed"}
 
 
 def whole_log(bootstrap_servers: str, topic: str) -> list[Row]:
@@ -237,3 +255,53 @@ def starts(window: Manifest) -> dict[int, int]:
 
 def ends(window: Manifest) -> dict[int, int]:
     return {each.partition: each.end_offset for each in window.ranges}
+
+
+class TestSkippedRuns:
+    def test_the_command_that_verify_prints_fills_the_hole(
+        self,
+        month: Month,
+        admin: KafkaAdminClient,
+        produce: Produce,
+        resolve: Resolve,
+        publish: Publish,
+        in_sparks_place: InSparksPlace,
+        client: OffsetsClient,
+        ledger_root: Path,
+        tmp_path: Path,
+    ) -> None:
+        """The hour before the outage is loaded; the scheduler goes on with the newest one, whose verify fails. What
+        that prints is run as it is, which loads the hours between, and the failed tasks come through then."""
+        airflow, tick = month.airflow, datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=30)
+        hours = [tick - timedelta(hours=ago) for ago in range(4, -1, -1)]
+        options = {"num_partitions": 1, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
+        admin.create_topics({SKIPPING: options}, wait_for_metadata=True)
+        produce(SKIPPING, 0, [(int(each.timestamp() * 1000), None, b"x") for each in hours])
+        publish(resolve(SKIPPING, hours[0].isoformat(), hours[1].isoformat(), pipeline=SKIPPING))
+        in_sparks_place(COUNT)
+        names = (tick.minute, SKIPPING, ledger_root.as_uri(), str(tmp_path / "bin"))
+        (airflow.dags_folder / "skipping.py").write_text(SKIPPING_FILE.format(*names))
+        airflow.unpause(SKIPPING)
+
+        airflow.wait_until(lambda: airflow.runs(SKIPPING) and ended(airflow, SKIPPING), DEADLINE_S)
+        (newest,) = airflow.runs(SKIPPING)
+        assert airflow.task_states(SKIPPING, newest) == {
+            "window_load.resolve": "success",
+            "window_load.load": "success",
+            "window_load.verify": "failed",
+            "commit": "upstream_failed",
+        }
+        told = airflow.home / f"airflow/logs/dag_id={SKIPPING}/run_id={newest}/task_id=window_load.verify/attempt=1.log"
+        (command,) = set(re.findall(r"load what is missing: airflow ([^.;\"]+)", told.read_text()))
+        airflow.run_command(*shlex.split(command))
+        airflow.wait_until(lambda: len(airflow.runs(SKIPPING)) == 3 and ended(airflow, SKIPPING), DEADLINE_S)
+        assert sorted(airflow.runs(SKIPPING).values()) == ["failed", "success", "success"]
+        airflow.clear(SKIPPING, newest, only_failed=True)
+        airflow.wait_until(lambda: ended(airflow, SKIPPING), DEADLINE_S)
+
+        assert set(airflow.runs(SKIPPING).values()) == {"success"}
+        ledger = existing_ledger(ledger_root.as_uri(), SKIPPING)
+        assert [each.found for each in verify(ledger) if not each.holds] == []
+        assert len([each for each in ledger.windows() if each.publication()]) == 4
+        (committed,) = client.committed_offsets({SKIPPING: None}).raise_for_errors()
+        assert [(each.topic, each.offset) for each in committed.offsets] == [(SKIPPING, 4)]

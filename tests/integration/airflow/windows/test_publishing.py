@@ -24,9 +24,9 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.audit import Tally
+from airflow_kafka_offsets.offsets.audit import RunResult, Tally
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, publish
+from airflow_kafka_offsets.publisher import CountedAttempt, counted_attempt, publish, take_over
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     recreate,
@@ -207,6 +207,11 @@ KAFKA_IS_ASKED = "airflow_kafka_offsets.publisher.refuse_changed"
 FILE_IS_CREATED = "airflow_kafka_offsets.ledger.publications.Publications.create"
 
 
+SOURCE_IS_ASKED = "airflow_kafka_offsets.publisher.source_now"
+ATTEMPT_IS_NOTED = "airflow_kafka_offsets.ledger.window_folder.WindowFolder.record_attempt"
+RESULT_IS_KEPT = "airflow_kafka_offsets.ledger.window_folder.WindowFolder.record_result"
+
+
 class TestAPause:
     """A publisher looks at what counts, asks Kafka, looks again, creates its file, and looks what counts then."""
 
@@ -281,6 +286,43 @@ class TestAPause:
         with pytest.raises(LedgerConflictError, match=r"Revision 2 .*lake\.flights"):
             publish(client, ledger, counted)
         assert published(ledger, pinned) == []
+
+
+class TestTakingOver:
+    """What a client of Spark Connect has counted is kept by whoever is given it first."""
+
+    @pytest.fixture
+    def handed(self, pinned: PinnedManifest) -> RunResult:
+        return run_result(pinned.manifest, tallies(pinned.manifest), application_id=None, source=None)
+
+    @pytest.mark.parametrize("moment", [SOURCE_IS_ASKED, ATTEMPT_IS_NOTED, RESULT_IS_KEPT])
+    def test_two_that_take_it_at_one_time_get_the_same(
+        self,
+        broker: Broker,
+        client: OffsetsClient,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+        handed: RunResult,
+        meanwhile: Meanwhile,
+        moment: str,
+    ) -> None:
+        """Two tries of verify, or verify beside the command."""
+        others = []
+
+        def take_beside() -> None:
+            with connected_client(broker.bootstrap_servers) as another:
+                others.append(take_over(another, ledger, pinned, handed))
+
+        meanwhile(moment, take_beside)
+        assert [take_over(client, ledger, pinned, handed)] == others
+        assert publish(client, ledger, others[0]).attempt == handed.attempt
+
+    def test_another_result_of_the_same_attempt_is_refused(
+        self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, handed: RunResult
+    ) -> None:
+        take_over(client, ledger, pinned, handed)
+        with pytest.raises(LedgerConflictError, match="has another result in the ledger"):
+            take_over(client, ledger, pinned, replace(handed, seconds=1.5))
 
 
 def published_as(ledger: Ledger, pinned: PinnedManifest, number: int) -> Publication:

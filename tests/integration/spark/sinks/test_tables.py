@@ -244,6 +244,47 @@ class TestColumns:
 
 
 class TestReading:
+    def test_rows_are_those_that_were_published_when_they_were_asked_for(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
+    ) -> None:
+        """Spark reads them later, and a newer revision's have taken their place by then."""
+        publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
+        rows = read_published(spark, f"file://{ledger}")
+        newer = open_window(replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9), "try-2")
+        result = newer.write(newer.read(), table_sink)
+        assert offsets(rows) == {0: list(range(9))}
+
+        publish_result(newer, result)
+        assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(7))}
+
+    @pytest.mark.parametrize("published", [False, True], ids=["counted", "published"])
+    def test_a_newer_revision_that_comes_between_the_look_at_the_ledger_and_that_at_the_table_is_not_missed(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        flights: str,
+        ledger: Path,
+        table_sink: TableSink,
+        monkeypatch: pytest.MonkeyPatch,
+        published: bool,
+    ) -> None:
+        publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
+        newer = open_window(replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9), "try-2")
+
+        def late(*arguments: Any) -> DataFrame:
+            monkeypatch.undo()
+            result = newer.write(newer.read(), table_sink)
+            if published:
+                publish_result(newer, result)
+            return read_table(*arguments)
+
+        monkeypatch.setattr("airflow_kafka_offsets.spark.published.read_table", late)
+        if published:
+            assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(7))}
+        else:
+            with pytest.raises(LedgerConflictError, match="attempt try-2 has begun to load revision 2"):
+                read_published(spark, f"file://{ledger}")
+
     def test_windows_in_files_and_in_tables_with_and_without_strict_time_are_read_together(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table: str, make_sink: MakeSink
     ) -> None:
