@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.log_contents import GapCauses
-from airflow_kafka_offsets.offsets.manifest import Manifest
+from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.publication import ATTEMPT_NAME, Publication
 from airflow_kafka_offsets.offsets.shortfall import counted_twice, difference, shortfall
 from airflow_kafka_offsets.offsets.source import Source, source_problems, unknowable
@@ -171,6 +171,26 @@ class RunResult:
             return cls(**plain, read=read, written=written, files=files, source=source, unread=unread)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
+
+
+def published_counts(publication: Publication, content: bytes | None, uri: str) -> RunResult:
+    """What a published attempt has counted.
+
+    :param content: of its result's file; None where there is none.
+    :param uri: of that.
+    :raises LedgerCorruptError: when it is missing, or was changed since.
+    """
+    attempt, recorded = publication.attempt, publication.result_sha256
+    if content is None:
+        raise LedgerCorruptError(
+            f"Attempt {attempt} is published, but its counts are missing: {uri}. Restore the file."
+        )
+    if digest(content) != recorded:
+        raise LedgerCorruptError(
+            f"{uri} was changed after it was published: its sha256 is {digest(content)}, expected {recorded}. Restore "
+            "the file."
+        )
+    return RunResult.from_json(json.loads(content))
 
 
 @dataclass(frozen=True, slots=True)
