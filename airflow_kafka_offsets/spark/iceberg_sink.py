@@ -53,16 +53,16 @@ class IcebergSink(TableSink):
         return main[0]["snapshot_id"] if main else None
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        return self._newest(spark, attempt)
+        return self.newest(spark, attempt.ledger_id, attempt.window)
 
-    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+    def newest(self, spark: SparkSession, ledger_id: str, window: str) -> WindowCommit | None:
         spark.sql(f"REFRESH TABLE {self.table}")
         live = spark.table(f"{self.table}.history").where("is_current_ancestor").select("snapshot_id")
         snapshots = spark.table(f"{self.table}.snapshots").join(live, "snapshot_id").orderBy(F.desc("committed_at"))
-        ours = snapshots.where(F.col("summary")[PROPERTY + "window"] == attempt.window)
+        ours = snapshots.where(F.col("summary")[PROPERTY + "window"] == window)
         for row in ours.select("summary").collect():
             marks = {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in row["summary"].items()}
-            commit = WindowCommit.read(marks, attempt)
+            commit = WindowCommit.read(marks, ledger_id, window)
             if commit is not None:
                 return commit
         return None

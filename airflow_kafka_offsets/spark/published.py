@@ -33,8 +33,10 @@ from airflow_kafka_offsets.offsets.window_names import (
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.connect_files import LedgerFiles, pipeline_files
+from airflow_kafka_offsets.spark.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.hadoop import hadoop_uri
+from airflow_kafka_offsets.spark.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.identity import ledger_identity
 from airflow_kafka_offsets.spark.publications import counting_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
@@ -46,6 +48,8 @@ _LOOKS = 5
 """At ledger and tables, until nothing has changed in between."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
+
+_TABLES: dict[str, type[DeltaSink | IcebergSink]] = {each.kind: each for each in (DeltaSink, IcebergSink)}
 
 RangesOf = Callable[[str], tuple[OffsetRange, ...]]
 """The offsets of a window, read when they are first asked for."""
@@ -70,8 +74,8 @@ def read_published(
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
     :raises LedgerConflictError: when published windows with rows share offsets, whose rows would come twice; when a
-        table is another ledger's; and when a newer revision of a window is being loaded into a table: its rows may
-        already be there, in the place of the published ones.
+        table is another ledger's; and when a newer revision of a window is being loaded into a table, or was: its rows
+        may be there, in the place of the published ones.
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
@@ -88,7 +92,7 @@ def read_published(
         owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
         frames = [*_files(spark, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
         # Whoever had replaced rows by the time that a table was looked at had begun before.
-        if not _begun_since(spark, pipeline_uri, in_tables):
+        if not _begun_since(spark, pipeline_uri, in_tables, owner):
             rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
             return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
     raise LedgerConflictError(
@@ -166,19 +170,39 @@ def published_windows(
     return published
 
 
-def _begun_since(spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication]) -> bool:
+def _begun_since(
+    spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication], owner: LedgerIdentity | None
+) -> bool:
     """Whether a newer revision of a window has begun since its publication was read.
 
     :param published: windows in tables.
+    :param owner: the ledger whose these are.
+    :raises LedgerConflictError: when it has written, and noted nothing in the ledger.
     """
-    if not published:
+    if owner is None:
         return False
     files, folder = pipeline_files(spark, hadoop_uri(pipeline_uri)), f"{hadoop_uri(pipeline_uri)}/windows"
     live = {month: live_revisions(files.names(f"{folder}/{month}")) for month in set(map(month_of, published))}
-    return any(
-        _newer_writer(files, f"{folder}/{month_of(window)}", window, each, live[month_of(window)].get(window, ()))
-        for window, each in published.items()
-    )
+    for window, each in published.items():
+        revisions = live[month_of(window)].get(window, ())
+        if _newer_writer(files, f"{folder}/{month_of(window)}", window, each, revisions):
+            return True
+        if any(number > each.revision for number in revisions):
+            _refuse_overwritten(spark, window, each, owner)
+    return False
+
+
+def _refuse_overwritten(spark: SparkSession, window: str, published: Publication, owner: LedgerIdentity) -> None:
+    """Ask a table itself whose rows it holds: a client of Spark Connect notes nothing in the ledger."""
+    assert published.output is not None, "it has rows"
+    commit = _TABLES[published.sink](published.output).newest(spark, owner.ledger_id, window)
+    if commit is None or commit.revision > published.revision:
+        found = "has forgotten which one it holds" if commit is None else f"holds revision {commit.revision} of it"
+        raise LedgerConflictError(
+            f"Window {window} is published in revision {published.revision}, a newer one was resolved, and the "
+            f"{published.sink} table {published.output} {found}, by its history. Load and publish the newest revision, "
+            "and read then."
+        )
 
 
 def _refuse_replaced(files: LedgerFiles, month: str, window: str, published: Publication, live: Iterable[int]) -> None:

@@ -59,13 +59,10 @@ class WindowCommit:
     has_note: bool
 
     @classmethod
-    def read(cls, marks: Mapping[str, Any], attempt: Attempt) -> Self | None:
-        """From a commit's marks; None when they are another window's, or not ours.
-
-        :param attempt: names the window.
-        """
+    def read(cls, marks: Mapping[str, Any], ledger_id: str, window: str) -> Self | None:
+        """From a commit's marks; None when they are another window's, or not ours."""
         try:
-            if (marks["ledger_id"], marks["window"]) != (attempt.ledger_id, attempt.window):
+            if (marks["ledger_id"], marks["window"]) != (ledger_id, window):
                 return None
             sha256, strict_time = marks["manifest_sha256"], marks["strict_time"] == "true"
             revision, started_ms = int(marks["revision"]), int(marks["started_ms"])
@@ -195,7 +192,7 @@ class TableSink(Sink):
 
     def _standing(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> str:
         """Whose rows the table holds after a write, which may have been skipped: an attempt at the same rows."""
-        after = self._newest(spark, attempt)
+        after = self.newest(spark, attempt.ledger_id, attempt.window)
         # Another ledger may have claimed a table of nobody's at the same moment: the last one has it.
         self._require_ours(spark, attempt)
         if after is not None:
@@ -265,8 +262,8 @@ class TableSink(Sink):
         """The window's newest commit, where that matters before writing."""
 
     @abstractmethod
-    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        """The window's newest commit; None when the table remembers none."""
+    def newest(self, spark: SparkSession, ledger_id: str, window: str) -> WindowCommit | None:
+        """A window's newest commit; None when the table remembers none."""
 
     @abstractmethod
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
