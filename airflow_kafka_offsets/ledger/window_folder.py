@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.audit import RunResult, Verdict, published_co
 from airflow_kafka_offsets.offsets.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.failure import FAILURES, MOST_BYTES, FailureNote
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
+from airflow_kafka_offsets.offsets.ledger_identity import json_object
 from airflow_kafka_offsets.offsets.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.preflight import LostRange
 from airflow_kafka_offsets.offsets.publication import Publication
@@ -253,6 +254,10 @@ class WindowFolder:
         fields = read_json(path)
         with _naming(path):
             return None if fields is None else SparkApplication.from_json(fields, attempt, key)
+
+    def is_refused(self, attempt: str) -> bool:
+        """Whether a driver has noted since that what an attempt has written isn't to be taken over."""
+        return bool(json_object(read(self._folder / "applications" / f"{attempt}.json")).get("refused"))
 
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.
