@@ -193,7 +193,7 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
         return standing, True
     if _is_refused(folder, counted):
         raise UnprovenError(
-            f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: another driver has "
+            f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: another driver "
             "found since that they aren't to be trusted, as its own error says. Clear the load: it writes them anew."
         )
     _refuse_overtaken(ledger, counted)
