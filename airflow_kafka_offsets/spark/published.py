@@ -6,8 +6,7 @@ another revision. Readers who go through :func:`read_published` see the publishe
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache, partial, reduce
@@ -17,18 +16,17 @@ from operator import itemgetter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
 from airflow_kafka_offsets.offsets.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.offsets.manifest import Manifest
 from airflow_kafka_offsets.offsets.publication import Publication
-from airflow_kafka_offsets.offsets.seams import seams, shared
+from airflow_kafka_offsets.offsets.reading import bounds, overlaps, refuse_unreadable
 from airflow_kafka_offsets.offsets.window_names import (
     is_month,
     live_revisions,
     month_of,
     revision_folder,
-    window_extent,
 )
 from airflow_kafka_offsets.offsets.windows import OffsetRange
 from airflow_kafka_offsets.spark.attempts import AttemptNotes
@@ -42,17 +40,12 @@ from airflow_kafka_offsets.spark.publications import counting_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
 from airflow_kafka_offsets.spark.table_sink import read_table
 
-_FAR_FUTURE_MS = 253_402_300_799_000
-"""The end of the year 9999: names of instants go no further."""
 _LOOKS = 5
 """At ledger and tables, until nothing has changed in between."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
 
 _TABLES: dict[str, type[DeltaSink | IcebergSink]] = {each.kind: each for each in (DeltaSink, IcebergSink)}
-
-RangesOf = Callable[[str], tuple[OffsetRange, ...]]
-"""The offsets of a window, read when they are first asked for."""
 
 
 def read_published(
@@ -147,13 +140,12 @@ def published_windows(
     """What is published, by window, in order of time: of each what counts. Bounds and errors as in
     :func:`read_published`."""
     folder = f"{hadoop_uri(pipeline_uri)}/windows"
-    low = 0 if start is None else instant_ms(start)
-    high = _FAR_FUTURE_MS if end is None else instant_ms(end)
+    low, high = bounds(*(None if each is None else instant_ms(each) for each in (start, end)))
     with ThreadPoolExecutor(_READERS) as pool:
         # Months before the start aren't left out: a window of theirs may reach beyond it, and is refused then.
         months = [each for each in files.names(folder) if is_month(each) and each <= month_of(compact_instant(high))]
         names = chain.from_iterable(pool.map(lambda month: files.names(f"{folder}/{month}"), months))
-        live = {window: each for window, each in live_revisions(names).items() if _overlap(window, low, high)}
+        live = {window: each for window, each in live_revisions(names).items() if overlaps(window, low, high)}
 
         def publication(window: str) -> Publication | None:
             found = counting_publication(files, f"{folder}/{month_of(window)}", window, live[window])
@@ -163,10 +155,7 @@ def published_windows(
 
         found = zip(live, pool.map(publication, live), strict=True)
         published = {window: each for window, each in found if each is not None}
-    _refuse_crossing(published, low, high)
-    ranges = cache(lambda window: _ranges(files, folder, published[window], window))
-    _refuse_overlaps(published, ranges)
-    _refuse_seams(published, ranges)
+    refuse_unreadable(published, low, high, cache(lambda window: _ranges(files, folder, published[window], window)))
     return published
 
 
@@ -235,58 +224,3 @@ def _ranges(files: LedgerFiles, folder: str, published: Publication, window: str
     if content is None:
         raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
     return Manifest.from_bytes(content, published.manifest_sha256).ranges
-
-
-def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:
-    """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
-    one wasn't yet."""
-    starting: dict[int, list[str]] = defaultdict(list)
-    for each in published:
-        starting[window_extent(each)[0]].append(each)
-    for earlier in published:
-        for later in starting[window_extent(earlier)[1]]:
-            if published[earlier].end_snapshot == published[later].start_snapshot:
-                continue
-            found = seams([ranges(earlier), ranges(later)])
-            if found:
-                raise LedgerConflictError(
-                    f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was resolved "
-                    "anew. Load the newest revision of both."
-                )
-
-
-def _overlap(window: str, low: int, high: int) -> bool:
-    start, end = window_extent(window)
-    return start < high and end > low
-
-
-def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
-    crossing = [each for each in windows if window_extent(each)[0] < low or window_extent(each)[1] > high]
-    if crossing:
-        raise IntervalError(
-            f"The bounds cut through {shorten(crossing)}. Give the start and the end of whole windows, and filter "
-            "rows by their timestamp where that is meant."
-        )
-
-
-def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> None:
-    """Refuse windows with rows that share offsets. Those that share time alone have no record in common."""
-    for earlier, later in _overlapping(name for name, each in published.items() if each.rows):
-        found = shared(ranges(earlier), ranges(later))
-        if found:
-            raise LedgerConflictError(
-                f"The published windows {earlier} and {later} share offsets, whose rows would come twice: "
-                f"{shorten(map(str, found))}. Bound the time asked for so that only one of them is read."
-            )
-
-
-def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The pairs that share time.
-
-    :param windows: in order of their starts.
-    """
-    begun: list[str] = []
-    for later in windows:
-        begun = [each for each in begun if window_extent(each)[1] > window_extent(later)[0]]
-        yield from ((earlier, later) for earlier in begun)
-        begun.append(later)
