@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
+    CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
@@ -51,6 +52,11 @@ class CountedAttempt:
         """Whether it is proved."""
         return judge(self.pinned.manifest, self.result)
 
+    @property
+    def written_ms(self) -> int | None:
+        """When it began, where its rows have taken the place of others'; None where they have a place of their own."""
+        return None if self.result.apart else self.result.started_ms
+
     def publication(self, number: int, replaces: Publication | None) -> Publication:
         """What publishing it says.
 
@@ -71,6 +77,7 @@ class CountedAttempt:
             sink=result.sink,
             start_snapshot=manifest.start_snapshot,
             end_snapshot=manifest.end_snapshot,
+            started_ms=result.started_ms,
             published_ms=now_ms(),
         )
 
@@ -87,14 +94,14 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
 
 
 def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
-    """The attempts at a revision that may be published, the newest last: proved, and neither known to have failed since
-    nor refused by another driver."""
+    """The attempts at a revision that may be published, the newest last: proved, not known to have failed since, nor
+    refused by another driver, and no other has begun since to write in their place."""
     folder = ledger.folder_of(pinned)
     listing = folder.listing()
     names = [each for each in listing.results if each not in listing.failures]
     found = (counted_attempt(ledger, pinned, each) for each in names)
     proved = (each for each in found if each is not None and each.verdict.proved and not _is_refused(folder, each))
-    return sorted(proved, key=_asked_ms)
+    return sorted((each for each in proved if _later_writer(folder, each) is None), key=_asked_ms)
 
 
 def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> Publication:
@@ -188,7 +195,7 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
         )
     known = folder.publications.all()
     standing = counting(known, live)
-    if standing is not None and counts_over(standing, pinned.manifest, apart=counted.result.apart):
+    if standing is not None and counts_over(standing, pinned.manifest, written_ms=counted.written_ms):
         _refuse_different(ledger, standing, counted)
         return standing, True
     if _is_refused(folder, counted):
@@ -197,6 +204,13 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
             "found since that they aren't to be trusted, as its own error says. Clear the load: it writes them anew."
         )
     _refuse_overtaken(ledger, counted)
+    later = _later_writer(folder, counted)
+    if later is not None:
+        raise CommitConflictError(
+            f"Attempt {counted.result.attempt} at window {folder.id} is not published: attempt {later} has begun after "
+            f"it to write to {counted.result.output}, where its rows take the place of the others'. It goes on, or has "
+            "died. Run the task again."
+        )
     return counted.publication(1 + max((each.number for each in known), default=0), standing), False
 
 
@@ -226,6 +240,16 @@ def _ask_again(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -
 def _is_refused(folder: WindowFolder, counted: CountedAttempt) -> bool:
     """Whether an attempt's rows, or those of an earlier one that it has kept, were refused after they were proved."""
     return any(map(folder.is_refused, {counted.result.attempt, counted.result.written_by}))
+
+
+def _later_writer(folder: WindowFolder, counted: CountedAttempt) -> str | None:
+    """An attempt at the same revision that began later to write to the same place; None where there is none."""
+    if counted.result.apart:
+        return None
+    writers = folder.writers()
+    since = writers.get(counted.result.written_by, counted.result.started_ms)
+    own = {counted.result.attempt, counted.result.written_by}
+    return next((each for each, began_ms in sorted(writers.items()) if began_ms > since and each not in own), None)
 
 
 def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:

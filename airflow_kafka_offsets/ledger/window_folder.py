@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,6 +14,8 @@ from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
+    in_parallel,
+    names,
     names_below,
     parse_json,
     plain_uri,
@@ -254,6 +257,18 @@ class WindowFolder:
         fields = read_json(path)
         with _naming(path):
             return None if fields is None else SparkApplication.from_json(fields, attempt, key)
+
+    def writers(self) -> dict[str, int]:
+        """When each attempt began whose driver was to write rows, Unix milliseconds; far ahead where that is half
+        written."""
+        folder = self._folder / "applications"
+        files = [each for each in names(folder) if each.endswith(".json")]
+        notes = in_parallel(lambda each: json_object(read(folder / each)), files)
+        return {
+            file.removesuffix(".json"): int(note.get("started_ms", sys.maxsize))
+            for file, note in zip(files, notes, strict=True)
+            if note.get("writes") is not False
+        }
 
     def is_refused(self, attempt: str) -> bool:
         """Whether a driver has noted since that what an attempt has written isn't to be taken over."""

@@ -115,6 +115,8 @@ class RunResult:
     :param files: the files that hold the rows, each by its path within ``output``; none for a table.
     :param source: what Kafka said after the read of the cluster and topics that were read; None where nobody asked: of
         a window without offsets nothing is read, and a client of Spark Connect has nothing to ask with.
+    :param started_ms: when the attempt began, Unix milliseconds. Of two that write to one place, the rows are those of
+        the one that began later.
     :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
         before it could say so.
     :param task_starts: what ``read.starts`` has to be, were each task read once, by what was written; None where every
@@ -132,6 +134,7 @@ class RunResult:
     read: Tally
     written: tuple[PartitionTally, ...]
     seconds: float
+    started_ms: int
     written_by: str
     allow_gaps: bool = False
     strict_time: bool = False

@@ -114,4 +114,4 @@ def _asked(task: SparkSubmitOperator) -> str:
 
 def _counts_over(counted: CountedAttempt, pinned: PinnedManifest) -> bool:
     """Whether what an attempt would publish goes on counting beside a revision."""
-    return counts_over(counted.publication(1, None), pinned.manifest, apart=counted.result.apart)
+    return counts_over(counted.publication(1, None), pinned.manifest, written_ms=counted.written_ms)

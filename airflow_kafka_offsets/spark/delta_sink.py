@@ -8,6 +8,8 @@ the table's history tells.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -73,14 +75,11 @@ class DeltaSink(TableSink):
         """Whether rows of a window are in the table."""
         return bool(read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == window).head(1))
 
-    def newest(self, spark: SparkSession, ledger_id: str, window: str) -> WindowCommit | None:
+    def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
         for limit in (f" LIMIT {_RECENT}", ""):
             history = spark.sql(f"DESCRIBE HISTORY {self._sql_name()}{limit}").orderBy("version", ascending=False)
             for row in history.where("userMetadata IS NOT NULL").select("userMetadata").collect():
-                commit = WindowCommit.read(_object(row["userMetadata"]), ledger_id, window)
-                if commit is not None:
-                    return commit
-        return None
+                yield _object(row["userMetadata"])
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         options = {

@@ -6,7 +6,8 @@ another revision. Readers who go through :func:`read_published` see the publishe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache, partial, reduce
@@ -174,23 +175,46 @@ def _begun_since(
     live = {month: live_revisions(files.names(f"{folder}/{month}")) for month in set(map(month_of, published))}
     for window, each in published.items():
         revisions = live[month_of(window)].get(window, ())
-        if _newer_writer(files, f"{folder}/{month_of(window)}", window, each, revisions):
+        month = f"{folder}/{month_of(window)}"
+        if _newer_writer(files, month, window, each, revisions):
             return True
-        if any(number > each.revision for number in revisions):
-            _refuse_overwritten(spark, window, each, owner)
+        if counting_publication(files, month, window, revisions) != each:
+            return True
+    newer = {window for window, each in published.items() if _has_newer(live, window, each)}
+    for kind, table in {(each.sink, str(each.output)) for each in published.values()}:
+        theirs = {window: each for window, each in published.items() if (each.sink, each.output) == (kind, table)}
+        _refuse_overwritten(spark, theirs, newer, owner)
     return False
 
 
-def _refuse_overwritten(spark: SparkSession, window: str, published: Publication, owner: LedgerIdentity) -> None:
-    """Ask a table itself whose rows it holds: a client of Spark Connect notes nothing in the ledger."""
-    assert published.output is not None, "it has rows"
-    commit = _TABLES[published.sink](published.output).newest(spark, owner.ledger_id, window)
-    if commit is None or commit.revision > published.revision:
-        found = "has forgotten which one it holds" if commit is None else f"holds revision {commit.revision} of it"
+def _has_newer(live: Mapping[str, Mapping[str, Sequence[int]]], window: str, published: Publication) -> bool:
+    """Whether a newer revision was resolved than is published."""
+    return any(number > published.revision for number in live[month_of(window)].get(window, ()))
+
+
+def _refuse_overwritten(
+    spark: SparkSession, published: Mapping[str, Publication], newer: AbstractSet[str], owner: LedgerIdentity
+) -> None:
+    """Ask a table itself whose rows it holds: another attempt may have written there, and a client of Spark Connect
+    notes nothing in the ledger. What its history has forgotten was written long ago.
+
+    :param published: windows whose rows are in it.
+    :param newer: those of which a newer revision was resolved.
+    :raises LedgerConflictError: it holds another attempt's.
+    """
+    first = next(iter(published.values()))
+    commits = _TABLES[first.sink](str(first.output)).newest_of(spark, owner.ledger_id, published.keys())
+    for window, each in published.items():
+        commit = commits.get(window)
+        if (commit is None and window not in newer) or (commit is not None and commit.attempt == each.attempt):
+            continue
+        found = (
+            "has forgotten whose" if commit is None else f"holds those of {commit.attempt}, revision {commit.revision}"
+        )
         raise LedgerConflictError(
-            f"Window {window} is published in revision {published.revision}, a newer one was resolved, and the "
-            f"{published.sink} table {published.output} {found}, by its history. Load and publish the newest revision, "
-            "and read then."
+            f"Of window {window} the rows of attempt {each.attempt}, revision {each.revision}, are published, and the "
+            f"{each.sink} table {each.output} {found}, by its history. Load and publish the newest revision, and read "
+            f"then; of the same revision, airflow kafka-offsets ledger forget {owner.pipeline} {window} --force first."
         )
 
 

@@ -90,7 +90,7 @@ def publish(window: PinnedWindow, result: RunResult) -> Publication:
     names = [each.name for each in folder.parent.iterdir()]
     publications = Publications(folder.parent / revision_folder(manifest.window, 1))
     standing = publications.counting(live_revisions(names)[manifest.window])
-    if standing is not None and counts_over(standing, manifest, apart=result.apart):
+    if standing is not None and counts_over(standing, manifest, written_ms=None if result.apart else result.started_ms):
         return standing
     kept = folder / "results" / f"{result.attempt}.json"
     if not kept.exists():  # a client of Spark Connect hands it over
