@@ -91,27 +91,10 @@ class TestAttempts:
         publish(open_window(manifest), table_sink)
         window = open_window(manifest, "try-2")
         rows = window.read()
-        attempt = AttemptNotes(HadoopFiles(spark), window.folder).begin(window, writes=True)
+        attempt = AttemptNotes(HadoopFiles(spark), window.folder).begin(window)
         assert attempt.earlier == {"try-1"}
         assert table_sink.write(rows, replace(attempt, earlier=frozenset())).attempt == "try-2"
         assert offsets(table_sink.read(spark, attempt)) == {0: list(range(9))}
-
-    def test_what_an_earlier_attempt_has_committed_is_counted_and_not_written_again(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        """Unless it was written without the column that this one's rows have."""
-        manifest = window_of(flights, 0, 10, 0, 20)
-        commits = []
-        for name, strict_time in (("try-1", False), ("try-2", True)):
-            window = open_window(manifest, name)
-            with interrupted("airflow_kafka_offsets.spark.writing.judge"):
-                window.write(window.read(strict_time=strict_time), table_sink)
-            commits.append(_commits(spark, table_sink))
-        assert commits[1] > commits[0]
-
-        window = open_window(manifest, "try-3")
-        assert load_rows(window, window.read(strict_time=True), table_sink).outside == 10
-        assert _commits(spark, table_sink) == commits[1]
 
     def test_rows_of_one_that_died_before_it_had_asked_where_they_came_from_are_written_anew(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
@@ -142,7 +125,7 @@ class TestAttempts:
             return write(rows, attempt)
 
         table_sink.write = overtaken  # type: ignore[method-assign]
-        with pytest.raises(CommitConflictError, match="by attempt try-2, which began beside this one"):
+        with pytest.raises(CommitConflictError, match="by attempt try-2, which began after this one"):
             publish(open_window(manifest), table_sink)
 
         assert publish(open_window(manifest, "try-3"), table_sink) == "try-3"
@@ -211,7 +194,8 @@ class TestAttempts:
                 assert publish(fast, table_sink) == "try-2"
             finally:
                 (tmp_path / "go").touch()
-            assert publishing.result(60).published_attempt == "try-2"
+            with pytest.raises(CommitConflictError, match="Run the task again"):
+                publishing.result(60)
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(15))}
 
 
