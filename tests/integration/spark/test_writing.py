@@ -94,7 +94,14 @@ class TestOneAttempt:
         load(open_window(manifest), table)
 
         files = {path.name for path in ledger.rglob("*") if path.is_file()}
-        assert files == {"pipeline.json", "manifest.json", "manifest.sha256", "00000001.json", "try-1.json"}
+        assert files == {
+            "pipeline.json",
+            "manifest.json",
+            "manifest.sha256",
+            "00000001.json",
+            "try-1.json",
+            "files.txt",
+        }
 
     def test_late_and_early_records_are_counted(
         self, open_window: OpenWindow, flights: str, ledger: Path, table: str

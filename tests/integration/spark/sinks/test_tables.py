@@ -25,8 +25,7 @@ from airflow_kafka_offsets.spark.attempts import AttemptNotes
 from airflow_kafka_offsets.spark.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.publishing import load_rows
-from tests.integration.spark.publishing import publish as publish_result
+from tests.integration.spark.publishing import count, load_rows
 from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
 from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
@@ -67,8 +66,9 @@ class TestRevisions:
 
         def overtaken(frame: DataFrame, attempt: Attempt) -> Written:
             table_sink.write = wrote  # type: ignore[method-assign]
-            result = original.write(rows, table_sink)
-            publish_result(original, result)
+            # Its publisher had looked before the newer one was resolved.
+            stored, counted = count(original, original.write(rows, table_sink))
+            assert stored.folder_of(counted.pinned).publications.create(counted.publication(1, None))
             wrote(frame, attempt)
             raise InterruptedError
 
