@@ -56,9 +56,9 @@ _TOGETHER = {
         "tests/integration/dev/test_zookeeper_broker.py",
         "tests/integration/fuzz/",
     ),
-    # One Spark session each; a name comes before what it is the start of.
-    "spark sinks": ("tests/integration/spark/sinks/test_every_sink.py", "tests/integration/spark/sinks/test_tables.py"),
+    # One Spark session each; what is named first has it.
     "spark cluster": ("tests/integration/spark/cluster/", "tests/integration/spark/sinks/test_killed.py"),
+    "spark sinks": ("tests/integration/spark/sinks/",),
     "spark": ("tests/integration/spark/",),
     # One Airflow, which takes half a minute to start.
     "airflow": (

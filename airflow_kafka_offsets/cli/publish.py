@@ -19,6 +19,7 @@ from airflow_kafka_offsets.offsets.proof.audit import RunResult
 from airflow_kafka_offsets.pipelines.publisher import (
     CountedAttempt,
     counted_attempt,
+    handed_over,
     proved_attempts,
     publish,
     take_over,
@@ -48,7 +49,7 @@ def publish_window(args: Any) -> int:
 
 def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args: Any) -> CountedAttempt:
     if args.result is not None:
-        return take_over(client, ledger, pinned, _handed_over(args.result))
+        return take_over(client, ledger, pinned, _read(args.result))
     if args.attempt is not None:
         return _named(ledger, args.window, args.attempt)
     proved = proved_attempts(ledger, pinned)
@@ -62,21 +63,21 @@ def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args
 
 def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
     """An attempt at any revision of a window that counts."""
-    folders = ledger.window_folders.live(window)
-    for each in folders:
-        found = counted_attempt(ledger, ledger.pinned(window, each.revision), attempt)
+    revisions = ledger.revisions(window)
+    for each in revisions:
+        found = counted_attempt(ledger, each, attempt)
         if found is not None:
             return found
-    counted = [name for each in folders for name in each.listing().results]
+    counted = [name for each in revisions for name in ledger.folder_of(each).listing().results]
     raise ConfigurationError(
         f"Attempt {attempt} has counted nothing of window {window}. Those that have: {shorten(counted) or 'none'}."
     )
 
 
-def _handed_over(place: str) -> RunResult:
+def _read(place: str) -> RunResult:
     try:
         text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
         fields = json.loads(text)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--result {place} can't be read as JSON: {error}.") from error
-    return RunResult.from_json(fields)
+    return handed_over(fields, f"--result {place}")

@@ -8,12 +8,16 @@ publication and nothing else, and made again whenever it isn't what that says.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.storage import StoragePath, in_parallel, names, read, replace_file
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.proof.audit import RunResult
-from airflow_kafka_offsets.offsets.windows.window_names import is_window, window_extent
+from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.window_names import is_window, live_revisions
 
 _FOLDER = "files"
 _FILE = "files.txt"
@@ -53,15 +57,24 @@ class FileLists:
         return [] if published is None else files_of(published.published_result()[1])
 
     def between(self, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
-        """Files by published window, of the windows that lie between two instants, Unix milliseconds; None for no
-        bound."""
-        extents = {each.id: window_extent(each.id) for each in self._window_folders.all()}
-        inside = [
-            each
-            for each, (starts, ends) in extents.items()
-            if (start_ms is None or starts >= start_ms) and (end_ms is None or ends <= end_ms)
-        ]
-        return {window: files for window, files in zip(inside, in_parallel(self.files, inside), strict=True) if files}
+        """Files by published window, of the windows between two instants, Unix milliseconds; None for no bound.
+
+        :raises IntervalError: when a published window lies across a bound.
+        :raises LedgerConflictError: when published windows with rows share offsets, or don't meet where they should.
+        """
+        low, high = bounds(start_ms, end_ms)
+        windows = [each for each in live_revisions(self._window_folders.names()) if overlaps(each, low, high)]
+        folders = [each for each in in_parallel(self._window_folders.published, windows) if each is not None]
+        found = {each.id: each for each in folders}
+        results = dict(zip(found, in_parallel(WindowFolder.published_result, folders), strict=True))
+
+        def ranges(window: str) -> tuple[OffsetRange, ...]:
+            pinned = found[window].pinned()
+            return () if pinned is None else pinned.manifest.ranges
+
+        refuse_unreadable({window: each for window, (each, _) in results.items()}, low, high, cache(ranges))
+        listed = {window: files_of(result) for window, (_, result) in results.items()}
+        return {window: files for window, files in listed.items() if files}
 
     def _path(self, window: str) -> StoragePath:
         return self._folder / f"{_WINDOW}{window}" / _FILE

@@ -40,12 +40,13 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.instants import compact_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE, PIPELINE_NAME, LedgerIdentity
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_extent
+from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, month_of, window_extent
 
 FORMAT = 3
 """Formats 1 and 2 are from before the first release, and had no identity."""
@@ -262,6 +263,12 @@ class Ledger:
             raise LedgerCorruptError(f"{self.uri} has no window {window}: resolve it first.")
         return pinned
 
+    def revisions(self, window: str) -> list[PinnedManifest]:
+        """A window's manifests that count, oldest first. A revision that a crash left without one is passed over, and
+        so is one that was taken back."""
+        pinned = (self._own(each.pinned()) for each in self.window_folders.live(window))
+        return [each for each in pinned if each is not None]
+
     def _own(self, pinned: PinnedManifest | None) -> PinnedManifest | None:
         return None if pinned is None else pinned.of_ledger(self.id)
 
@@ -328,7 +335,9 @@ class Ledger:
         """
 
         def in_use(forgotten: Mapping[int, int]) -> set[int]:
-            others = live_revisions(self.window_folders.names()).keys() - set(revising)
+            # A window that has one of them begins in its month, or before.
+            latest = month_of(compact_instant(max(forgotten)))
+            others = live_revisions(self.window_folders.names(until=latest)).keys() - set(revising)
             meeting = [each for each in others if not forgotten.keys().isdisjoint(window_extent(each))]
             pinned = in_parallel(lambda each: self.window(each).pinned(), meeting)
             return {number for each in pinned if each is not None for number in each.manifest.snapshots}

@@ -89,9 +89,11 @@ def plain_uri(path: StoragePath) -> str:
     """The URI as Spark knows the place: with a scheme, and without the connection id before the ``@``."""
     parts = urlsplit(str(path))
     scheme = _HADOOP_SCHEMES.get(path.protocol, path.protocol)
-    place = parts.netloc.rpartition("@")[2]
+    *before, place = parts.netloc.split("@")
     account = getattr(path.fs, "account_name", None)
-    if path.protocol in _AZURE and account:
+    if path.protocol in _AZURE and "." in place and before:  # a host, as no container has a dot in its name
+        scheme, place = "abfss", f"{before[-1]}@{place}"
+    elif path.protocol in _AZURE and account:
         # fsspec knows the account from its connection, Hadoop from the URI.
         scheme, place = "abfss", f"{place}@{account}.dfs.core.windows.net"
     return urlunsplit(parts._replace(scheme=scheme, netloc=place))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,6 +14,8 @@ from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
+    in_parallel,
+    names,
     names_below,
     parse_json,
     plain_uri,
@@ -21,11 +24,12 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, published_counts
 from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.proof.failure_note import FAILURES, MOST_BYTES, FailureNote
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.data_loss import LostRange
+from airflow_kafka_offsets.offsets.windows.ledger_identity import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 
 _TAKEN_BACK = b"taken back"
@@ -254,6 +258,22 @@ class WindowFolder:
         with _naming(path):
             return None if fields is None else SparkApplication.from_json(fields, attempt, key)
 
+    def writers(self) -> dict[str, int]:
+        """When each attempt began whose driver was to write rows, Unix milliseconds; far ahead where that is half
+        written."""
+        folder = self._folder / "applications"
+        files = [each for each in names(folder) if each.endswith(".json")]
+        notes = in_parallel(lambda each: json_object(read(folder / each)), files)
+        return {
+            file.removesuffix(".json"): int(note.get("started_ms", sys.maxsize))
+            for file, note in zip(files, notes, strict=True)
+            if note.get("writes") is not False
+        }
+
+    def is_refused(self, attempt: str) -> bool:
+        """Whether a driver has noted since that what an attempt has written isn't to be taken over."""
+        return bool(json_object(read(self._folder / "applications" / f"{attempt}.json")).get("refused"))
+
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.
 
@@ -334,17 +354,10 @@ class WindowFolder:
         :raises LedgerCorruptError: when either is missing, or the counts were changed since.
         """
         published = self.publication()
-        counted = None if published is None else self.counted(published.attempt)
-        if published is None or counted is None:
-            by = "nobody" if published is None else f"{published.attempt}, whose result is missing"
-            raise LedgerCorruptError(f"Window {self.id} is published by {by}.")
-        result, sha256 = counted
-        if sha256 != published.result_sha256:
-            raise LedgerCorruptError(
-                f"The result of attempt {published.attempt} was changed after window {self.id} was published: its hash "
-                f"is {sha256}, and was {published.result_sha256}."
-            )
-        return published, result
+        if published is None:
+            raise LedgerCorruptError(f"Window {self.id} is published by nobody.")
+        path = self._folder / "results" / f"{published.attempt}.json"
+        return published, published_counts(published, read(path), str(path))
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
         """Note the verdict on the published attempt. What explains its gaps stays as it was noted first: a log that was

@@ -33,9 +33,10 @@ class WindowFolders:
     def __init__(self, folder: StoragePath) -> None:
         self._folder = folder / "windows"
 
-    def names(self, months: Iterable[str] | None = None) -> list[str]:
-        """What is in the folders of some months; None for all."""
-        wanted = filter(is_month, names(self._folder)) if months is None else months
+    def names(self, months: Iterable[str] | None = None, *, until: str = "999912") -> list[str]:
+        """What is in the folders of some months; None for all up to a last one."""
+        every = (each for each in names(self._folder) if is_month(each) and each <= until)
+        wanted = every if months is None else months
         return list(chain.from_iterable(in_parallel(lambda month: names(self._folder / month), wanted)))
 
     def revision(self, window: str, number: int) -> WindowFolder:

@@ -280,8 +280,11 @@ class _Load:
             revision's, unless it was to write none.
         """
         found = self.ledger.window_folders.publication(self.ref.window)
-        apart = note is not None and not note.writes
-        return found if found is not None and counts_over(found, pinned.manifest, apart=apart) else None
+        if found is None:
+            return None
+        _, result = self.ledger.window_folders.revision(self.ref.window, found.revision).published_result()
+        written_ms = None if result.apart or (note is not None and not note.writes) else now_ms()
+        return found if counts_over(found, pinned.manifest, written_ms=written_ms) else None
 
     def publish(self, counted: CountedAttempt) -> Publication:
         """Publish what an attempt has counted.

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError, shorten
+from airflow_kafka_offsets.errors import UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.windows.seams import seams
 from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_extent
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import changed_since
-from airflow_kafka_offsets.pipelines.publisher import proved_attempts, publish, take_over
+from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_attempts, publish, take_over
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.runs.hole_policy import Loader, SeenHoles, refusal
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
@@ -194,19 +194,11 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
                 proved = proved_attempts(ledger, pinned)
                 counted = proved[-1] if proved else None
             else:
-                counted = take_over(client, ledger, pinned, self._handed_over())
+                counted = take_over(client, ledger, pinned, handed_over(self.result, "result="))
             if counted is None:
                 return
             found = publish(client, ledger, counted)
         self.log.info("Window %s is published: %s rows of attempt %s", ref.window, found.rows, found.attempt)
-
-    def _handed_over(self) -> RunResult:
-        try:
-            return RunResult.from_json(self.result)
-        except LedgerCorruptError as error:
-            raise ConfigurationError(
-                f"result= takes what PinnedWindow.write(...).to_json() gave, as the XCom of its task. {error}"
-            ) from error
 
     def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
         """What has become of the window's topics since it was loaded. That it was loaded from them is in the verdict,

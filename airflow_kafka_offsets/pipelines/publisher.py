@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
     LedgerCorruptError,
@@ -20,7 +23,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counting, counts_over
@@ -49,6 +52,11 @@ class CountedAttempt:
         """Whether it is proved."""
         return judge(self.pinned.manifest, self.result)
 
+    @property
+    def written_ms(self) -> int | None:
+        """When it began, where its rows have taken the place of others'; None where they have a place of their own."""
+        return None if self.result.apart else self.result.started_ms
+
     def publication(self, number: int, replaces: Publication | None) -> Publication:
         """What publishing it says.
 
@@ -69,6 +77,7 @@ class CountedAttempt:
             sink=result.sink,
             start_snapshot=manifest.start_snapshot,
             end_snapshot=manifest.end_snapshot,
+            started_ms=result.started_ms,
             published_ms=now_ms(),
         )
 
@@ -85,11 +94,14 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
 
 
 def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
-    """The attempts at a revision that may be published, the newest last: proved, and not known to have failed since."""
-    listing = ledger.folder_of(pinned).listing()
+    """The attempts at a revision that may be published, the newest last: proved, not known to have failed since, nor
+    refused by another driver, and no other has begun since to write in their place."""
+    folder = ledger.folder_of(pinned)
+    listing = folder.listing()
     names = [each for each in listing.results if each not in listing.failures]
     found = (counted_attempt(ledger, pinned, each) for each in names)
-    return sorted((each for each in found if each is not None and each.verdict.proved), key=_asked_ms)
+    proved = (each for each in found if each is not None and each.verdict.proved and not _is_refused(folder, each))
+    return sorted((each for each in proved if _later_writer(folder, each) is None), key=_asked_ms)
 
 
 def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> Publication:
@@ -97,8 +109,8 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> P
 
     :returns: what counts: its own publication, or what was published before of the same revision or a newer one; of an
         older one too where that has the whole of a window of which this one has what retention left.
-    :raises UnprovenError: when the attempt isn't proved, or differs from what is published of the same manifest. It is
-        a :class:`CountedTwiceError` where another try may prove it.
+    :raises UnprovenError: when the attempt isn't proved, its rows were refused since by another driver, or they differ
+        from what is published of the same manifest. It is a :class:`CountedTwiceError` where another try may prove it.
     :raises TopicChangedError: when Kafka has other topics by now than were resolved.
     :raises LogTruncatedError: when a log was cut below the window's end.
     :raises LedgerConflictError: when the revision was forgotten, or in a table a newer one was resolved.
@@ -124,6 +136,19 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
     raise LedgerError(
         f"Window {folder.id} was published {_MOST_TRIES} times while one attempt was to be. Is something looping?"
     )
+
+
+def handed_over(fields: Any, argument: str) -> RunResult:
+    """What a driver has counted, as it was handed over.
+
+    :param fields: the result's JSON.
+    :param argument: what it was given as.
+    :raises ConfigurationError: when it is something else.
+    """
+    try:
+        return RunResult.from_json(fields)
+    except LedgerCorruptError as error:
+        raise ConfigurationError(f"{argument} takes what PinnedWindow.write(...).to_json() gave. {error}") from error
 
 
 def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
@@ -170,10 +195,22 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
         )
     known = folder.publications.all()
     standing = counting(known, live)
-    if standing is not None and counts_over(standing, pinned.manifest, apart=counted.result.apart):
+    if standing is not None and counts_over(standing, pinned.manifest, written_ms=counted.written_ms):
         _refuse_different(ledger, standing, counted)
         return standing, True
+    if _is_refused(folder, counted):
+        raise UnprovenError(
+            f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: another driver "
+            "found since that they aren't to be trusted, as its own error says. Clear the load: it writes them anew."
+        )
     _refuse_overtaken(ledger, counted)
+    later = _later_writer(folder, counted)
+    if later is not None:
+        raise CommitConflictError(
+            f"Attempt {counted.result.attempt} at window {folder.id} is not published: attempt {later} has begun after "
+            f"it to write to {counted.result.output}, where its rows take the place of the others'. It goes on, or has "
+            "died. Run the task again."
+        )
     return counted.publication(1 + max((each.number for each in known), default=0), standing), False
 
 
@@ -198,6 +235,21 @@ def _ask_again(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -
             f"{error} So window {manifest.window}, which attempt {counted.result.attempt} had loaded by then, is not "
             "published."
         ) from error
+
+
+def _is_refused(folder: WindowFolder, counted: CountedAttempt) -> bool:
+    """Whether an attempt's rows, or those of an earlier one that it has kept, were refused after they were proved."""
+    return any(map(folder.is_refused, {counted.result.attempt, counted.result.written_by}))
+
+
+def _later_writer(folder: WindowFolder, counted: CountedAttempt) -> str | None:
+    """An attempt at the same revision that began later to write to the same place; None where there is none."""
+    if counted.result.apart:
+        return None
+    writers = folder.writers()
+    since = writers.get(counted.result.written_by, counted.result.started_ms)
+    own = {counted.result.attempt, counted.result.written_by}
+    return next((each for each, began_ms in sorted(writers.items()) if began_ms > since and each not in own), None)
 
 
 def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:

@@ -41,10 +41,10 @@ class AttemptNotes:
         found = self._files.names(self._folder)
         return frozenset(each.removesuffix(_ENDING) for each in found if each.endswith(_ENDING))
 
-    def begin(self, window: PinnedRead, *, writes: bool) -> Attempt:
-        """Note which Spark application this attempt is. A client of Spark Connect notes nothing.
+    def begin(self, window: PinnedRead) -> Attempt:
+        """Note which Spark application this attempt is, and that it is to write. A client of Spark Connect notes
+        nothing.
 
-        :param writes: it is to write the window's rows; else the window is published, and its output counted again.
         :raises ConfigurationError: an attempt of this name has begun before.
         """
         notes = {name: self._read(name) for name in self.names()}
@@ -80,14 +80,14 @@ class AttemptNotes:
         if window.note_key is not None:  # whoever gave it looks at the UI as soon as it finds the note
             metrics_unsaid(window.spark)
         context = window.spark.sparkContext
-        application = SparkApplication(str(context.applicationId), context.uiWebUrl, writes)
+        application = SparkApplication(str(context.applicationId), context.uiWebUrl)
         note = application.to_json(attempt.name, window.note_key)
         self._write(attempt.name, note | {"started_ms": attempt.started_ms})
         return attempt
 
-    def writes(self, attempt: str) -> None:
-        """Note that an attempt writes after all."""
-        self._write(attempt, self._read(attempt) | {"writes": True})
+    def writes(self, attempt: str, writes: bool) -> None:
+        """Note whether an attempt writes, or counts what was published before."""
+        self._write(attempt, self._read(attempt) | {"writes": writes})
 
     def distrust(self, attempt: str) -> None:
         """Note that what an attempt committed isn't to be taken over: the next one writes anew."""

@@ -6,30 +6,29 @@ another revision. Readers who go through :func:`read_published` see the publishe
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache, partial, reduce
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby
 from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerCorruptError, LedgerError, shorten
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
 from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.seams import seams, shared
 from airflow_kafka_offsets.offsets.windows.window_names import (
     is_month,
     live_revisions,
     month_of,
     revision_folder,
-    window_extent,
 )
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, pipeline_files
@@ -37,18 +36,17 @@ from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri
 from airflow_kafka_offsets.spark.ledger.identity_check import ledger_identity
 from airflow_kafka_offsets.spark.ledger.published_attempts import counting_publication
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
+from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.sinks.table_sink import read_table
 
-_FAR_FUTURE_MS = 253_402_300_799_000
-"""The end of the year 9999: names of instants go no further."""
 _LOOKS = 5
 """At ledger and tables, until nothing has changed in between."""
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
 
-RangesOf = Callable[[str], tuple[OffsetRange, ...]]
-"""The offsets of a window, read when they are first asked for."""
+_TABLES: dict[str, type[DeltaSink | IcebergSink]] = {each.kind: each for each in (DeltaSink, IcebergSink)}
 
 
 def read_published(
@@ -70,8 +68,8 @@ def read_published(
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
     :raises LedgerConflictError: when published windows with rows share offsets, whose rows would come twice; when a
-        table is another ledger's; and when a newer revision of a window is being loaded into a table: its rows may
-        already be there, in the place of the published ones.
+        table is another ledger's; and when a newer revision of a window is being loaded into a table, or was: its rows
+        may be there, in the place of the published ones.
     :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
         a table can't be read, or is a sink's of the user's own.
     """
@@ -88,7 +86,7 @@ def read_published(
         owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
         frames = [*_files(spark, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
         # Whoever had replaced rows by the time that a table was looked at had begun before.
-        if not _begun_since(spark, pipeline_uri, in_tables):
+        if not _begun_since(spark, pipeline_uri, in_tables, owner):
             rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
             return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
     raise LedgerConflictError(
@@ -143,13 +141,12 @@ def published_windows(
     """What is published, by window, in order of time: of each what counts. Bounds and errors as in
     :func:`read_published`."""
     folder = f"{hadoop_uri(pipeline_uri)}/windows"
-    low = 0 if start is None else instant_ms(start)
-    high = _FAR_FUTURE_MS if end is None else instant_ms(end)
+    low, high = bounds(*(None if each is None else instant_ms(each) for each in (start, end)))
     with ThreadPoolExecutor(_READERS) as pool:
         # Months before the start aren't left out: a window of theirs may reach beyond it, and is refused then.
         months = [each for each in files.names(folder) if is_month(each) and each <= month_of(compact_instant(high))]
         names = chain.from_iterable(pool.map(lambda month: files.names(f"{folder}/{month}"), months))
-        live = {window: each for window, each in live_revisions(names).items() if _overlap(window, low, high)}
+        live = {window: each for window, each in live_revisions(names).items() if overlaps(window, low, high)}
 
         def publication(window: str) -> Publication | None:
             found = counting_publication(files, f"{folder}/{month_of(window)}", window, live[window])
@@ -159,26 +156,66 @@ def published_windows(
 
         found = zip(live, pool.map(publication, live), strict=True)
         published = {window: each for window, each in found if each is not None}
-    _refuse_crossing(published, low, high)
-    ranges = cache(lambda window: _ranges(files, folder, published[window], window))
-    _refuse_overlaps(published, ranges)
-    _refuse_seams(published, ranges)
+    refuse_unreadable(published, low, high, cache(lambda window: _ranges(files, folder, published[window], window)))
     return published
 
 
-def _begun_since(spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication]) -> bool:
+def _begun_since(
+    spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication], owner: LedgerIdentity | None
+) -> bool:
     """Whether a newer revision of a window has begun since its publication was read.
 
     :param published: windows in tables.
+    :param owner: the ledger whose these are.
+    :raises LedgerConflictError: when it has written, and noted nothing in the ledger.
     """
-    if not published:
+    if owner is None:
         return False
     files, folder = pipeline_files(spark, hadoop_uri(pipeline_uri)), f"{hadoop_uri(pipeline_uri)}/windows"
     live = {month: live_revisions(files.names(f"{folder}/{month}")) for month in set(map(month_of, published))}
-    return any(
-        _newer_writer(files, f"{folder}/{month_of(window)}", window, each, live[month_of(window)].get(window, ()))
-        for window, each in published.items()
-    )
+    for window, each in published.items():
+        revisions = live[month_of(window)].get(window, ())
+        month = f"{folder}/{month_of(window)}"
+        if _newer_writer(files, month, window, each, revisions):
+            return True
+        if counting_publication(files, month, window, revisions) != each:
+            return True
+    newer = {window for window, each in published.items() if _has_newer(live, window, each)}
+    for kind, table in {(each.sink, str(each.output)) for each in published.values()}:
+        theirs = {window: each for window, each in published.items() if (each.sink, each.output) == (kind, table)}
+        _refuse_overwritten(spark, theirs, newer, owner)
+    return False
+
+
+def _has_newer(live: Mapping[str, Mapping[str, Sequence[int]]], window: str, published: Publication) -> bool:
+    """Whether a newer revision was resolved than is published."""
+    return any(number > published.revision for number in live[month_of(window)].get(window, ()))
+
+
+def _refuse_overwritten(
+    spark: SparkSession, published: Mapping[str, Publication], newer: AbstractSet[str], owner: LedgerIdentity
+) -> None:
+    """Ask a table itself whose rows it holds: another attempt may have written there, and a client of Spark Connect
+    notes nothing in the ledger. What its history has forgotten was written long ago.
+
+    :param published: windows whose rows are in it.
+    :param newer: those of which a newer revision was resolved.
+    :raises LedgerConflictError: it holds another attempt's.
+    """
+    first = next(iter(published.values()))
+    commits = _TABLES[first.sink](str(first.output)).newest_of(spark, owner.ledger_id, published.keys())
+    for window, each in published.items():
+        commit = commits.get(window)
+        if (commit is None and window not in newer) or (commit is not None and commit.attempt == each.attempt):
+            continue
+        found = (
+            "has forgotten whose" if commit is None else f"holds those of {commit.attempt}, revision {commit.revision}"
+        )
+        raise LedgerConflictError(
+            f"Of window {window} the rows of attempt {each.attempt}, revision {each.revision}, are published, and the "
+            f"{each.sink} table {each.output} {found}, by its history. Load and publish the newest revision, and read "
+            f"then; of the same revision, airflow kafka-offsets ledger forget {owner.pipeline} {window} --force first."
+        )
 
 
 def _refuse_replaced(files: LedgerFiles, month: str, window: str, published: Publication, live: Iterable[int]) -> None:
@@ -211,66 +248,3 @@ def _ranges(files: LedgerFiles, folder: str, published: Publication, window: str
     if content is None:
         raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
     return Manifest.from_bytes(content, published.manifest_sha256).ranges
-
-
-def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:
-    """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
-    one wasn't yet. Neighbours that lie apart may leave offsets out between them, and share none."""
-    for earlier, later in pairwise(name for name, each in published.items() if each.rows):
-        if window_extent(earlier)[1] < window_extent(later)[0]:
-            back = [each for each in seams([ranges(earlier), ranges(later)]) if not each.is_gap]
-            if back:
-                raise LedgerConflictError(
-                    f"The published windows {earlier} and {later} lie apart in time, and not in offsets: "
-                    f"{shorten(map(str, back))}. Resolve both anew (ledger re-resolve) and load them."
-                )
-    starting: dict[int, list[str]] = defaultdict(list)
-    for each in published:
-        starting[window_extent(each)[0]].append(each)
-    for earlier in published:
-        for later in starting[window_extent(earlier)[1]]:
-            if published[earlier].end_snapshot == published[later].start_snapshot:
-                continue
-            found = seams([ranges(earlier), ranges(later)])
-            if found:
-                raise LedgerConflictError(
-                    f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was resolved "
-                    "anew. Load the newest revision of both."
-                )
-
-
-def _overlap(window: str, low: int, high: int) -> bool:
-    start, end = window_extent(window)
-    return start < high and end > low
-
-
-def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
-    crossing = [each for each in windows if window_extent(each)[0] < low or window_extent(each)[1] > high]
-    if crossing:
-        raise IntervalError(
-            f"The bounds cut through {shorten(crossing)}. Give the start and the end of whole windows, and filter "
-            "rows by their timestamp where that is meant."
-        )
-
-
-def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> None:
-    """Refuse windows with rows that share offsets. Those that share time alone have no record in common."""
-    for earlier, later in _overlapping(name for name, each in published.items() if each.rows):
-        found = shared(ranges(earlier), ranges(later))
-        if found:
-            raise LedgerConflictError(
-                f"The published windows {earlier} and {later} share offsets, whose rows would come twice: "
-                f"{shorten(map(str, found))}. Bound the time asked for so that only one of them is read."
-            )
-
-
-def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The pairs that share time.
-
-    :param windows: in order of their starts.
-    """
-    begun: list[str] = []
-    for later in windows:
-        begun = [each for each in begun if window_extent(each)[1] > window_extent(later)[0]]
-        yield from ((earlier, later) for earlier in begun)
-        begun.append(later)

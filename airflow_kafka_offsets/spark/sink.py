@@ -35,9 +35,8 @@ class Attempt:
     :param offsets: offsets in the window; 0 means that it has no rows and old ones are to go.
     :param strict_time: the rows have the boolean column ``outside_window``, and the output keeps it.
     :param earlier: names of the attempts at this same revision that began before, and have proved where they read from.
-        What one of them has committed need not be written again.
     :param refused: names of the others that began before: they wrote what wasn't proved, or died before they had asked
-        Kafka where it came from. To be written again.
+        Kafka where it came from.
     :param has_note: the ledger knows that it has begun; a client of Spark Connect can't tell it.
     :param schema: columns of the rows that the attempt has written, as Spark has them; None where what was published is
         counted again, for which the audit's columns will do.
@@ -93,9 +92,9 @@ class Sink(ABC):
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
         """Make these the only rows of the window, in one transaction: afterwards all are there, or the old ones still.
 
-        Exactly one action must run on ``rows``: they come from Kafka each time, and are counted as they pass. When the
-        sink holds what one of ``attempt.earlier`` committed, it may keep that, but must still run an action
-        (:func:`count_only`).
+        Exactly one action must run on ``rows``: they come from Kafka each time, and are counted as they pass. Replace
+        what earlier attempts wrote, which another application may have made; and never what one wrote that began later:
+        by ``attempt.revision`` and ``attempt.started_ms``, or else the ledger publishes rows that aren't there.
 
         :param rows: what to write. Without rows the window's old ones must go all the same.
         :param attempt: names the window; its name, manifest hash and revision belong into the transaction's own record.

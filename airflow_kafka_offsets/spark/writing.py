@@ -79,17 +79,16 @@ def write(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
     refuse_uncountable(window, rows)
     files = window_files(window.spark, window.folder, window.manifest.window)
     require_ledger(files, window.folder, window.manifest)
-    standing = standing_publication(files, window.folder, window.manifest)
-    # Nothing of this attempt is written yet, so that all others' rows still have their place.
-    if standing is not None and not counts_over(standing, window.manifest, apart=True):
-        standing = None
     notes = AttemptNotes(files, window.folder)
-    attempt = notes.begin(window, writes=standing is None)
-    if standing is not None:
+    # First: whoever publishes another attempt looks at the notes, and whoever writes looks at what is published.
+    attempt = notes.begin(window)
+    standing = standing_publication(files, window.folder, window.manifest)
+    if standing is not None and counts_over(standing, window.manifest):
+        notes.writes(attempt.name, False)
         recorded = _recorded(files, window, standing, sink, attempt)
         if recorded is not None:
             return recorded
-        notes.writes(attempt.name)
+        notes.writes(attempt.name, True)
     if not is_connect(window.spark):
         window.source_check().before()
     result = _load(files, window, rows, sink, attempt)
@@ -177,6 +176,7 @@ def _load(files: LedgerFiles, window: PinnedRead, rows: DataFrame, sink: Sink, a
         task_starts=counts.task_starts,
         unread=counts.unread,
         seconds=round(time.monotonic() - started, 3),
+        started_ms=attempt.started_ms,
         allow_gaps=window.allow_gaps,
         written_by=written.attempt,
         strict_time=window.strict_time,

@@ -74,10 +74,8 @@ class Tries:
         :param failed: an attempt whose driver failed afterwards.
         """
         found: list[CountedAttempt] = []
-        for folder in ledger.window_folders.live(pinned.manifest.window):
-            revision = folder.pinned()
-            if revision is None:  # a crash left it without a manifest, or it was taken back
-                continue
+        for revision in ledger.revisions(pinned.manifest.window):
+            folder = ledger.folder_of(revision)
             proved = (each for each in proved_attempts(ledger, revision) if each.result.attempt != failed)
             own = (each for each in proved if self._is_own(folder.attempt(each.result.attempt)))
             found += [each for each in own if _counts_over(each, pinned)]
@@ -116,4 +114,4 @@ def _asked(task: SparkSubmitOperator) -> str:
 
 def _counts_over(counted: CountedAttempt, pinned: PinnedManifest) -> bool:
     """Whether what an attempt would publish goes on counting beside a revision."""
-    return counts_over(counted.publication(1, None), pinned.manifest, apart=counted.result.apart)
+    return counts_over(counted.publication(1, None), pinned.manifest, written_ms=counted.written_ms)

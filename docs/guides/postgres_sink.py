@@ -1,9 +1,9 @@
 """A sink of your own: a table of PostgreSQL, in which one transaction replaces a window's rows.
 
 Spark writes a stage table through JDBC, from many tasks. Then the driver, in one transaction, looks into a control
-table at who wrote the window last, and either keeps those rows or takes them away, moves the staged ones in and notes
-it. Spark loads PostgreSQL's JDBC driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that transaction
-goes through the same one.
+table at who wrote the window last, and takes those rows away, unless that attempt began later; it moves the staged ones
+in and notes it. Spark loads PostgreSQL's JDBC driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that
+transaction goes through the same one.
 
 User and password are read from ``PGUSER`` and ``PGPASSWORD`` in the driver's environment: they are in no argument.
 """
@@ -19,14 +19,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerConflictError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.spark import Attempt, Sink, Written, pinned_window
 
 DRIVER = "org.postgresql.Driver"
-CONTROL = (
-    "ledger_id text, pipeline text, attempt text, manifest_sha256 text, strict_time boolean, revision bigint, "
-    "started_ms bigint"
-)
+CONTROL = "ledger_id text, pipeline text, attempt text, manifest_sha256 text, revision bigint, started_ms bigint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +34,8 @@ class Load:
     pipeline: str
     attempt: str
     manifest_sha256: str
-    strict_time: bool
     revision: int
     started_ms: int
-
-    def wrote_same(self, attempt: Attempt) -> bool:
-        """Whether its rows are those that the attempt is to write."""
-        return (self.manifest_sha256, self.strict_time) == (attempt.manifest_sha256, attempt.strict_time)
-
-    def keeps(self, attempt: Attempt) -> bool:
-        """Whether its rows stay, as they may be published: an earlier attempt wrote them, or one that began later."""
-        return self.wrote_same(attempt) and (self.attempt in attempt.earlier or self.is_newer(attempt))
 
     def is_newer(self, attempt: Attempt) -> bool:
         return (self.revision, self.started_ms) > (attempt.revision, attempt.started_ms)
@@ -75,30 +63,27 @@ class PostgresSink(Sink):
             transaction.run("SELECT pg_advisory_xact_lock(hashtext(?))", self.table)
             transaction.run(f"CREATE TABLE IF NOT EXISTS {self.table} (LIKE {stage})")
             transaction.run(f'CREATE TABLE IF NOT EXISTS {self.table}_windows ("window" text PRIMARY KEY, {CONTROL})')
-            before = self.before(transaction, attempt)
-            if before and before.keeps(attempt):
-                standing = before.attempt
-            else:
-                self.replace(transaction, attempt, staged.columns)
-                standing = attempt.name
+            self.refuse_older(transaction, attempt)
+            self.replace(transaction, attempt, staged.columns)
             transaction.run(f"DROP TABLE {stage}")
-        return Written(self.table, standing)
+        return Written(self.table, attempt.name)
 
-    def before(self, transaction: Transaction, attempt: Attempt) -> Load | None:
-        """Who wrote the window last.
+    def refuse_older(self, transaction: Transaction, attempt: Attempt) -> None:
+        """Never replace the rows of an attempt that began later.
 
-        :raises LedgerConflictError: another ledger, or a newer load of other rows.
+        :raises CommitConflictError: it loads the same manifest.
+        :raises LedgerConflictError: it loads a newer one, or is another ledger's.
         """
         self.require_ours(transaction, attempt)
-        columns = "ledger_id, pipeline, attempt, manifest_sha256, strict_time, revision, started_ms"
+        columns = "ledger_id, pipeline, attempt, manifest_sha256, revision, started_ms"
         found = transaction.rows(f'SELECT {columns} FROM {self.table}_windows WHERE "window" = ?', attempt.window)
         before = Load(*found[0]) if found else None
-        if before and before.is_newer(attempt) and not before.wrote_same(attempt):
-            raise LedgerConflictError(
+        if before and before.is_newer(attempt):
+            same = before.manifest_sha256 == attempt.manifest_sha256
+            raise (CommitConflictError if same else LedgerConflictError)(
                 f"{self.table} holds window {attempt.window} in revision {before.revision}, by attempt "
                 f"{before.attempt}, which began later: this is revision {attempt.revision}. Load the newest one."
             )
-        return before
 
     def require_ours(self, transaction: Transaction, attempt: Attempt) -> None:
         """Refuse a table of another ledger. Its pipeline's name tells nothing: it may be the same."""
@@ -120,9 +105,9 @@ class PostgresSink(Sink):
         )
         transaction.run(f'DELETE FROM {self.table}_windows WHERE "window" = ?', attempt.window)
         transaction.run(
-            f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?, ?, ?)",
             *(attempt.window, attempt.ledger_id, attempt.pipeline, attempt.name, attempt.manifest_sha256),
-            *(attempt.strict_time, attempt.revision, attempt.started_ms),
+            *(attempt.revision, attempt.started_ms),
         )
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally, total_of
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.pipelines.preflight import source_now
@@ -63,6 +64,7 @@ class RangeLoader:
             read=Tally(whole.count, whole.checksum, outside_window=None, starts=_starts(read)),
             written=written,
             seconds=round(time.monotonic() - started, 3),
+            started_ms=now_ms(),
             written_by=attempt,
             allow_gaps=True,  # transactions leave them
             files=(_FILE,) if output else (),

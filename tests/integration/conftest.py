@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import Protocol
 
 import pytest
@@ -119,17 +120,18 @@ def topic(admin: KafkaAdminClient, request: pytest.FixtureRequest) -> MakeTopic:
 @pytest.fixture(scope="session")
 def produce(broker: Broker) -> Produce:
     """Produces records to one partition of a topic of the session's broker."""
+    return partial(produce_to, broker.bootstrap_servers)
 
-    def send(topic: str, partition: int, records: Iterable[Record]) -> list[int]:
-        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
-            sent = [
-                producer.send(topic, partition=partition, timestamp_ms=timestamp_ms, key=key, value=value)
-                for timestamp_ms, key, value in records
-            ]
-            producer.flush()
-            return [each.get(timeout=10).offset for each in sent]
 
-    return send
+def produce_to(bootstrap_servers: str, topic: str, partition: int, records: Iterable[Record]) -> list[int]:
+    """Produce records to one partition of a topic."""
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+        sent = [
+            producer.send(topic, partition=partition, timestamp_ms=timestamp_ms, key=key, value=value)
+            for timestamp_ms, key, value in records
+        ]
+        producer.flush()
+        return [each.get(timeout=10).offset for each in sent]
 
 
 @pytest.fixture(scope="session")

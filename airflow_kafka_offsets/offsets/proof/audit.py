@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses
 from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, Publication
 from airflow_kafka_offsets.offsets.proof.shortfall import counted_twice, difference, shortfall
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, source_problems, unknowable
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 
@@ -115,6 +115,8 @@ class RunResult:
     :param files: the files that hold the rows, each by its path within ``output``; none for a table.
     :param source: what Kafka said after the read of the cluster and topics that were read; None where nobody asked: of
         a window without offsets nothing is read, and a client of Spark Connect has nothing to ask with.
+    :param started_ms: when the attempt began, Unix milliseconds. Of two that write to one place, the rows are those of
+        the one that began later.
     :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
         before it could say so.
     :param task_starts: what ``read.starts`` has to be, were each task read once, by what was written; None where every
@@ -132,6 +134,7 @@ class RunResult:
     read: Tally
     written: tuple[PartitionTally, ...]
     seconds: float
+    started_ms: int
     written_by: str
     allow_gaps: bool = False
     strict_time: bool = False
@@ -171,6 +174,26 @@ class RunResult:
             return cls(**plain, read=read, written=written, files=files, source=source, unread=unread)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
+
+
+def published_counts(publication: Publication, content: bytes | None, uri: str) -> RunResult:
+    """What a published attempt has counted.
+
+    :param content: of its result's file; None where there is none.
+    :param uri: of that.
+    :raises LedgerCorruptError: when it is missing, or was changed since.
+    """
+    attempt, recorded = publication.attempt, publication.result_sha256
+    if content is None:
+        raise LedgerCorruptError(
+            f"Attempt {attempt} is published, but its counts are missing: {uri}. Restore the file."
+        )
+    if digest(content) != recorded:
+        raise LedgerCorruptError(
+            f"{uri} was changed after it was published: its sha256 is {digest(content)}, expected {recorded}. Restore "
+            "the file."
+        )
+    return RunResult.from_json(json.loads(content))
 
 
 @dataclass(frozen=True, slots=True)

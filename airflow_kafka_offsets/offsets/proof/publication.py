@@ -44,6 +44,7 @@ class Publication:
         own calls itself.
     :param start_snapshot: number of the snapshot at the window's start.
     :param end_snapshot: number of the one at its end.
+    :param started_ms: when the attempt began, Unix milliseconds.
     :param published_ms: when it was created, Unix milliseconds.
     """
 
@@ -59,6 +60,7 @@ class Publication:
     sink: str
     start_snapshot: int
     end_snapshot: int
+    started_ms: int
     published_ms: int
 
     @property
@@ -105,14 +107,16 @@ def counting(publications: Iterable[Publication], live: Collection[int]) -> Publ
     return max((each for each in publications if each.revision in live), key=lambda each: each.number, default=None)
 
 
-def counts_over(standing: Publication, manifest: Manifest, *, apart: bool) -> bool:
+def counts_over(standing: Publication, manifest: Manifest, *, written_ms: int | None = None) -> bool:
     """Whether a publication goes on counting beside an attempt at a manifest: an older revision never takes a newer
     one's place; and what was left of a window after a loss not that of the whole, where both have their own place.
 
     :param standing: the publication that counts.
     :param manifest: what the attempt has read.
-    :param apart: the attempt's rows have a place of their own. Elsewhere they have taken the others' place by now.
+    :param written_ms: when the attempt began, Unix milliseconds, where its rows have taken the others' place; None
+        where they have a place of their own, or weren't written.
     """
-    if standing.revision >= manifest.revision:
-        return True
-    return apart and standing.snapshots == (manifest.start_snapshot, manifest.end_snapshot)
+    if standing.revision != manifest.revision:
+        snapshots = manifest.start_snapshot, manifest.end_snapshot
+        return standing.revision > manifest.revision or (written_ms is None and standing.snapshots == snapshots)
+    return written_ms is None or standing.started_ms >= written_ms

@@ -57,6 +57,11 @@ def month_of(window: str) -> str:
     return window[:6]
 
 
+def pipeline_folder(folder: str) -> str:
+    """The pipeline's folder that a window's is in: that is ``windows/<month>/<window>`` below it."""
+    return folder.rsplit("/", 3)[0]
+
+
 def revision_folder(window: str, revision: int) -> str:
     """The name of a revision's folder, within its month."""
     return window if revision == 1 else f"{window}.r{revision}"

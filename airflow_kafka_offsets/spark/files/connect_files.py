@@ -15,12 +15,12 @@ from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_offsets.errors import StoreFailedError
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS
+from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE
+from airflow_kafka_offsets.offsets.windows.window_names import pipeline_folder
 from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri, is_connect, words
 
 _STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 """What stands before a path, which Hadoop may write in another way than we do."""
-_BELOW = 3
-"""A window's folder is ``windows/<month>/<window>`` below its pipeline's."""
 _NO_FILE = "PATH_NOT_FOUND"
 
 
@@ -97,8 +97,8 @@ def window_files(spark: SparkSession, folder: str, window: str) -> LedgerFiles:
         return HadoopFiles(spark)
     ours = f"{folder.rpartition('/')[0]}/{window}"
     read = [f"{ours}/{PUBLICATIONS}/*.json", f"{ours}*/applications/*.json", f"{ours}*/results/*.json"]
-    pipeline = folder.rsplit("/", _BELOW)[0]
-    return ConnectFiles(spark, [*read, f"{pipeline}/pipeline.json"], [f"{ours}*/manifest.json", f"{ours}.r*.forgotten"])
+    read.append(f"{pipeline_folder(folder)}/{PIPELINE}")
+    return ConnectFiles(spark, read, [f"{ours}*/manifest.json", f"{ours}.r*.forgotten"])
 
 
 def read_file(spark: SparkSession, uri: str) -> bytes | None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE, LedgerIdentity, json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.window_names import pipeline_folder
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles
-
-_BELOW = 3
-"""A window's folder is ``windows/<month>/<window>`` below its pipeline's."""
 
 
 def ledger_identity(files: LedgerFiles, pipeline_uri: str) -> LedgerIdentity:
@@ -28,7 +26,7 @@ def require_ledger(files: LedgerFiles, folder: str, manifest: Manifest) -> None:
     :raises LedgerConflictError: naming both.
     :raises LedgerCorruptError: as :func:`ledger_identity`.
     """
-    pipeline_uri = folder.rsplit("/", _BELOW)[0]
+    pipeline_uri = pipeline_folder(folder)
     found = ledger_identity(files, pipeline_uri).ledger_id
     if found != manifest.ledger_id:
         raise LedgerConflictError(

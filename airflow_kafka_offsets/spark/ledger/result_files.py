@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.audit import RunResult, published_counts
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -47,16 +47,11 @@ def published_result(files: LedgerFiles, folder: str, published: Publication, wi
     """What a published attempt has counted.
 
     :param folder: of the window, in any of its revisions.
-    :raises LedgerCorruptError: when that is missing, or isn't what it should be.
+    :raises LedgerCorruptError: when that is missing, or was changed since.
     """
     place = f"{folder.rpartition('/')[0]}/{revision_folder(window, published.revision)}"
-    found = read_result(files, place, published.attempt)
-    if found is None:
-        raise LedgerCorruptError(
-            f"Attempt {published.attempt} is published, but its counts are missing: "
-            f"{result_uri(place, published.attempt)}. Restore the file."
-        )
-    return found
+    uri = result_uri(place, published.attempt)
+    return published_counts(published, files.read(uri), uri)
 
 
 def source_is_proved(files: LedgerFiles, folder: str, attempt: str, manifest: Manifest) -> bool:

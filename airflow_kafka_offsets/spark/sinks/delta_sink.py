@@ -8,6 +8,8 @@ the table's history tells.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -65,20 +67,19 @@ class DeltaSink(TableSink):
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         # Delta itself keeps an older revision out, so that the first attempt at a new window need not ask.
-        return self._newest(spark, attempt) if attempt.earlier or self._holds(spark, attempt.window) else None
+        if not attempt.earlier and not self._holds(spark, attempt.window):
+            return None
+        return self.newest(spark, attempt.ledger_id, attempt.window)
 
     def _holds(self, spark: SparkSession, window: str) -> bool:
         """Whether rows of a window are in the table."""
         return bool(read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == window).head(1))
 
-    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+    def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
         for limit in (f" LIMIT {_RECENT}", ""):
             history = spark.sql(f"DESCRIBE HISTORY {self._sql_name()}{limit}").orderBy("version", ascending=False)
             for row in history.where("userMetadata IS NOT NULL").select("userMetadata").collect():
-                commit = WindowCommit.read(_object(row["userMetadata"]), attempt)
-                if commit is not None:
-                    return commit
-        return None
+                yield _object(row["userMetadata"])
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         options = {

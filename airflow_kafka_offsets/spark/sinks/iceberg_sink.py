@@ -6,7 +6,9 @@ that of two overwrites of one window at the same time one fails.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -53,19 +55,15 @@ class IcebergSink(TableSink):
         return main[0]["snapshot_id"] if main else None
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        return self._newest(spark, attempt)
+        return self.newest(spark, attempt.ledger_id, attempt.window)
 
-    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+    def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
         spark.sql(f"REFRESH TABLE {self.table}")
         live = spark.table(f"{self.table}.history").where("is_current_ancestor").select("snapshot_id")
         snapshots = spark.table(f"{self.table}.snapshots").join(live, "snapshot_id").orderBy(F.desc("committed_at"))
-        ours = snapshots.where(F.col("summary")[PROPERTY + "window"] == attempt.window)
+        ours = snapshots.where(F.col("summary")[PROPERTY + "window"].isin(sorted(windows)))
         for row in ours.select("summary").collect():
-            marks = {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in row["summary"].items()}
-            commit = WindowCommit.read(marks, attempt)
-            if commit is not None:
-                return commit
-        return None
+            yield {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in row["summary"].items()}
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         writer = rows.writeTo(self.table).option("mergeSchema", "true").option("isolation-level", "serializable")

@@ -1,15 +1,16 @@
 """A table as a sink: what Delta Lake and Apache Iceberg have in common.
 
 One commit replaces a window's rows, told by the column ``window``, and carries the window, its revision, the manifest's
-hash and the attempt. So an attempt can ask the table who wrote last: it keeps what an earlier attempt of the same
-manifest has committed, and gives way to a newer revision. Since the column knows windows alone, a table has one
-ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
+hash and the attempt. So an attempt can ask the table who wrote last, and gives way to one that began later: of all
+that have written, the rows are those of the one that began last. Since the column knows windows alone, a table has
+one ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,7 +28,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, hadoop_uri, words
-from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written, count_only
+from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_owner
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
 from airflow_kafka_offsets.spark.tally import audited_ddl
@@ -43,33 +44,30 @@ TABLES = frozenset({"delta", "iceberg"})
 class WindowCommit:
     """The commit by which a window's rows came into a table.
 
+    :param window: whose rows.
     :param attempt: who committed.
     :param revision: of the window.
     :param started_ms: when the attempt began, Unix milliseconds.
     :param manifest_sha256: of the manifest that it read.
-    :param strict_time: its rows have the column ``outside_window``.
     :param has_note: the ledger was told that the attempt had begun.
     """
 
+    window: str
     attempt: str
     revision: int
     started_ms: int
     manifest_sha256: str
-    strict_time: bool
     has_note: bool
 
     @classmethod
-    def read(cls, marks: Mapping[str, Any], attempt: Attempt) -> Self | None:
-        """From a commit's marks; None when they are another window's, or not ours.
-
-        :param attempt: names the window.
-        """
+    def read(cls, marks: Mapping[str, Any], ledger_id: str) -> Self | None:
+        """From a commit's marks; None when they are another ledger's, or not ours."""
         try:
-            if (marks["ledger_id"], marks["window"]) != (attempt.ledger_id, attempt.window):
+            if marks["ledger_id"] != ledger_id:
                 return None
-            sha256, strict_time = marks["manifest_sha256"], marks["strict_time"] == "true"
             revision, started_ms = int(marks["revision"]), int(marks["started_ms"])
-            return cls(marks["attempt"], revision, started_ms, sha256, strict_time, marks["has_note"] == "true")
+            has_note = marks["has_note"] == "true"
+            return cls(marks["window"], marks["attempt"], revision, started_ms, marks["manifest_sha256"], has_note)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -87,20 +85,18 @@ class WindowCommit:
                 "and the copy has loaded it. Use one of the two with this table."
             )
 
-    def keeps(self, attempt: Attempt) -> bool:
-        """Whether an attempt need not write: an earlier one has, or one that began later."""
-        return self.wrote_same(attempt) and (self.attempt in attempt.earlier or self._after(attempt))
-
-    def wrote_same(self, attempt: Attempt) -> bool:
-        """Whether its rows are those that the attempt is to write."""
-        return (self.manifest_sha256, self.strict_time) == (attempt.manifest_sha256, attempt.strict_time)
-
     def refuse_older(self, table: str, attempt: Attempt) -> None:
-        """Never replace other rows that are newer.
+        """Never replace rows of an attempt that began later.
 
-        :raises LedgerConflictError: naming both.
+        :raises CommitConflictError: it loads the same manifest.
+        :raises LedgerConflictError: it doesn't; naming both.
         """
-        if self._after(attempt) and not self.wrote_same(attempt):
+        if self._after(attempt) and self.manifest_sha256 == attempt.manifest_sha256:
+            raise CommitConflictError(
+                f"{table} holds window {attempt.window} by attempt {self.attempt}, which began after this one: it goes "
+                "on, or has died. Nothing of this one is published. Run the task again."
+            )
+        if self._after(attempt):
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
                 f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
@@ -144,7 +140,7 @@ class TableSink(Sink):
         self.table = hadoop_uri(table)
 
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
-        """Replace the window's rows, unless an earlier attempt has.
+        """Replace the window's rows: those of earlier attempts too, as other applications may have made them.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
         :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, or
@@ -184,24 +180,19 @@ class TableSink(Sink):
         if before is not None:
             before.refuse_older(self.table, attempt)
             before.refuse_unknown(self.table, attempt)
-        if before is not None and before.keeps(attempt):
-            standing = before.attempt
-        else:
-            conflict = self._replace(marked, attempt, version)
-            standing = self._standing(spark, attempt, conflict)
-        if standing != attempt.name:
-            count_only(rows)
-        return Written(self.table, standing)
+        conflict = self._replace(marked, attempt, version)
+        self._require_written(spark, attempt, conflict)
+        return Written(self.table, attempt.name)
 
-    def _standing(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> str:
-        """Whose rows the table holds after a write, which may have been skipped: an attempt at the same rows."""
-        after = self._newest(spark, attempt)
+    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> None:
+        """Make sure that the table holds an attempt's rows after its write, which may have been skipped."""
+        after = self.newest(spark, attempt.ledger_id, attempt.window)
         # Another ledger may have claimed a table of nobody's at the same moment: the last one has it.
         self._require_ours(spark, attempt)
         if after is not None:
             after.refuse_older(self.table, attempt)
-            if after.wrote_same(attempt):
-                return after.attempt
+            if after.attempt == attempt.name:
+                return
         if conflict is None:
             raise LedgerConflictError(
                 f"Window {attempt.window} was not written to {self.table}, which holds a newer load of it, whose "
@@ -264,9 +255,24 @@ class TableSink(Sink):
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         """The window's newest commit, where that matters before writing."""
 
+    def newest(self, spark: SparkSession, ledger_id: str, window: str) -> WindowCommit | None:
+        """A window's newest commit; None when the table remembers none."""
+        return self.newest_of(spark, ledger_id, {window}).get(window)
+
+    def newest_of(self, spark: SparkSession, ledger_id: str, windows: AbstractSet[str]) -> dict[str, WindowCommit]:
+        """The newest commit of each of some windows, without those of which the table remembers none."""
+        found: dict[str, WindowCommit] = {}
+        for marks in self._marks(spark, windows):
+            commit = WindowCommit.read(marks, ledger_id)
+            if commit is not None and commit.window in windows - found.keys():
+                found[commit.window] = commit
+                if len(found) == len(windows):
+                    break
+        return found
+
     @abstractmethod
-    def _newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        """The window's newest commit; None when the table remembers none."""
+    def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
+        """The marks of commits, newest first; those of other windows and of nobody's may be among them."""
 
     @abstractmethod
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk import ObjectStoragePath
 
+from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, read
@@ -152,6 +153,24 @@ def test_windows_are_asked_for_by_time(ledger: Ledger) -> None:
     middle = windows[1].manifest.window
     assert list(ledger.file_lists.between(*window_extent(middle))) == [middle]
     assert len(ledger.file_lists.between(None, None)) == 3
+
+
+def test_windows_that_a_bound_cuts_and_those_that_share_offsets_are_refused_as_spark_refuses_them(
+    ledger: Ledger,
+) -> None:
+    first, second = (resolve(ledger, hour) for hour in range(2))
+    lists, names = ledger.file_lists, [first.manifest.window, second.manifest.window]
+    (start_ms, middle_ms), (_, end_ms) = map(window_extent, names)
+    both = ledger.pin_window(*map(ledger.snapshots.read, (1, 3)), on_overlap="allow")
+    for each in (first, second):
+        publish(ledger, each, "file:/out")
+    assert list(lists.between(start_ms, end_ms)) == names
+    with pytest.raises(IntervalError, match="cut through"):
+        lists.between(start_ms, end_ms - 1)
+    assert list(lists.between(start_ms, middle_ms)) == names[:1]
+    publish(ledger, both, "file:/out")
+    with pytest.raises(LedgerConflictError, match="share offsets, whose rows would come twice"):
+        lists.between(None, None)
 
 
 def test_duckdb_reads_the_files_of_a_list(ledger: Ledger, tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ class TestUris:
             ("s3", "s3://conn@bucket/a", "s3://bucket/a"),
             ("gcs", "gcs://conn@bucket/a", "gs://bucket/a"),
             ("abfs", "abfs://conn@container/a", "abfss://container@account.dfs.core.windows.net/a"),
+            ("abfss", "abfss://c@other.dfs.core.windows.net/a", "abfss://c@other.dfs.core.windows.net/a"),
+            ("abfss", "abfss://conn@c@other.dfs.core.windows.net/a", "abfss://c@other.dfs.core.windows.net/a"),
         ],
     )
     def test_spark_is_given_a_place_as_hadoop_spells_it(self, protocol: str, uri: str, plain: str) -> None:

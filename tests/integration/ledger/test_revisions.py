@@ -9,9 +9,10 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, InstantForgottenError, LedgerError
+from airflow_kafka_offsets.ledger import window_folders
 from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import create_exclusive
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, names
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
@@ -147,6 +148,24 @@ class TestRaces:
         assert [offset_of(each) for each in ledger.append(fresh[3:])] == [25, 25], "the third ends where they do"
         assert [offset_of(each) for each in ledger.append(fresh[1:3])] == [25, 25]
         assert ledger.pin_window(*ledger.append(fresh[1:3])).manifest.revision == 2
+
+    def test_windows_of_months_after_it_are_not_looked_at(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A window that was forgotten for good made every later one list all months."""
+        pin(ledger, 0, 10, 20)
+        ledger.forget([FIRST], "test")
+        pin(ledger, 60 * 24, 30, 40)
+        listed: list[str] = []
+
+        def noted(folder: StoragePath) -> list[str]:
+            listed.append(folder.name)
+            return names(folder)
+
+        monkeypatch.setattr(window_folders, "names", noted)
+        ledger.append([snapshot({0: 35}, at_ms=T0 + 60 * 24 * HOUR_MS + HOUR_MS // 2)])
+        assert "202611" in listed
+        assert "202701" not in listed
 
     def test_and_not_whom_it_is_resolved_anew_with(self, ledger: Ledger) -> None:
         pin(ledger, 0, 10, 20)

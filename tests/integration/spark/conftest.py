@@ -78,9 +78,12 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("warehouse")
 
 
-@pytest.fixture(scope="session")
-def spark(connector: str, table_jars: str, avro_jar: str, warehouse: Path) -> Iterator[SparkSession]:
-    found = ",".join((connector, table_jars, avro_jar))
+def make_session(found: str, warehouse: Path) -> SparkSession:
+    """This process's session.
+
+    :param found: jars.
+    :param warehouse: where its catalogs keep their tables.
+    """
     builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", found)
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config(map=table_confs(warehouse)).config("spark.sql.warehouse.dir", f"file://{warehouse}/named")
@@ -89,6 +92,15 @@ def spark(connector: str, table_jars: str, avro_jar: str, warehouse: Path) -> It
         "spark.sql.codegen.factoryMode", "NO_CODEGEN"
     )
     session = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR").getOrCreate()
+    # PySpark asks for these whenever it makes a column, and Java looks for them under six packages in 300 jars.
+    for name in ("PythonUtils", "PythonSQLUtils"):
+        setattr(session._jvm, name, getattr(session._jvm, name))
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark(connector: str, table_jars: str, avro_jar: str, warehouse: Path) -> Iterator[SparkSession]:
+    session = make_session(",".join((connector, table_jars, avro_jar)), warehouse)
     yield session
     session.stop()
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from upath import UPath
 
-from airflow_kafka_offsets.ledger.publications import Publications
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.proof.audit import RunResult
-from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
-from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, revision_folder
-from airflow_kafka_offsets.pipelines.publisher import CountedAttempt
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish_next
 from airflow_kafka_offsets.spark import FileSink, Sink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.integration.spark.conftest import window_folder
@@ -85,18 +85,22 @@ def load_rows(window: PinnedWindow, rows: DataFrame, sink: Sink) -> Loaded:
 
 
 def publish(window: PinnedWindow, result: RunResult) -> Publication:
-    """Publish what a driver has counted, unless something counts over it."""
-    folder, manifest = UPath(window.folder), window.manifest
-    names = [each.name for each in folder.parent.iterdir()]
-    publications = Publications(folder.parent / revision_folder(manifest.window, 1))
-    standing = publications.counting(live_revisions(names)[manifest.window])
-    if standing is not None and counts_over(standing, manifest, apart=result.apart):
-        return standing
-    kept = folder / "results" / f"{result.attempt}.json"
-    if not kept.exists():  # a client of Spark Connect hands it over
-        kept.parent.mkdir(exist_ok=True)
-        kept.write_text(json.dumps(result.to_json()))
-    pinned = PinnedManifest(f"{window.folder}/manifest.json", manifest.sha256, manifest)
-    ours = CountedAttempt(pinned, result, digest(kept.read_bytes())).publication(len(publications.all()) + 1, standing)
-    assert publications.create(ours)
-    return ours
+    """Publish what a driver has counted, as it is when Kafka has nothing against it."""
+    if result.manifest_sha256 == window.manifest.sha256:
+        return publish_next(*count(window, result))
+    # What was counted of another revision, which counts over this one.
+    month = UPath(window.folder).parent
+    standing = WindowFolders(month.parent.parent).publication(window.manifest.window)
+    assert standing is not None
+    return standing
+
+
+def count(window: PinnedWindow, result: RunResult) -> tuple[Ledger, CountedAttempt]:
+    """What a driver leaves in the ledger, or a client of Spark Connect hands over."""
+    pipeline = UPath(window.folder).parent.parent.parent
+    ledger = Ledger(pipeline.parent, pipeline.name)
+    pinned = PinnedManifest(f"{window.folder}/manifest.json", window.manifest.sha256, window.manifest)
+    ledger.folder_of(pinned).record_result(result)
+    counted = counted_attempt(ledger, pinned, result.attempt)
+    assert counted is not None
+    return ledger, counted

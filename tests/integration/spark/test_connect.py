@@ -12,7 +12,13 @@ from typing import Any
 import pyspark
 import pytest
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, LedgerError, UnprovenError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    LedgerConflictError,
+    LedgerCorruptError,
+    LedgerError,
+    UnprovenError,
+)
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.proof.audit import RunResult, judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -97,6 +103,11 @@ def open_connected(connected: Any, pin: Callable[..., RunConf]) -> OpenConnected
         return pinned_window(connected, told.manifest_uri, told.sha256, allow_gaps=allow_gaps)
 
     return open_
+
+
+def asked_of(window: PinnedWindow, result: RunResult) -> RunResult:
+    """As Airflow's side keeps it, once Kafka has told that the topics are the window's own."""
+    return replace(result, source=source_of(window.manifest))
 
 
 class TestReading:
@@ -204,6 +215,29 @@ class TestWriting:
         window_folders.forget(made[0].window, "resolved too early")
         with pytest.raises(LedgerError, match="no published window"):
             read_published(connected, f"file://{ledger}")
+
+    @pytest.mark.parametrize("kind", ["delta", "iceberg"])
+    def test_a_table_that_a_newer_revision_was_loaded_into_is_not_read_until_that_is_published(
+        self,
+        connected: Any,
+        open_connected: OpenConnected,
+        flights: str,
+        ledger: Path,
+        make_sink: Callable[[str], Sink],
+        kind: str,
+    ) -> None:
+        """The ledger has no note of it: the table's own commits tell."""
+        sink = make_sink(kind)
+        first = open_connected(manifest_of([(flights, 0, 0, 60)]))
+        publish(first, asked_of(first, first.write(first.read(), sink)))
+        newer = open_connected(replace(manifest_of([(flights, 0, 0, 70)]), end_snapshot=9))
+        assert read_published(connected, f"file://{ledger}").count() == 60
+
+        result = asked_of(newer, newer.write(newer.read(), sink))
+        with pytest.raises(LedgerConflictError, match=r"published in revision 1, .* holds revision 2 of it"):
+            read_published(connected, f"file://{ledger}")
+        publish(newer, result)
+        assert read_published(connected, f"file://{ledger}").count() == 70
 
     def test_rows_that_were_dropped_are_not_proved(
         self, open_connected: OpenConnected, manifest: Manifest, table: str

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import (
     ConfigurationError,
     DataLossError,
     LedgerConflictError,
+    LedgerCorruptError,
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -93,7 +94,14 @@ class TestOneAttempt:
         load(open_window(manifest), table)
 
         files = {path.name for path in ledger.rglob("*") if path.is_file()}
-        assert files == {"pipeline.json", "manifest.json", "manifest.sha256", "00000001.json", "try-1.json"}
+        assert files == {
+            "pipeline.json",
+            "manifest.json",
+            "manifest.sha256",
+            "00000001.json",
+            "try-1.json",
+            "files.txt",
+        }
 
     def test_late_and_early_records_are_counted(
         self, open_window: OpenWindow, flights: str, ledger: Path, table: str
@@ -128,6 +136,15 @@ class TestRetries:
         assert rerun.audit == first.audit
         assert not (window_folder(ledger, manifest) / "results" / "try-2.json").exists()
         assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
+
+    def test_a_rerun_trusts_no_counts_that_were_changed_since_they_were_published(
+        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        load(open_window(manifest), table)
+        counts = window_folder(ledger, manifest) / "results" / "try-1.json"
+        counts.write_text(counts.read_text().replace('"seconds"', ' "seconds"'))
+        with pytest.raises(LedgerCorruptError, match=r"try-1\.json was changed after it was published"):
+            load(open_window(manifest, "try-2"), table)
 
     def test_of_two_attempts_side_by_side_one_is_published_and_read(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str

@@ -90,6 +90,24 @@ class TestTheCommand:
         assert run("ledger", "publish", "loads", window["window"], "--result", str(handed))[0] == 0
         assert published(ledger, pinned) == [(1, 1, "a-1", None)]
 
+    def test_it_finds_a_named_attempt_behind_a_revision_that_a_crash_left_without_a_manifest(
+        self, window: XCom, pinned: PinnedManifest, count: Count, run: Run
+    ) -> None:
+        count(pinned)
+        folder = Path(pinned.uri.removeprefix("file://")).parent
+        folder.with_name(f"{folder.name}.r2").mkdir()
+        code, _, err = run("ledger", "publish", "loads", window["window"], "--attempt", "a-9")
+        assert (code, "Those that have: a-1" in err) == (2, True)
+        assert run("ledger", "publish", "loads", window["window"], "--attempt", "a-1")[0] == 0
+
+    def test_it_names_the_file_that_is_no_result(
+        self, window: XCom, pinned: PinnedManifest, tmp_path: Path, run: Run
+    ) -> None:
+        (tmp_path / "result.json").write_text('{"rows": 5}')
+        code, _, err = run("ledger", "publish", "loads", window["window"], "--result", str(tmp_path / "result.json"))
+        assert code == 2
+        assert "result.json takes what PinnedWindow.write(...).to_json() gave" in err
+
     def test_it_says_what_is_missing(self, window: XCom, pinned: PinnedManifest, run: Run) -> None:
         code, _, err = run("ledger", "publish", "loads", window["window"])
         assert code == 1

@@ -17,6 +17,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sink import Attempt
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from dev.postgres import USER, Postgres
 from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.sinks.example import PostgresSink
@@ -63,6 +64,13 @@ def make_sink(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
 def sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> Sink:
     """Each kind in turn."""
     return make_sink(request.param)
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def table_sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> TableSink:
+    sink = make_sink(request.param)
+    assert isinstance(sink, TableSink)
+    return sink
 
 
 @pytest.fixture

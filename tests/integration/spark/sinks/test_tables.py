@@ -19,30 +19,21 @@ from airflow_kafka_offsets.errors import (
     LedgerError,
     UnprovenError,
 )
-from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, Written, read_published
+from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.publishing import load_rows
-from tests.integration.spark.publishing import publish as publish_result
+from tests.integration.spark.publishing import count, load_rows
 from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish
 from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
-from tests.integration.spark.test_strict_time import EARLY, INSIDE, LATE, window_of
+from tests.integration.spark.test_strict_time import window_of
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 MakeSink = Callable[[str], Sink]
 IS_ANOTHERS = "value = cast('another' AS binary)"
-
-
-@pytest.fixture(params=["delta", "iceberg"])
-def table_sink(request: pytest.FixtureRequest, make_sink: MakeSink) -> TableSink:
-    sink = make_sink(request.param)
-    assert isinstance(sink, TableSink)
-    return sink
 
 
 class TestRevisions:
@@ -75,8 +66,9 @@ class TestRevisions:
 
         def overtaken(frame: DataFrame, attempt: Attempt) -> Written:
             table_sink.write = wrote  # type: ignore[method-assign]
-            result = original.write(rows, table_sink)
-            publish_result(original, result)
+            # Its publisher had looked before the newer one was resolved.
+            stored, counted = count(original, original.write(rows, table_sink))
+            assert stored.folder_of(counted.pinned).publications.create(counted.publication(1, None))
             wrote(frame, attempt)
             raise InterruptedError
 
@@ -99,27 +91,10 @@ class TestAttempts:
         publish(open_window(manifest), table_sink)
         window = open_window(manifest, "try-2")
         rows = window.read()
-        attempt = AttemptNotes(HadoopFiles(spark), window.folder).begin(window, writes=True)
+        attempt = AttemptNotes(HadoopFiles(spark), window.folder).begin(window)
         assert attempt.earlier == {"try-1"}
         assert table_sink.write(rows, replace(attempt, earlier=frozenset())).attempt == "try-2"
         assert offsets(table_sink.read(spark, attempt)) == {0: list(range(9))}
-
-    def test_what_an_earlier_attempt_has_committed_is_counted_and_not_written_again(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        """Unless it was written without the column that this one's rows have."""
-        manifest = window_of(flights, 0, 10, 0, 20)
-        commits = []
-        for name, strict_time in (("try-1", False), ("try-2", True)):
-            window = open_window(manifest, name)
-            with interrupted("airflow_kafka_offsets.spark.writing.judge"):
-                window.write(window.read(strict_time=strict_time), table_sink)
-            commits.append(_commits(spark, table_sink))
-        assert commits[1] > commits[0]
-
-        window = open_window(manifest, "try-3")
-        assert load_rows(window, window.read(strict_time=True), table_sink).outside == 10
-        assert _commits(spark, table_sink) == commits[1]
 
     def test_rows_of_one_that_died_before_it_had_asked_where_they_came_from_are_written_anew(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
@@ -150,7 +125,7 @@ class TestAttempts:
             return write(rows, attempt)
 
         table_sink.write = overtaken  # type: ignore[method-assign]
-        with pytest.raises(CommitConflictError, match="by attempt try-2, which began beside this one"):
+        with pytest.raises(CommitConflictError, match="by attempt try-2, which began after this one"):
             publish(open_window(manifest), table_sink)
 
         assert publish(open_window(manifest, "try-3"), table_sink) == "try-3"
@@ -219,7 +194,8 @@ class TestAttempts:
                 assert publish(fast, table_sink) == "try-2"
             finally:
                 (tmp_path / "go").touch()
-            assert publishing.result(60).published_attempt == "try-2"
+            with pytest.raises(CommitConflictError, match="Run the task again"):
+                publishing.result(60)
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(15))}
 
 
@@ -243,107 +219,6 @@ class TestColumns:
             changed.write(changed.read().withColumn("timestampType", F.lit("text")), table_sink)
 
 
-class TestReading:
-    def test_rows_are_those_that_were_published_when_they_were_asked_for(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
-    ) -> None:
-        """Spark reads them later, and a newer revision's have taken their place by then."""
-        publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
-        rows = read_published(spark, f"file://{ledger}")
-        newer = open_window(replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9), "try-2")
-        result = newer.write(newer.read(), table_sink)
-        assert offsets(rows) == {0: list(range(9))}
-
-        publish_result(newer, result)
-        assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(7))}
-
-    @pytest.mark.parametrize("published", [False, True], ids=["counted", "published"])
-    def test_a_newer_revision_that_comes_between_the_look_at_the_ledger_and_that_at_the_table_is_not_missed(
-        self,
-        spark: SparkSession,
-        open_window: OpenWindow,
-        flights: str,
-        ledger: Path,
-        table_sink: TableSink,
-        monkeypatch: pytest.MonkeyPatch,
-        published: bool,
-    ) -> None:
-        publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
-        newer = open_window(replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9), "try-2")
-
-        def late(*arguments: Any) -> DataFrame:
-            monkeypatch.undo()
-            result = newer.write(newer.read(), table_sink)
-            if published:
-                publish_result(newer, result)
-            return read_table(*arguments)
-
-        monkeypatch.setattr("airflow_kafka_offsets.spark.published.read_table", late)
-        if published:
-            assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(7))}
-        else:
-            with pytest.raises(LedgerConflictError, match="attempt try-2 has begun to load revision 2"):
-                read_published(spark, f"file://{ledger}")
-
-    def test_windows_in_files_and_in_tables_with_and_without_strict_time_are_read_together(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table: str, make_sink: MakeSink
-    ) -> None:
-        bounds = [(50, 100, 0, 250), (101, 110, 40, 50), (111, 120, 110, 120), (121, 130, 120, 130)]
-        delta, iceberg = make_sink("delta"), make_sink("iceberg")
-        sinks = [delta, iceberg, delta, FileSink(table)]
-        for number, (bound, sink) in enumerate(zip(bounds, sinks, strict=True)):
-            window = open_window(window_of(flights, *bound))
-            load_rows(window, window.read(strict_time=number < 2), sink)
-
-        inside = read_published(spark, f"file://{ledger}")
-        assert sorted(offsets(inside)[2]) == sorted([*INSIDE, *range(110, 130)])
-        assert not {"attempt", "outside_window"} & set(inside.columns)
-        apart = read_published(spark, f"file://{ledger}", outside=True)
-        assert sorted(offsets(apart)[2]) == sorted([*EARLY, *LATE, *range(40, 50)])
-
-    def test_a_table_that_is_gone_is_named(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, tmp_path: Path
-    ) -> None:
-        """A table of Delta's by its name."""
-        sink = DeltaSink(f"named_{tmp_path.name.replace('-', '_')}")
-        publish(open_window(manifest), sink)
-        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
-
-        spark.sql(f"DROP TABLE {sink.table}")
-        with pytest.raises(LedgerError, match=rf"The delta table {sink.table} can't be read"):
-            read_published(spark, f"file://{ledger}")
-        with pytest.raises(LedgerConflictError, match="holds 0 of them"):
-            publish(open_window(manifest, "try-2"), sink)
-
-    def test_a_table_that_went_to_another_ledger_is_not_read_as_this_ones(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
-    ) -> None:
-        publish(open_window(manifest), table_sink)
-        spark.sql(f"ALTER TABLE {table_sink._sql_name()} SET TBLPROPERTIES ('kafka-offsets.ledger' = '{OTHER}')")
-        for asked in (
-            lambda: read_published(spark, f"file://{ledger}"),
-            lambda: publish(open_window(manifest, "try-2"), table_sink),
-        ):
-            with pytest.raises(LedgerConflictError, match=rf"a table of ledger {OTHER}"):
-                asked()
-
-    def test_rows_of_a_users_own_sink_are_the_users_to_read(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
-    ) -> None:
-        class Own(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
-                written = super().write(rows, attempt)
-                self.kind = "own"
-                return written
-
-            def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-                return FileSink(table).read(spark, attempt)
-
-        publish(open_window(manifest), Own(table))
-        with pytest.raises(LedgerError, match="which the sink own wrote: read them as that one does"):
-            read_published(spark, f"file://{ledger}")
-
-
 class TestOwner:
     def test_a_table_that_the_user_has_made_becomes_the_ledgers_that_loads_it_first(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
@@ -356,23 +231,6 @@ class TestOwner:
 
         with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id}"):
             table_sink.write(rows, attempt_of(manifest, ledger_id=OTHER))
-
-    def test_a_second_ledger_of_the_same_name_replaces_nothing_until_the_table_is_handed_over(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        """Staging, or a ledger_root that was moved without its files; retention has left three of ten records."""
-        first, second = manifest_of([(flights, 0, 0, 10)]), manifest_of([(flights, 0, 7, 10)])
-        second = replace(second, ledger_id=OTHER)
-        publish(open_window(first), table_sink)
-        rows = open_window(first, "try-2").read()
-        with pytest.raises(LedgerConflictError) as refused:
-            table_sink.write(rows.where("offset > 6"), attempt_of(second, "try-2", started_ms=now_ms()))
-        assert offsets(table_sink.read(spark, attempt_of(first))) == {0: list(range(10))}
-
-        statement = str(refused.value).partition("hand the table over: ")[2].partition(";")[0]
-        spark.sql(statement)
-        assert table_sink.write(rows.where("offset > 6"), attempt_of(second, "try-3", started_ms=now_ms())).attempt
-        assert offsets(table_sink.read(spark, attempt_of(second))) == {0: [7, 8, 9]}
 
     def test_a_copy_of_a_ledger_replaces_nothing_that_the_ledger_has_loaded(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink

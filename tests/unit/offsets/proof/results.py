@@ -32,6 +32,7 @@ def run_result(manifest: Manifest | str, written: Sequence[PartitionTally], **fi
         "apart": True,
         "read": Tally(count),
         "seconds": 1.0,
+        "started_ms": 0,
         "source": None if isinstance(manifest, str) else source_of(manifest),
     }
     given = usual | fields
@@ -66,6 +67,7 @@ def publication(**fields: Any) -> Publication:
         "sink": "parquet",
         "start_snapshot": 1,
         "end_snapshot": 2,
+        "started_ms": 0,
         "published_ms": 1_800_000_000_000,
     }
     return Publication(**usual | fields)

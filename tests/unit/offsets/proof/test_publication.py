@@ -57,19 +57,23 @@ def manifest() -> Manifest:
 
 
 class TestWhatGoesOnCounting:
-    @pytest.mark.parametrize("apart", [True, False])
-    def test_an_older_revision_never_takes_a_newer_ones_place(self, apart: bool) -> None:
-        assert counts_over(publication(revision=2, start_snapshot=9), manifest(), apart=apart)
+    @pytest.mark.parametrize("written_ms", [None, 1])
+    def test_an_older_revision_never_takes_a_newer_ones_place(self, written_ms: int | None) -> None:
+        assert counts_over(publication(revision=2, start_snapshot=9), manifest(), written_ms=written_ms)
 
     def test_of_one_revision_the_first_attempt_counts(self) -> None:
-        assert counts_over(publication(revision=1), manifest(), apart=True)
+        assert counts_over(publication(revision=1), manifest())
+
+    def test_in_a_table_the_one_whose_rows_are_there(self) -> None:
+        assert counts_over(publication(revision=1, started_ms=5), manifest(), written_ms=5)
+        assert not counts_over(publication(revision=1, started_ms=5), manifest(), written_ms=6)
 
     def test_what_was_resolved_anew_takes_the_place_of_the_older_one(self) -> None:
-        assert not counts_over(publication(start_snapshot=9), manifest().revised(2), apart=True)
+        assert not counts_over(publication(start_snapshot=9), manifest().revised(2))
 
     def test_what_a_loss_has_left_stands_back_where_the_whole_has_a_place_of_its_own(self) -> None:
         """In a table it has taken the whole one's place, and the ledger says so."""
         left = manifest().revised(2)
         whole = publication(start_snapshot=left.start_snapshot, end_snapshot=left.end_snapshot)
-        assert counts_over(whole, left, apart=True)
-        assert not counts_over(whole, left, apart=False)
+        assert counts_over(whole, left)
+        assert not counts_over(whole, left, written_ms=1)

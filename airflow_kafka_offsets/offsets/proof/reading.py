@@ -1,0 +1,104 @@
+"""Reading: which published windows may be read together, by whoever reads them.
+
+Windows are read whole, and no record of theirs twice. Where a window lies across a bound, where two have the same
+offsets, or where two that meet in time don't meet in offsets, the reader is told.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, shorten
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.seams import seams, shared
+from airflow_kafka_offsets.offsets.windows.window_names import window_extent
+
+_FAR_FUTURE_MS = 253_402_300_799_000
+"""The end of the year 9999: names of instants go no further."""
+
+RangesOf = Callable[[str], tuple[OffsetRange, ...]]
+"""The offsets of a window, read when they are first asked for."""
+
+
+def bounds(start_ms: int | None, end_ms: int | None) -> tuple[int, int]:
+    """The bounds of what is read, Unix milliseconds; None for no bound."""
+    return 0 if start_ms is None else start_ms, _FAR_FUTURE_MS if end_ms is None else end_ms
+
+
+def overlaps(window: str, low: int, high: int) -> bool:
+    """Whether a window has time between two bounds."""
+    start, end = window_extent(window)
+    return start < high and end > low
+
+
+def refuse_unreadable(published: Mapping[str, Publication], low: int, high: int, ranges: RangesOf) -> None:
+    """Make sure that windows can be read together.
+
+    :param published: what is published of each, in order of their starts.
+    :raises IntervalError: when one lies across a bound.
+    :raises LedgerConflictError: when two with rows share offsets, or two that meet in time don't meet in offsets.
+    """
+    _refuse_crossing(published, low, high)
+    _refuse_overlaps(published, ranges)
+    _refuse_seams(published, ranges)
+
+
+def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
+    crossing = [each for each in windows if window_extent(each)[0] < low or window_extent(each)[1] > high]
+    if crossing:
+        raise IntervalError(
+            f"The bounds cut through {shorten(crossing)}. Give the start and the end of whole windows, and filter "
+            "rows by their timestamp where that is meant."
+        )
+
+
+def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> None:
+    """Refuse windows with rows that share offsets. Those that share time alone have no record in common."""
+    for earlier, later in _overlapping(name for name, each in published.items() if each.rows):
+        found = shared(ranges(earlier), ranges(later))
+        if found:
+            raise LedgerConflictError(
+                f"The published windows {earlier} and {later} share offsets, whose rows would come twice: "
+                f"{shorten(map(str, found))}. Bound the time asked for so that only one of them is read."
+            )
+
+
+def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The pairs that share time.
+
+    :param windows: in order of their starts.
+    """
+    begun: list[str] = []
+    for later in windows:
+        begun = [each for each in begun if window_extent(each)[1] > window_extent(later)[0]]
+        yield from ((earlier, later) for earlier in begun)
+        begun.append(later)
+
+
+def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:
+    """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
+    one wasn't yet. Neighbours that lie apart may leave offsets out between them, and share none."""
+    for earlier, later in pairwise(name for name, each in published.items() if each.rows):
+        if window_extent(earlier)[1] < window_extent(later)[0]:
+            back = [each for each in seams([ranges(earlier), ranges(later)]) if not each.is_gap]
+            if back:
+                raise LedgerConflictError(
+                    f"The published windows {earlier} and {later} lie apart in time, and not in offsets: "
+                    f"{shorten(map(str, back))}. Resolve both anew (ledger re-resolve) and load them."
+                )
+    starting: dict[int, list[str]] = defaultdict(list)
+    for each in published:
+        starting[window_extent(each)[0]].append(each)
+    for earlier in published:
+        for later in starting[window_extent(earlier)[1]]:
+            if published[earlier].end_snapshot == published[later].start_snapshot:
+                continue
+            found = seams([ranges(earlier), ranges(later)])
+            if found:
+                raise LedgerConflictError(
+                    f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was resolved "
+                    "anew. Load the newest revision of both."
+                )

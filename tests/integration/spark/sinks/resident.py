@@ -1,0 +1,175 @@
+"""A driver that stays: ``spark-submit`` without the seconds that it takes to start.
+
+A program in ``spark-submit``'s place hands its words to a driver by a socket, whose name is the master. The driver runs
+the ready-made load in a session of its own, with the confs that it was submitted with, and answers how it ended. It may
+be told to pause once at one of its steps.
+
+As a program it is such a driver; its arguments: the socket, the folder of pauses, jars, and the warehouse.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.offsets.proof.failure_note import exit_line
+from airflow_kafka_offsets.spark import load, writing
+from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+from tests.integration.spark.conftest import make_session
+from tests.integration.spark.sinks.faults import held_up, wait_for
+
+ASK = """
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as driver:
+    driver.connect(os.path.join(os.environ["DRIVERS"], sys.argv[sys.argv.index("--master") + 1]))
+    driver.sendall(json.dumps(sys.argv[1:]).encode() + b"\\n")
+    status, _, said = driver.makefile().read().partition("\\n")
+print(said)
+sys.exit(int(status))
+"""
+"""In ``spark-submit``'s place. The folder of sockets is in the environment."""
+
+Work = Callable[..., Any]
+DRIVER_STEPS = (
+    "before it notes that it has begun",
+    "before it writes rows",
+    "while it writes rows",
+    "after its commit",
+    "before it notes what it counted",
+    "after it has noted what it counted",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A stop, once: a file ``at`` names the step, ``begun`` is made there, and ``go`` ends it.
+
+    :param folder: of these files.
+    """
+
+    folder: Path
+
+    @property
+    def step(self) -> str | None:
+        """Where to pause; None where nobody is to."""
+        at = self.folder / "at"
+        return at.read_text() if at.exists() else None
+
+    def ask(self, step: str) -> None:
+        """Have the next load pause there."""
+        for name in ("begun", "go"):
+            (self.folder / name).unlink(missing_ok=True)
+        (self.folder / "at").write_text(step)
+
+    def end(self) -> None:
+        """Have whoever pauses go on, and nobody else pause."""
+        (self.folder / "at").unlink(missing_ok=True)
+        (self.folder / "go").touch()
+
+    def here(self) -> None:
+        """Pause, unless somebody has."""
+        if not (self.folder / "begun").exists():
+            (self.folder / "begun").touch()
+            wait_for(self.folder / "go")
+
+    def before(self, work: Work) -> Work:
+        """The same work, after a pause."""
+
+        def late(*arguments: Any, **named: Any) -> Any:
+            self.here()
+            return work(*arguments, **named)
+
+        return late
+
+    def after(self, work: Work) -> Work:
+        """The same work, and then a pause."""
+
+        def slow(*arguments: Any, **named: Any) -> Any:
+            done = work(*arguments, **named)
+            self.here()
+            return done
+
+        return slow
+
+    def meanwhile(self, replace_rows: Work) -> Work:
+        """Writing of rows, the first of which waits."""
+
+        def slow(sink: TableSink, rows: Any, *others: Any) -> Any:
+            return replace_rows(sink, held_up(rows, self.folder), *others)
+
+        return slow
+
+
+@contextmanager
+def pausing(pause: Pause) -> Iterator[None]:
+    """Have this process's driver pause where it is told to."""
+    begin, rows, while_rows, commit, count, counted = DRIVER_STEPS
+    places: dict[str, tuple[Any, str, Callable[[Work], Work]]] = {
+        begin: (AttemptNotes, "begin", pause.before),
+        rows: (TableSink, "_replace", pause.before),
+        while_rows: (TableSink, "_replace", pause.meanwhile),
+        commit: (TableSink, "_replace", pause.after),
+        count: (writing, "write_result", pause.before),
+        counted: (writing, "write_result", pause.after),
+    }
+    place = places.get(pause.step or "")
+    with pytest.MonkeyPatch.context() as patch:
+        if place is not None:
+            owner, name, how = place
+            patch.setattr(owner, name, how(getattr(owner, name)))
+        yield
+
+
+def run(session: SparkSession, words: list[str]) -> str:
+    """Load as ``spark-submit`` with these words would; what it says at its end.
+
+    :raises KafkaOffsetsError: as the application.
+    """
+    own = session.newSession()
+    for name, value in (words[n + 1].split("=", 1) for n, word in enumerate(words) if word == "--conf"):
+        if name.startswith("spark.kafkaOffsets."):
+            own.conf.set(name, value)
+    application = next(n for n, word in enumerate(words) if word.endswith("load.py"))
+    return json.dumps(load.outcome(load.load(own, load.arguments(words[application + 1 :]))))
+
+
+@contextmanager
+def resident(session: SparkSession, socket: Path, pause: Pause | None = None) -> Iterator[None]:
+    """Take orders, each in a thread, until the block ends."""
+
+    class Order(StreamRequestHandler):
+        def handle(self) -> None:
+            words = json.loads(self.rfile.readline())
+            try:
+                with nullcontext() if pause is None else pausing(pause):
+                    answer = f"0\n{run(session, words)}"
+            except KafkaOffsetsError as error:
+                answer = f"1\n{exit_line(error)}"
+            except Exception as error:
+                answer = f"1\n{error!r}"
+            self.wfile.write(answer.encode())
+
+    with ThreadingUnixStreamServer(str(socket), Order) as server:
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        yield
+        server.shutdown()
+        socket.unlink()
+
+
+if __name__ == "__main__":
+    address, folder, found, warehouse = sys.argv[1:]
+    with resident(make_session(found, Path(warehouse)), Path(address), Pause(Path(folder))):
+        sys.stdin.read()

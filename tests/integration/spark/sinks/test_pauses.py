@@ -1,0 +1,174 @@
+"""Two loads of one window, by Airflow's tasks and two Spark drivers, of which the first pauses at each step in turn.
+
+The second one runs from its beginning to its end meanwhile, and the first goes on then. Whatever they do, the ledger,
+``read_published`` and the table say the same in the end, and each record is there once.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import LedgerConflictError, SparkFailedError
+from airflow_kafka_offsets.ledger.publications import Publications
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from dev import ROOT
+from tests.integration.airflow.conftest import FOR_EVER
+from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.spark.sinks.faults import wait_for
+from tests.integration.spark.sinks.resident import DRIVER_STEPS, Pause
+from tests.integration.spark.sinks.tasks import PERIOD, Tasks, XCom, driver, in_sparks_place, place_of_table, sockets
+
+__all__ = ["driver", "in_sparks_place", "sockets"]
+
+PAUSING = "local[1]"
+"""The master by which the program in Spark's place finds the driver that pauses."""
+PAUSED = "paused"
+"""How the thread of the task is called that pauses."""
+BEGIN, _, WRITE, COMMITTED, *_ = DRIVER_STEPS
+NOTE, PUBLISH, PUBLISHED = "before the task notes its attempt", "before it publishes", "after it has published"
+STEPS = (NOTE, *DRIVER_STEPS, PUBLISH, PUBLISHED)
+RECORDS = 5
+"""Of each window when it is first resolved; one more comes late."""
+
+
+@pytest.fixture(scope="session")
+def pause(sockets: Path, connector: str, table_jars: str, warehouse: Path) -> Iterator[Pause]:
+    """Where the first driver pauses, a process of its own."""
+    words = [str(sockets / PAUSING), str(sockets), f"{connector},{table_jars}", str(warehouse)]
+    command = [sys.executable, "-m", "tests.integration.spark.sinks.resident", *words]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE) as process:
+        yield Pause(sockets)
+        process.terminate()
+
+
+@pytest.fixture
+def both(driver: None, pause: Pause, sockets: Path, monkeypatch: pytest.MonkeyPatch) -> Pause:
+    """Both drivers, and the tasks that submit to them: that of a thread called :data:`PAUSED` pauses, too."""
+    monkeypatch.setenv("AIRFLOW_CONN_PAUSING", json.dumps({"conn_type": "spark", "host": PAUSING}))
+    for step, owner, name, how in (
+        (NOTE, WindowFolder, "record_attempt", pause.before),
+        (PUBLISH, Publications, "create", pause.before),
+        (PUBLISHED, Publications, "create", pause.after),
+    ):
+        monkeypatch.setattr(owner, name, here_alone(pause, step, getattr(owner, name), how))
+    wait_for(sockets / PAUSING)
+    return pause
+
+
+def here_alone(pause: Pause, step: str, work: Callable[..., Any], how: Callable[..., Any]) -> Callable[..., Any]:
+    """Work that pauses in one thread, where that is asked for."""
+    slow = how(work)
+
+    def either(*arguments: Any, **named: Any) -> Any:
+        pauses = threading.current_thread().name.startswith(PAUSED) and pause.step == step
+        return (slow if pauses else work)(*arguments, **named)
+
+    return either
+
+
+@pytest.fixture
+def tasks(kind: str, topic: MakeTopic, produce: Produce, spark: SparkSession, tmp_path: Path, both: Pause) -> Tasks:
+    root, output = (tmp_path / "ledger").as_uri(), place_of_table(kind, tmp_path)
+    return Tasks(root, topic(config=FOR_EVER), kind, output, produce, spark)
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Two loads of one window.
+
+    :param revisions: what the one that pauses loads, and what the other one loads.
+    :param runs: their Dag runs.
+    """
+
+    revisions: tuple[int, int]
+    runs: tuple[str, str]
+
+    @property
+    def newest(self) -> int:
+        """The revision that is to count in the end."""
+        return max(self.revisions)
+
+
+RETRY = Loads((1, 1), ("r", "r"))
+NEWER = Loads((1, 2), ("r-1", "r-2"))
+"""The window is resolved anew while its load pauses."""
+OLDER = Loads((2, 1), ("r-2", "r-1"))
+"""A load of what was resolved first lives on."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "loads", "steps"),
+    [
+        pytest.param("delta", NEWER, STEPS, id="delta, beside a newer revision"),
+        pytest.param("delta", OLDER, (WRITE, COMMITTED), id="delta, beside an older revision"),
+        pytest.param("delta", RETRY, (BEGIN, PUBLISH), id="delta, beside its own retry"),
+        pytest.param("iceberg", NEWER, (WRITE, COMMITTED), id="iceberg, beside a newer revision"),
+    ],
+)
+def test_a_load_that_pauses_at_a_step_and_one_that_does_not_end_in_one_truth(
+    tasks: Tasks, both: Pause, loads: Loads, steps: tuple[str, ...]
+) -> None:
+    for tasks.number, step in enumerate(steps):
+        newest, ended = load_beside(tasks, both, loads, step)
+        assert {type(each) for each in ended if isinstance(each, BaseException)} <= {LedgerConflictError}, step
+        assert tasks.truth(newest)[0] == loads.newest, step
+        numbers, revisions = zip(*tasks.publications(newest), strict=True)
+        assert numbers == tuple(range(1, len(numbers) + 1)), step
+        assert revisions == tuple(sorted(set(revisions))), step
+
+
+def load_beside(tasks: Tasks, pause: Pause, loads: Loads, step: str) -> tuple[XCom, list[XCom | BaseException]]:
+    """The window's newest revision, and how the two loads ended."""
+    tasks.write(*range(RECORDS))
+    windows = {1: tasks.resolve()}
+    if loads.revisions[0] == 2:
+        windows[2] = resolve_anew(tasks)
+    pause.ask(step)
+    with ThreadPoolExecutor(1, PAUSED) as thread:
+        first = thread.submit(tasks.load, windows[loads.revisions[0]], loads.runs[0], "pausing")
+        try:
+            wait_until_paused(pause, first)
+            if loads.revisions[1] == 2:
+                windows[2] = resolve_anew(tasks)
+            second = tasks.load(windows[loads.revisions[1]], loads.runs[1])
+            look(tasks, windows[1])
+        finally:
+            pause.end()
+        ended = first.result(60)
+    if isinstance(ended, SparkFailedError) and "another commit came in between" in str(ended):  # Airflow tries again
+        ended = tasks.load(windows[loads.revisions[0]], loads.runs[0])
+    return windows[loads.newest], [ended, second]
+
+
+def resolve_anew(tasks: Tasks) -> XCom:
+    """The window's second revision, with a record that came late."""
+    tasks.write(RECORDS, PERIOD.seconds - 1)
+    return tasks.resolve(anew=True)
+
+
+def look(tasks: Tasks, window: XCom) -> None:
+    """What readers see while a load pauses: the truth, or that it can't be told."""
+    if tasks.ledger.window_folders.publication(window["window"]) is not None:
+        with suppress(LedgerConflictError):
+            tasks.truth(window)
+
+
+def wait_until_paused(pause: Pause, load: Future[Any]) -> None:
+    deadline = time.monotonic() + 120
+    while not (pause.folder / "begun").exists():
+        assert not load.done(), load.result()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
