@@ -96,11 +96,10 @@ class TestEverySink:
     ) -> None:
         """S23: a retry that was resolved after retention, while the first attempt lived on."""
         first, *others = manifest.ranges
-        original = open_window(manifest)
-        the_rest = open_window(replace(manifest, ranges=(replace(first, start_offset=50), *others)), "try-2")
-        assert (original.manifest.revision, the_rest.manifest.revision) == (1, 2)
-        assert publish(original, sink) == "try-1"
+        assert publish(open_window(manifest), sink) == "try-1"
 
+        the_rest = open_window(replace(manifest, ranges=(replace(first, start_offset=50), *others)), "try-2")
+        assert the_rest.manifest.revision == 2
         assert publish(the_rest, sink) == "try-1"
         assert holds(sink, manifest) == EXPECTED
 
