@@ -38,12 +38,12 @@ from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_
 from airflow_kafka_offsets.client.routing.coordinators import Coordinators
 from airflow_kafka_offsets.client.routing.leaders import Leaders
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.active_producers import Producers
 from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, EpochEnds, LogEpoch
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescriptions
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.log_contents import LogContents, LogRange
@@ -71,7 +71,7 @@ class OffsetsClient:
             raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline above 0 seconds.")
         self._settings = settings
         self._timeout_s = timeout_s
-        self._opened: Call | None = None
+        self._opened: Session | None = None
         self.throttle_time_ms = 0
         """The longest that a broker throttled the last call by (quotas, KIP-124), in milliseconds; 0 when none did."""
 
@@ -87,24 +87,24 @@ class OffsetsClient:
         if opened is not None:
             opened.transport.close()
 
-    def _ask(self, work: Callable[[Call], Coroutine[Any, Any, T]]) -> T:
-        call = self._next_call()
-        call.transport.throttle_time_ms = 0
+    def _ask(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+        session = self._next_call()
+        session.transport.throttle_time_ms = 0
         try:
-            return call.transport.run(lambda: work(call), call.deadline)
+            return session.transport.run(lambda: work(session), session.deadline)
         finally:
-            self.throttle_time_ms = call.transport.throttle_time_ms
+            self.throttle_time_ms = session.transport.throttle_time_ms
             if self.throttle_time_ms:
                 log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
 
-    def _next_call(self) -> Call:
+    def _next_call(self) -> Session:
         opened = self._opened
         if opened is not None:
             return replace(opened, deadline=Deadline.after(self._timeout_s))
         # Half of the deadline for one answer leaves time to ask the next leader when a broker hangs.
         transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
         deadline = Deadline.after(self._timeout_s)
-        opened = self._opened = Call(transport, deadline, Leaders(transport), Coordinators(transport))
+        opened = self._opened = Session(transport, deadline, Leaders(transport), Coordinators(transport))
         return opened
 
     def cluster_id(self) -> str:
@@ -112,7 +112,7 @@ class OffsetsClient:
 
         :raises ClusterError: when the brokers are too old to have one (before 0.10.1).
         """
-        return cluster_id_of(self._ask(lambda call: call.leaders.describe([], call.deadline)).cluster_id)
+        return cluster_id_of(self._ask(lambda session: session.leaders.describe([], session.deadline)).cluster_id)
 
     def topics(self, names: Iterable[str] | None = None) -> TopicsMetadata:
         """Topics with their id, partitions and leaders (Metadata, key 3), or each topic's own error.
@@ -120,7 +120,7 @@ class OffsetsClient:
         :param names: topics to ask for; None for all that may be described. Topics are never created by asking.
         """
         wanted = None if names is None else _several(names)
-        return self._ask(lambda call: call.leaders.describe(wanted, call.deadline))
+        return self._ask(lambda session: session.leaders.describe(wanted, session.deadline))
 
     def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         """All partitions of some topics, in order (Metadata, key 3).
@@ -137,7 +137,7 @@ class OffsetsClient:
         :raises OffsetsError: naming the topics that are in error for another reason.
         """
         wanted = _several(names)
-        return self._ask(lambda call: fetch_topic_facts(call, wanted))
+        return self._ask(lambda session: fetch_topic_facts(session, wanted))
 
     def list_offsets(
         self,
@@ -173,7 +173,7 @@ class OffsetsClient:
                 raise ConfigurationError(
                     f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse."
                 )
-        return self._ask(lambda call: look_up(call, asked, level))
+        return self._ask(lambda session: look_up(session, asked, level))
 
     def segment_offsets(
         self, partitions: Iterable[TopicPartition], before: OffsetSpec = OffsetSpec.LATEST, *, max_offsets: int = 1000
@@ -190,7 +190,7 @@ class OffsetsClient:
         """
         wanted = list(partitions)
         refuse_segments_of(before, max_offsets)
-        return self._ask(lambda call: fetch_segment_offsets(call, wanted, before, max_offsets))
+        return self._ask(lambda session: fetch_segment_offsets(session, wanted, before, max_offsets))
 
     def log_extents(self, partitions: Iterable[TopicPartition]) -> LogExtents:
         """Log start, high watermark and last stable offset per partition, in one round (three ListOffsets, key 2).
@@ -198,7 +198,7 @@ class OffsetsClient:
         An element for every partition: complete, or in error.
         """
         wanted = list(partitions)
-        return self._ask(lambda call: fetch_extents(call, wanted))
+        return self._ask(lambda session: fetch_extents(session, wanted))
 
     def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
         """How large each log is on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
@@ -207,7 +207,7 @@ class OffsetsClient:
         cluster.
         """
         wanted = list(partitions)
-        return self._ask(lambda call: fetch_log_sizes(call, wanted))
+        return self._ask(lambda session: fetch_log_sizes(session, wanted))
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """Where a leader epoch ends in each log (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
@@ -220,12 +220,12 @@ class OffsetsClient:
         wanted = dict(epochs)
         if any(each < 0 for each in wanted.values()):
             raise ConfigurationError("Leader epochs are 0 or more; a partition without one is left out.")
-        return self._ask(lambda call: fetch_epoch_ends(call, wanted))
+        return self._ask(lambda session: fetch_epoch_ends(session, wanted))
 
     def ends_of(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
         """:meth:`epoch_ends` for any number of epochs of each partition, all of them at the same time."""
         wanted = {LogEpoch(*each) for each in epochs}
-        return self._ask(lambda call: fetch_ends_of(call, wanted))
+        return self._ask(lambda session: fetch_ends_of(session, wanted))
 
     def survey(self, topics: Iterable[str]) -> Survey:
         """Everything that a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.
@@ -236,7 +236,7 @@ class OffsetsClient:
         :raises ClusterError: when the brokers are too old to have a cluster id.
         """
         names = _several(topics)
-        return self._ask(lambda call: fetch_survey(call, names))
+        return self._ask(lambda session: fetch_survey(session, names))
 
     def look_up(
         self,
@@ -256,7 +256,7 @@ class OffsetsClient:
         :raises InstantError: for what is no instant: :meth:`.OffsetSpec.at`.
         """
         specs, level = list(map(OffsetSpec.at, instants)), IsolationLevel.of(isolation_level)
-        found = self._ask(lambda call: look_up_instants(call, survey.extents, specs, level))
+        found = self._ask(lambda session: look_up_instants(session, survey.extents, specs, level))
         return {spec.timestamp_ms: each for spec, each in found.items() if spec.timestamp_ms is not None}
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
@@ -265,11 +265,11 @@ class OffsetsClient:
         An element for every partition; UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the topic.
         """
         wanted = list(partitions)
-        return self._ask(lambda call: fetch_producers(call, wanted))
+        return self._ask(lambda session: fetch_producers(session, wanted))
 
     def first_records(
         self,
-        positions: Iterable[Position],
+        positions: Iterable[ReadPosition],
         *,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         at_or_after_ms: int | None = None,
@@ -287,7 +287,7 @@ class OffsetsClient:
 
     def first_records_by(
         self,
-        wanted: Mapping[int | None, Iterable[Position]],
+        wanted: Mapping[int | None, Iterable[ReadPosition]],
         *,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int | None, FirstRecords]:
@@ -296,10 +296,10 @@ class OffsetsClient:
         :param wanted: positions by the timestamp from which on records count, Unix milliseconds; None for any record.
         """
         level = IsolationLevel.of(isolation_level)
-        asked = {at_ms: [Position(*each) for each in positions] for at_ms, positions in wanted.items()}
+        asked = {at_ms: [ReadPosition(*each) for each in positions] for at_ms, positions in wanted.items()}
         if any(each.offset < 0 for positions in asked.values() for each in positions):
             raise ConfigurationError("Records are looked for from an offset of 0 or more.")
-        return self._ask(lambda call: find_records_by(call, asked, level))
+        return self._ask(lambda session: find_records_by(session, asked, level))
 
     def log_contents(
         self, ranges: Iterable[LogRange], *, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
@@ -320,7 +320,7 @@ class OffsetsClient:
         :param commits: what :meth:`committed_offsets` answered.
         :param extents: the logs as they are, asked after the commits.
         """
-        return self._ask(lambda call: mark_cut(call, commits, extents))
+        return self._ask(lambda session: mark_cut(session, commits, extents))
 
     def committed_offsets(
         self,
@@ -340,12 +340,12 @@ class OffsetsClient:
         """
         wanted = {group: None if each is None else list(each) for group, each in groups.items()}
         ids = _topic_ids(topic_ids)
-        return self._ask(lambda call: fetch_offsets(call, wanted, ids))
+        return self._ask(lambda session: fetch_offsets(session, wanted, ids))
 
     def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
         """What a group has committed to ZooKeeper (OffsetFetch, version 0, which Kafka 4.0 dropped)."""
         wanted = list(partitions)
-        return self._ask(lambda call: fetch_zookeeper_offsets(call, group, wanted))
+        return self._ask(lambda session: fetch_zookeeper_offsets(session, group, wanted))
 
     def group_lags(
         self,
@@ -376,12 +376,12 @@ class OffsetsClient:
             if topics is not None:
                 raise ConfigurationError("Groups are measured on their partitions or on topics: leave out one of them.")
             partitions = {group: list(dict.fromkeys(each)) for group, each in groups.items()}
-            return self._ask(lambda call: lags_on_partitions(call, partitions, level, both_ends))
+            return self._ask(lambda session: lags_on_partitions(session, partitions, level, both_ends))
         wanted = _several(groups)
         if topics is None:
-            return self._ask(lambda call: lags_on_committed(call, wanted, level, both_ends))
+            return self._ask(lambda session: lags_on_committed(session, wanted, level, both_ends))
         named = _several(topics)
-        return self._ask(lambda call: lags_on_topics(call, wanted, named, level, both_ends))
+        return self._ask(lambda session: lags_on_topics(session, wanted, named, level, both_ends))
 
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
         """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).
@@ -389,7 +389,7 @@ class OffsetsClient:
         An element for every group, also for one that doesn't exist.
         """
         wanted = _several(groups)
-        return self._ask(lambda call: fetch_descriptions(call, wanted))
+        return self._ask(lambda session: fetch_descriptions(session, wanted))
 
     def all_groups(self) -> list[str]:
         """Ids of all consumer groups that may be described, classic and KIP-848, in order (ListGroups, key 16).
@@ -413,7 +413,7 @@ class OffsetsClient:
         if not len(offsets):
             return offsets
         ids = _topic_ids(topic_ids)
-        written = self._ask(lambda call: send_commit(call, group, offsets, ids))
+        written = self._ask(lambda session: send_commit(session, group, offsets, ids))
         refuse_active_group(group, written)
         return written
 
@@ -425,7 +425,7 @@ class OffsetsClient:
         :raises CommitRefusedError: when active members of the group read the topics.
         """
         wanted = list(partitions)
-        deleted = self._ask(lambda call: send_delete(call, group, wanted))
+        deleted = self._ask(lambda session: send_delete(session, group, wanted))
         refuse_active_group(group, deleted)
         return deleted
 

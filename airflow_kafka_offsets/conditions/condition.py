@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.questions import Asking, Question, ask_as_one
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Progress:
     summary: str
     result: dict[str, Any]
     remaining: int | None = None
-    ends: Positions | None = None
+    ends: FixedOffsets | None = None
 
 
 Steps: TypeAlias = Asking[Progress]
@@ -66,7 +66,7 @@ class Condition:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Positions):
+    if isinstance(value, FixedOffsets):
         return value.to_json()
     if isinstance(value, IsolationLevel):
         return str(value)

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 _KINDS: Mapping[str, type[Condition]] = {
     each.kind: each for each in (GroupsCaughtUp, OffsetsReached, WindowComplete, NewData)
@@ -28,5 +28,5 @@ def _value(name: str, value: Any) -> Any:
     if name == "isolation_level":
         return IsolationLevel(value)
     if isinstance(value, Mapping):
-        return Positions.from_json(value)
+        return FixedOffsets.from_json(value)
     return tuple(value) if isinstance(value, list) else value

@@ -13,13 +13,13 @@ from airflow_kafka_offsets.conditions.left_to_read import read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Extents, Listed, ask, ask_topics
 from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class NewData(Condition):
     kind: ClassVar[str] = "new_data"
 
     topics: tuple[str, ...]
-    since: Positions
+    since: FixedOffsets
     min_records: int = 1
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
@@ -70,7 +70,9 @@ class NewData(Condition):
             done,
             f"{_describe(counts, stale, self.min_records, real)}; since {self.since.source}{remark(unknowable)}",
             result,
-            ends=Positions.of_ends("log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids),
+            ends=FixedOffsets.of_ends(
+                "log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids
+            ),
         )
 
     def _new(self, extents: LogExtents) -> list[Behind]:
@@ -82,7 +84,7 @@ class NewData(Condition):
             assert end is not None and each.log_start_offset is not None, "an extent without error has both"
             start = max(old.get(TopicPartition(each.topic, each.partition), 0), each.log_start_offset)
             if end > start:
-                found.append(Behind(Position(each.topic, each.partition, start), end - start))
+                found.append(Behind(ReadPosition(each.topic, each.partition, start), end - start))
         return found
 
     def _holds_record(self, new: list[Behind]) -> Asking[bool]:

@@ -11,12 +11,12 @@ from airflow_kafka_offsets.conditions.left_to_read import read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Extents, LagsOn, ask, ask_topics
 from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OffsetsReached(Condition):
     kind: ClassVar[str] = "offsets_reached"
 
     group: str
-    target: Positions
+    target: FixedOffsets
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class OffsetsReached(Condition):
             assert each is not None and each.log_start_offset is not None, "every partition of the target was asked for"
             stands = each.log_start_offset if each.committed_offset is None else each.committed_offset
             if stands < target:
-                position = Position(*key, max(stands, each.log_start_offset))
+                position = ReadPosition(*key, max(stands, each.log_start_offset))
                 found.append(Behind(position, target - stands, max(0, each.log_start_offset - stands)))
         return found
 

@@ -12,10 +12,10 @@ from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.conditions.questions import Asking, Ends, ask
 from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.windows.cut_logs import not_known, refuse_later_epochs, refuse_unanswered
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 
-def ask_same_logs(positions: Positions, metadata: TopicsMetadata) -> Asking[list[str]]:
+def ask_same_logs(positions: FixedOffsets, metadata: TopicsMetadata) -> Asking[list[str]]:
     """Within a check, right before it passes: what nobody can tell, in words; mostly nothing.
 
     :param metadata: cluster and topics as they are now; positions on other topics aren't asked about.

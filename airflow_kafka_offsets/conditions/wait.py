@@ -18,7 +18,7 @@ _HISTORY = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WaitStatus:
     """What a poll means for a wait.
 
     :param status: wait on, or what the wait ends with.
@@ -70,7 +70,7 @@ class Wait:
         """What was said last: how things stand."""
         return self._said
 
-    def take(self, outcome: Outcome, at_s: float) -> Verdict:
+    def take(self, outcome: Outcome, at_s: float) -> WaitStatus:
         """What a poll's outcome means.
 
         :param at_s: when it was, Unix seconds.
@@ -82,25 +82,27 @@ class Wait:
             raise outcome
         return self._take_fault(outcome)
 
-    def _take_progress(self, progress: Progress, at_s: float) -> Verdict:
+    def _take_progress(self, progress: Progress, at_s: float) -> WaitStatus:
         self._answered, self._faults = True, 0
         self._held = self._held + 1 if progress.done else 0
         if progress.remaining is not None:
             self._history = [*self._history[1 - _HISTORY :], (at_s, progress.remaining)]
         if self._held >= self._stable_polls:
-            return Verdict("done", self._say(progress.summary) or progress.summary, result=progress.result)
+            return WaitStatus("done", self._say(progress.summary) or progress.summary, result=progress.result)
         if progress.done:
-            return Verdict("waiting", self._say(f"{progress.summary}; held {self._held} of {self._stable_polls} polls"))
-        return Verdict("waiting", self._say(progress.summary, self._pace()))
+            return WaitStatus(
+                "waiting", self._say(f"{progress.summary}; held {self._held} of {self._stable_polls} polls")
+            )
+        return WaitStatus("waiting", self._say(progress.summary, self._pace()))
 
-    def _take_fault(self, error: KafkaOffsetsError) -> Verdict:
+    def _take_fault(self, error: KafkaOffsetsError) -> WaitStatus:
         self._held = 0
         if not error.retriable:
             self._faults += 1
             patient = self._answered and isinstance(error, _MAY_COME_BACK) and self._faults <= _PATIENCE
             if not patient:
-                return Verdict("failed", message=str(error))
-        return Verdict("waiting", self._say(f"Asking again in {duration_text(self._poll_interval_s)}: {error}"))
+                return WaitStatus("failed", message=str(error))
+        return WaitStatus("waiting", self._say(f"Asking again in {duration_text(self._poll_interval_s)}: {error}"))
 
     def _say(self, summary: str, pace: str = "") -> str:
         """The line for a summary; empty when that was the last thing said."""

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.conditions.questions import (
 )
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.active_producers import Producers
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms, to_datetime
@@ -120,15 +120,15 @@ class WindowComplete(Condition):
 
     def _with_record(self, listed: ListedOffsets, timestamp_ms: int) -> Asking[set[TopicPartition]]:
         """The partitions where a visible record was found, and no marker or aborted one with old records behind it."""
-        found = [Position(each.topic, each.partition, each.offset) for each in listed if each.offset is not None]
+        found = [ReadPosition(each.topic, each.partition, each.offset) for each in listed if each.offset is not None]
         records = yield from self._read(found)
-        others = [Position(*each[:3]) for each in records if each.offset != each.position]
+        others = [ReadPosition(*each[:3]) for each in records if each.offset != each.position]
         late = yield from self._read(others, at_or_after_ms=timestamp_ms)
         passed = [each for each in records if each.offset == each.position]
         passed += [each for each in late if each.offset is not None]
         return {TopicPartition(each.topic, each.partition) for each in passed}
 
-    def _read(self, positions: list[Position], at_or_after_ms: int | None = None) -> Asking[FirstRecords]:
+    def _read(self, positions: list[ReadPosition], at_or_after_ms: int | None = None) -> Asking[FirstRecords]:
         if not positions:
             return FirstRecords()
         wanted = ((at_or_after_ms, each) for each in positions)

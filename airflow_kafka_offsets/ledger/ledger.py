@@ -29,7 +29,7 @@ from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
-    Place,
+    LedgerPath,
     StoragePath,
     create_exclusive,
     in_parallel,
@@ -69,7 +69,7 @@ class Ledger:
                 f"A pipeline's name has letters, digits, '.', '_' and '-' only, as it names a folder; not {pipeline!r}."
             )
         self.pipeline = pipeline
-        self.folder = Place.of(root) / pipeline
+        self.folder = LedgerPath.of(root) / pipeline
         self.snapshots = SnapshotLog(self.folder)
         self.window_folders = WindowFolders(self.folder)
         self.file_lists = FileLists(self.folder, self.window_folders)

@@ -54,7 +54,7 @@ class StoragePath(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LedgerPath:
     """A file or folder whose file system was found once: Airflow looks a path's connection up each time it is asked.
 
     :param fs: the file system.
@@ -147,7 +147,7 @@ def _create(path: StoragePath, content: bytes) -> None:
         )
 
 
-def require_exclusive_creation(folder: Place) -> None:
+def require_exclusive_creation(folder: LedgerPath) -> None:
     """Try out whether a store lets one of two writers alone create a file. Its scheme doesn't tell: servers that speak
     S3 and ignore ``If-None-Match`` let both win, and the second one's content stands.
 
@@ -186,7 +186,7 @@ def _is_refusal(error: OSError) -> bool:
     return isinstance(error, FileExistsError) or status in (409, 412)
 
 
-def _server(folder: Place) -> str:
+def _server(folder: LedgerPath) -> str:
     """The store in words, with its endpoint where it isn't the scheme's usual one."""
     endpoint = getattr(folder.fs, "endpoint_url", None) or getattr(folder.fs, "_endpoint", None)
     client = dict(getattr(folder.fs, "client_kwargs", None) or {})

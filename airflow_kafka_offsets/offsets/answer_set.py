@@ -29,7 +29,7 @@ E = TypeVar("E", bound=Element)
 G = TypeVar("G", bound=GroupElement)
 
 
-class Container(Generic[E]):
+class AnswerSet(Generic[E]):
     """Elements in order. What they are found by is each container's own."""
 
     asked: ClassVar[str] = "The request"
@@ -83,7 +83,7 @@ class Container(Generic[E]):
         return self
 
 
-class ByGroup(Container[G]):
+class ByGroup(AnswerSet[G]):
     """Elements by consumer group; iterates in order of group ids."""
 
     __slots__ = ("_groups",)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from airflow_kafka_offsets.offsets.answer_set import Container, Element
+from airflow_kafka_offsets.offsets.answer_set import AnswerSet, Element
 
 
 class TopicPartition(NamedTuple):
@@ -32,7 +32,7 @@ class PartitionElement(Element, Protocol):
 E = TypeVar("E", bound=PartitionElement)
 
 
-class PartitionMap(Container[E]):
+class PartitionMap(AnswerSet[E]):
     """Elements by partition; iterates in order of topic and partition.
 
     Elements are named tuples and lie in a dictionary per topic: a lag poll makes some hundred thousand of them.

@@ -9,14 +9,14 @@ from typing import Any
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.answer_set import Container
+from airflow_kafka_offsets.offsets.answer_set import AnswerSet
 from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.retention import (
     Limit,
     LogPace,
@@ -41,7 +41,7 @@ class Backlog:
     :param end: where its last window ends.
     """
 
-    def __init__(self, client: OffsetsClient, ledger: Ledger, end: Positions) -> None:
+    def __init__(self, client: OffsetsClient, ledger: Ledger, end: FixedOffsets) -> None:
         self._client = client
         self._ledger = ledger
         self._end = end
@@ -118,7 +118,7 @@ class Backlog:
             for piece, extent in pieces.items()
         }
 
-    def _note(self, what: str, answers: Container[Any]) -> None:
+    def _note(self, what: str, answers: AnswerSet[Any]) -> None:
         failures = answers.failures()
         if failures:
             self.remarks.append(f"{what}: {shorten(f'{name}: {error}' for name, error in failures)}")
@@ -128,13 +128,13 @@ def _partition(each: PendingRange | LogExtent) -> TopicPartition:
     return TopicPartition(each.topic, each.partition)
 
 
-def last_end(ledger: Ledger) -> Positions | None:
+def last_end(ledger: Ledger) -> FixedOffsets | None:
     """Where the last window ends; without windows, where the newest snapshot stands, from which one may start."""
     last = ledger.last_pinned()
     if last is not None:
-        return Positions.of_window_end(last.manifest)
+        return FixedOffsets.of_window_end(last.manifest)
     chained = [each for each in ledger.snapshots.entries() if each.kind in (AsOfKind.INSTANT, AsOfKind.LATEST)]
-    return Positions.of_snapshot(ledger.snapshots.read(chained[-1].number)) if chained else None
+    return FixedOffsets.of_snapshot(ledger.snapshots.read(chained[-1].number)) if chained else None
 
 
 def _snapshot_before(ledger: Ledger, moment_ms: int) -> OffsetSnapshot | None:

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import (
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -242,7 +242,7 @@ class SnapshotMaker:
         """Note where a look-up matched a transaction marker or an aborted record (E41): brokers stamp markers with
         their own clock, which is the records' only on LogAppendTime topics."""
         matched = [
-            Position(each.topic, each.partition, each.offset)
+            ReadPosition(each.topic, each.partition, each.offset)
             for each in boundaries.values()
             if each.evidence is Evidence.MATCHED and facts[each.topic].timestamp_type != "LogAppendTime"
         ]

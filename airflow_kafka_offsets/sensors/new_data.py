@@ -12,7 +12,7 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.stored_offsets import last_published_end, positions_in
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
@@ -72,7 +72,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
             isolation_level=IsolationLevel.of(self.isolation_level),
         )
 
-    def _since(self, context: Context) -> Positions:
+    def _since(self, context: Context) -> FixedOffsets:
         if (self.since is None) == (self.pipeline is None):
             raise ConfigurationError(
                 "Since when? Pass since= (what a snapshot or resolve task returned: was it skipped?) or pipeline=, one "

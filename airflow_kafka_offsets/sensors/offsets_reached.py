@@ -13,7 +13,7 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.stored_offsets import positions_in
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
@@ -71,11 +71,11 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         asked = [self.group, topics and list(topics), str(level)]
         return OffsetsReached(self.group, self.once(context, asked, lambda: self._ends(client, topics, level)), level)
 
-    def _ends(self, client: OffsetsClient, topics: Iterable[str] | None, level: IsolationLevel) -> Positions:
+    def _ends(self, client: OffsetsClient, topics: Iterable[str] | None, level: IsolationLevel) -> FixedOffsets:
         metadata = client.topics(self._touched(client, level) if topics is None else topics).raise_for_errors()
         extents = client.log_extents(partitions_of(metadata))
         source = f"log end at {iso_instant(now_ms())}"
-        return Positions.of_ends(source, extents, level, metadata.cluster_id, metadata.topic_ids)
+        return FixedOffsets.of_ends(source, extents, level, metadata.cluster_id, metadata.topic_ids)
 
     def _touched(self, client: OffsetsClient, level: IsolationLevel) -> list[str]:
         (lag,) = client.group_lags([self.group], isolation_level=level).raise_for_errors()

@@ -18,11 +18,11 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome
-from airflow_kafka_offsets.conditions.wait import Verdict, Wait
+from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.kept_client import KeptClient
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class KafkaWaitSensor(BaseSensorOperator):
             raise AirflowFailException(event["message"])
         return self._finish(context, event["result"])
 
-    def _first_check(self, context: Context) -> tuple[Condition | None, Verdict]:
+    def _first_check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
         """A check whose failure means what it means in the other modes, where the base class sees to it."""
         try:
             return self._check(context)
@@ -115,7 +115,7 @@ class KafkaWaitSensor(BaseSensorOperator):
                 raise AirflowSkipException(str(error)) from error
             raise
 
-    def _check(self, context: Context) -> tuple[Condition | None, Verdict]:
+    def _check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
         """Check once; the condition is None when it couldn't even be said."""
         condition: Condition | None = None
         try:
@@ -150,7 +150,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         if self._reschedules:
             _store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
 
-    def once(self, context: Context, arguments: list[Any], find: Callable[[], Positions]) -> Positions:
+    def once(self, context: Context, arguments: list[Any], find: Callable[[], FixedOffsets]) -> FixedOffsets:
         """Offsets that are found once for the whole task, retries included: kept in its task state store.
 
         :param arguments: what they depend on, as plain JSON: with others they are found anew.
@@ -159,7 +159,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         asked = [self.kafka_conn_id, *arguments]
         kept = store.get(_POSITIONS)
         if kept is not None and kept["for"] == asked:
-            return Positions.from_json(kept["positions"])
+            return FixedOffsets.from_json(kept["positions"])
         found = find()
         store.set(_POSITIONS, {"for": asked, "positions": found.to_json()})
         return found

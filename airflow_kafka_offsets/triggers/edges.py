@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger
 
 _SHARED_WATCHER = (
@@ -93,7 +93,7 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
             self.log.warning("The asset's state can't be written, so a restart may fire again: %s", error)
 
     async def outcomes_of(
-        self, condition: Condition, polls: AsyncIterator[Poll], waits: Waits
+        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule
     ) -> AsyncGenerator[Outcome]:
         """What polls find out about a condition, each logged when it is something new."""
         said = ""

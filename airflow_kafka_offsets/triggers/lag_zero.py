@@ -12,7 +12,7 @@ from airflow_kafka_offsets.arguments import as_names
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.shared import refusing_arguments
 
 
@@ -48,7 +48,7 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
         topics = None if watched.topics is None else list(watched.topics)
         return {"groups": list(watched.groups), "topics": topics, "max_lag": watched.max_lag}
 
-    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
         """An event at each fall to zero."""
         was_zero = await self.recall()
         async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:

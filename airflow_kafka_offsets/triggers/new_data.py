@@ -13,9 +13,9 @@ from airflow_kafka_offsets.arguments import as_names
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import WindowError
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.shared import refusing_arguments
 
 
@@ -37,16 +37,16 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
         super().__init__(**kwargs)
         with refusing_arguments():
             self._first = NewData(
-                as_names(topics, "topics"), Positions("the log starts"), min_records, self.isolation_level
+                as_names(topics, "topics"), FixedOffsets("the log starts"), min_records, self.isolation_level
             )
 
     def what(self) -> dict[str, Any]:
         return {"topics": list(self._first.topics), "min_records": self._first.min_records}
 
-    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
         """An event each time that enough has arrived."""
         kept = await self.recall()
-        since = None if kept is None else Positions.from_json(kept)
+        since = None if kept is None else FixedOffsets.from_json(kept)
         while True:
             outcome = await self._next(since, polls, waits)
             if isinstance(outcome, Progress):
@@ -58,7 +58,9 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
             assert since is not None, "new data is judged by log ends"
             await self.keep(since.to_json())
 
-    async def _next(self, since: Positions | None, polls: AsyncIterator[Poll], waits: Waits) -> Progress | WindowError:
+    async def _next(
+        self, since: FixedOffsets | None, polls: AsyncIterator[Poll], waits: PollSchedule
+    ) -> Progress | WindowError:
         """Enough new data, log ends to begin with, or that the offsets of a topic mean nothing any more."""
         condition = self._first if since is None else replace(self._first, since=since)
         async with aclosing(self.outcomes_of(condition, polls, waits)) as found:

@@ -48,7 +48,7 @@ class _Rhythm:
     waits: Counter[Condition] = field(default_factory=Counter)
 
 
-class Waits:
+class PollSchedule:
     """The conditions that are waited for at present, and how often each is checked."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ def _check(clients: KeptClient, settings: ClientSettings, conditions: Collection
     return check_all(clients.get(settings), conditions)
 
 
-async def poll(kafka_conn_id: str, waits: Waits) -> AsyncGenerator[Poll]:
+async def poll(kafka_conn_id: str, waits: PollSchedule) -> AsyncGenerator[Poll]:
     """Poll for as long as somebody listens.
 
     :param waits: whose conditions are checked; asked at each tick.

@@ -13,9 +13,9 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.triggers.polls import Poll, Waits, poll
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule, poll
 
-_WAITS: dict[Hashable, Waits] = defaultdict(Waits)
+_WAITS: dict[Hashable, PollSchedule] = defaultdict(PollSchedule)
 """Who waits on which shared poll. An entry is never removed: a poll that starts or ends holds on to it."""
 
 _SHORTEST_S = 0.1
@@ -46,7 +46,7 @@ class KafkaPollTrigger(BaseEventTrigger):
             self.isolation_level = IsolationLevel.of(isolation_level)
         self.poll_interval_s = max(poll_interval_s, _SHORTEST_S)
 
-    def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
         """This trigger's events. Each trigger says its own.
 
         :param polls: what each poll found out.
@@ -72,7 +72,7 @@ class KafkaPollTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """This trigger's events from a poll of its own."""
-        waits = Waits()
+        waits = PollSchedule()
         async with (
             aclosing(poll(self.kafka_conn_id, waits)) as outcomes,
             aclosing(self.events(outcomes, waits)) as events,
@@ -81,7 +81,7 @@ class KafkaPollTrigger(BaseEventTrigger):
                 yield each
 
     async def outcomes_of(
-        self, condition: Condition, polls: AsyncIterator[Poll], waits: Waits
+        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule
     ) -> AsyncGenerator[Outcome]:
         """What polls find out about a condition from now on, leaving out those that say again that it doesn't hold."""
         last: Progress | None = None

@@ -10,8 +10,8 @@ from typing import Any
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.conditions.kinds import condition_from_json
-from airflow_kafka_offsets.conditions.wait import Verdict, Wait
-from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger, refusing_arguments
 
 
@@ -56,7 +56,7 @@ class KafkaWaitTrigger(KafkaPollTrigger):
             },
         )
 
-    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
         """One event, at the end of the wait."""
         async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:
             async for outcome in found:
@@ -68,7 +68,7 @@ class KafkaWaitTrigger(KafkaPollTrigger):
                     return
 
 
-def _payload(verdict: Verdict) -> dict[str, Any]:
+def _payload(verdict: WaitStatus) -> dict[str, Any]:
     if verdict.status == "failed":
         return {"status": "failed", "message": verdict.message}
     return {"status": "done", "result": verdict.result}

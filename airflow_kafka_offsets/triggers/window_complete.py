@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.shared import refusing_arguments
 
 
@@ -72,7 +72,7 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
             "idle_after": None if first.idle_after_ms is None else first.idle_after_ms / 1000,
         }
 
-    async def events(self, polls: AsyncIterator[Poll], waits: Waits) -> AsyncGenerator[TriggerEvent]:
+    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
         """An event for each window."""
         end_ms = await self.recall()
         if end_ms is None:
@@ -83,7 +83,7 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
             end_ms += self.window_ms
             await self.keep(end_ms)
 
-    async def _complete(self, end_ms: int, polls: AsyncIterator[Poll], waits: Waits) -> dict[str, Any]:
+    async def _complete(self, end_ms: int, polls: AsyncIterator[Poll], waits: PollSchedule) -> dict[str, Any]:
         """Wait until the window with this end is complete; its payload."""
         async with aclosing(self.outcomes_of(replace(self._first, instant_ms=end_ms), polls, waits)) as found:
             async for outcome in found:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.committed_offsets import (
     CommittedOffset,
     CommittedOffsets,
@@ -28,7 +28,7 @@ from airflow_kafka_offsets.offsets.windows.cut_logs import of_another_log
 _RESET = "airflow kafka-offsets reset puts the group where it is to go on"
 
 
-async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
+async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
     """The commits, with ``cut_at`` where a log was cut below one. Where a leader can't say for a reason that may pass,
     that is the commit's error, and so is an epoch that the log hasn't come to: whether it means anything is open.
 
@@ -39,7 +39,7 @@ async def mark_cut(call: Call, commits: GroupsOffsets, extents: LogExtents) -> G
     epochs = {_epoch_of(each) for several in doubtful.values() for each in several}
     if not epochs:
         return commits
-    ends = await fetch_ends_of(call, epochs)
+    ends = await fetch_ends_of(session, epochs)
     marked = (
         _marked(each, {_key(commit): ends[_epoch_of(commit)] for commit in doubtful[each.group]}) for each in commits
     )

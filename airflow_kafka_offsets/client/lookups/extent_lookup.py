@@ -7,7 +7,7 @@ from functools import partial
 
 from airflow_kafka_offsets.client.connection.response_errors import UNKNOWN_SERVER_ERROR, named_error
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -53,15 +53,15 @@ def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
 
 
 async def fetch_extents(
-    call: Call, partitions: Iterable[TopicPartition], isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS
+    session: Session, partitions: Iterable[TopicPartition], isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS
 ) -> LogExtents:
     """Ask all leaders all questions at the same time; an element for every partition, by the deadline.
 
     :param isolation_levels: which ends to ask for.
     """
     wanted, levels = list(partitions), list(isolation_levels)
-    await call.leaders.locate(wanted, call.deadline)  # once, not by each question
+    await session.leaders.locate(wanted, session.deadline)  # once, not by each question
     asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, each) for each in levels)]
-    works = [partial(fetch_list_offsets, call, wanted, *each) for each in asked]
-    starts, *ends = await call.beside(*works)
+    works = [partial(fetch_list_offsets, session, wanted, *each) for each in asked]
+    starts, *ends = await session.beside(*works)
     return join_extents(starts, dict(zip(levels, ends, strict=True)))

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.client.requests.describe_groups import fetch_descript
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.committed_offsets import GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
@@ -46,7 +46,7 @@ def touched_topics(commits: GroupOffsets, description: GroupDescription | None) 
 
 
 async def lags_on_topics(
-    call: Call,
+    session: Session,
     groups: Collection[str],
     topics: Iterable[str],
     isolation_level: IsolationLevel,
@@ -57,16 +57,16 @@ async def lags_on_topics(
 
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     """
-    metadata, _ = await call.beside(
-        partial(call.leaders.describe_all, topics, call.deadline),
-        partial(call.coordinators.locate, groups, call.deadline),
+    metadata, _ = await session.beside(
+        partial(session.leaders.describe_all, topics, session.deadline),
+        partial(session.coordinators.locate, groups, session.deadline),
     )
     partitions = partitions_of(metadata.raise_for_errors())
-    return await _judge(call, dict.fromkeys(groups, partitions), isolation_level, both_ends)
+    return await _judge(session, dict.fromkeys(groups, partitions), isolation_level, both_ends)
 
 
 async def lags_on_partitions(
-    call: Call,
+    session: Session,
     wanted: Mapping[str, Collection[TopicPartition]],
     isolation_level: IsolationLevel,
     both_ends: bool,
@@ -77,28 +77,28 @@ async def lags_on_partitions(
     :param wanted: partitions by group, none of them twice.
     """
     everything = list(_all_of(wanted))
-    await call.beside(
-        partial(call.leaders.locate, everything, call.deadline),
-        partial(call.coordinators.locate, wanted, call.deadline),
+    await session.beside(
+        partial(session.leaders.locate, everything, session.deadline),
+        partial(session.coordinators.locate, wanted, session.deadline),
     )
-    return await _judge(call, wanted, isolation_level, both_ends)
+    return await _judge(session, wanted, isolation_level, both_ends)
 
 
 async def _judge(
-    call: Call,
+    session: Session,
     wanted: Mapping[str, Collection[TopicPartition]],
     isolation_level: IsolationLevel,
     both_ends: bool,
 ) -> GroupLags:
     """The rounds after the look-up of leaders and coordinators: commits, then ends."""
     everything = _all_of(wanted)
-    commits = await fetch_offsets(call.half(), wanted)
+    commits = await fetch_offsets(session.half(), wanted)
     doubtful = [each.group for each in commits if not each.has_commits]
-    extents, described = await call.beside(
-        partial(_ends, call, commits, everything, isolation_level, both_ends),
-        partial(fetch_descriptions, call.half(), doubtful),
+    extents, described = await session.beside(
+        partial(_ends, session, commits, everything, isolation_level, both_ends),
+        partial(fetch_descriptions, session.half(), doubtful),
     )
-    commits = await mark_cut(call, commits, extents)
+    commits = await mark_cut(session, commits, extents)
     return GroupLags(
         _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
         for each in commits
@@ -106,23 +106,23 @@ async def _judge(
 
 
 async def lags_on_committed(
-    call: Call, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
+    session: Session, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
 ) -> GroupLags:
     """Lag on all partitions of every topic that each group has commits on, or that its members read. One that can't be
     described has partitions that nobody knows: what is known of it is in error, so that the total is unknown.
     """
-    expected = set().union(*(call.touched.get(group, set()) for group in groups))
-    await call.coordinators.locate(groups, call.deadline)  # once, not by each of the next two
-    half = call.half()
-    commits, described, metadata = await call.beside(
+    expected = set().union(*(session.touched.get(group, set()) for group in groups))
+    await session.coordinators.locate(groups, session.deadline)  # once, not by each of the next two
+    half = session.half()
+    commits, described, metadata = await session.beside(
         partial(fetch_offsets, half, dict.fromkeys(groups)),
         partial(fetch_descriptions, half, groups),
-        partial(_describe_topics, call, expected),
+        partial(_describe_topics, session, expected),
     )
     touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
-    call.touched.update(touched)
+    session.touched.update(touched)
     everything = set().union(*touched.values())
-    metadata = metadata.updated(await _describe_topics(call, everything - expected))
+    metadata = metadata.updated(await _describe_topics(session, everything - expected))
     partitions = partitions_of(metadata)
     # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
     partitions += [key for each in commits for key in each.offsets.partitions()]
@@ -130,8 +130,8 @@ async def lags_on_committed(
     judged = [each for each in dict.fromkeys(partitions) if each.topic in everything]
     undescribed = {each.topic: each.error for each in metadata.errors()}
     known = [each for each in judged if each.topic not in undescribed]
-    extents = await _ends(call, commits, known, isolation_level, both_ends)
-    commits = await mark_cut(call, commits, extents)
+    extents = await _ends(session, commits, known, isolation_level, both_ends)
+    commits = await mark_cut(session, commits, extents)
     bad = (LogExtent(*each, error=undescribed[each.topic]) for each in judged if each.topic in undescribed)
     extents = LogExtents([*extents.unordered(), *bad])
     return GroupLags(
@@ -146,8 +146,8 @@ async def lags_on_committed(
     )
 
 
-async def _describe_topics(call: Call, topics: Collection[str]) -> TopicsMetadata:
-    return await call.leaders.describe_all(topics, call.deadline) if topics else TopicsMetadata()
+async def _describe_topics(session: Session, topics: Collection[str]) -> TopicsMetadata:
+    return await session.leaders.describe_all(topics, session.deadline) if topics else TopicsMetadata()
 
 
 def _hidden(
@@ -163,7 +163,7 @@ def _hidden(
 
 
 async def _ends(
-    call: Call,
+    session: Session,
     commits: GroupsOffsets,
     partitions: Collection[TopicPartition],
     isolation_level: IsolationLevel,
@@ -171,13 +171,13 @@ async def _ends(
 ) -> LogExtents:
     """Where the logs start and end. The high watermark is asked too where a commit lies past the stable offset."""
     levels = BOTH_ENDS if both_ends else (isolation_level,)
-    extents = await fetch_extents(call, partitions, levels)
+    extents = await fetch_extents(session, partitions, levels)
     if _HIGH_WATERMARK in levels:
         return extents
     past = {key for each in commits for key in _past_the_end(each, extents)}
     if not past:
         return extents
-    found = await fetch_list_offsets(call, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
+    found = await fetch_list_offsets(session, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
     complete = (
         LogExtent(*key, error=each.error or left_out("the leader"))
         if each.offset is None

@@ -17,8 +17,8 @@ from functools import partial
 from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.record_search import find_records
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
-from airflow_kafka_offsets.client.routing.session import Call
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import (
     ListedOffsets,
     contradicted,
@@ -30,35 +30,35 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, Spec
 
 
 async def look_up(
-    call: Call, wanted: Mapping[OffsetSpec, Collection[TopicPartition]], isolation_level: IsolationLevel
+    session: Session, wanted: Mapping[OffsetSpec, Collection[TopicPartition]], isolation_level: IsolationLevel
 ) -> dict[OffsetSpec, ListedOffsets]:
     """Ask for several specs at the same time, and once more where an instant has no record.
 
     :param wanted: partitions by spec.
     """
-    works = [partial(fetch_list_offsets, call, each, spec, isolation_level) for spec, each in wanted.items()]
-    found: dict[OffsetSpec, ListedOffsets] = dict(zip(wanted, await call.beside(*works), strict=True))
+    works = [partial(fetch_list_offsets, session, each, spec, isolation_level) for spec, each in wanted.items()]
+    found: dict[OffsetSpec, ListedOffsets] = dict(zip(wanted, await session.beside(*works), strict=True))
     instants = {spec: each for spec, each in found.items() if spec.kind is SpecKind.TIMESTAMP and each.unmatched()}
     if not instants:
         return found
     unmatched = set().union(*(each.unmatched() for each in instants.values()))
     level = IsolationLevel.READ_UNCOMMITTED
     # The newest record first: the end, which a leader tells after it, isn't before it then on a busy log.
-    newest, extents = await call.beside(
-        partial(fetch_list_offsets, call, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
-        partial(fetch_extents, call, unmatched, {level, isolation_level}),
+    newest, extents = await session.beside(
+        partial(fetch_list_offsets, session, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
+        partial(fetch_extents, session, unmatched, {level, isolation_level}),
     )
 
     async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:
         doubtful = contradicted(listed, extents, newest, isolation_level)
         if doubtful:
-            again = await fetch_list_offsets(call, doubtful, spec, isolation_level)
+            again = await fetch_list_offsets(session, doubtful, spec, isolation_level)
             listed = ListedOffsets([*listed, *again])  # mostly a record has just come
             starts = extents.of_partitions(again.unmatched())
-            read = [Position(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
-            records = await find_records(call, read, isolation_level, spec.timestamp_ms)
+            read = [ReadPosition(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
+            records = await find_records(session, read, isolation_level, spec.timestamp_ms)
             listed = put_in_records(listed, records, extents)
         return say_why_unmatched(listed, extents, newest)
 
-    explained = await call.beside(*(partial(explain, *each) for each in instants.items()))
+    explained = await session.beside(*(partial(explain, *each) for each in instants.items()))
     return found | dict(zip(instants, explained, strict=True))

@@ -39,11 +39,11 @@ from airflow_kafka_offsets.client.requests.fetch import (
     parse_fetch,
 )
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.leaders import Leaders
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -61,7 +61,7 @@ class LogReader(ABC):
     :param limit_bytes: about so much is to come at a time.
     """
 
-    def __init__(self, position: Position, limit_bytes: int) -> None:
+    def __init__(self, position: ReadPosition, limit_bytes: int) -> None:
         self.position = position
         self.piece = TopicPartition(position.topic, position.partition)
         self.offset = position.offset
@@ -109,15 +109,17 @@ Plan = Callable[[Sequence[LogReader]], Iterable[Sequence[LogReader]]]
 """From the readers that one leader has something for, to those of each request that is sent next."""
 
 
-async def read_logs(call: Call, readers: Iterable[LogReader], isolation_level: IsolationLevel, plan: Plan) -> None:
+async def read_logs(
+    session: Session, readers: Iterable[LogReader], isolation_level: IsolationLevel, plan: Plan
+) -> None:
     """Read until each reader is done, or the deadline comes.
 
     :param readers: no two with the same position.
     :raises ClusterUnreachableError: when no broker at all could say where to ask.
     """
-    reading = _Reading(call, {each.position: each for each in readers}, isolation_level, plan)
-    question = Question(reading.ask, lambda error: error, reading.fail)
-    await FanOut(call, _PositionLeaders(call.leaders), question).run(reading.readers)
+    reading = _Reading(session, {each.position: each for each in readers}, isolation_level, plan)
+    question = ShardRequest(reading.ask, lambda error: error, reading.fail)
+    await FanOut(session, _PositionLeaders(session.leaders), question).run(reading.readers)
 
 
 def lanes(readers: Iterable[LogReader]) -> list[list[LogReader]]:
@@ -141,14 +143,14 @@ class _Reading:
     """One reading for all readers. Each leader's go their own way, as fan-outs do."""
 
     def __init__(
-        self, call: Call, readers: Mapping[Position, LogReader], isolation_level: IsolationLevel, plan: Plan
+        self, session: Session, readers: Mapping[ReadPosition, LogReader], isolation_level: IsolationLevel, plan: Plan
     ) -> None:
-        self._call = call
+        self._session = session
         self.readers = readers
         self._isolation_level = isolation_level
         self._plan = plan
 
-    def fail(self, position: Position, error: ResponseError) -> ResponseError | None:
+    def fail(self, position: ReadPosition, error: ResponseError) -> ResponseError | None:
         """Where there is only an error, what was read before stays."""
         reader = self.readers[position]
         if not reader.is_settled:
@@ -156,17 +158,17 @@ class _Reading:
         return reader.error
 
     async def ask(
-        self, node: NodeId, positions: list[Position], attempt: Deadline
-    ) -> Mapping[Position, ResponseError | None]:
+        self, node: NodeId, positions: list[ReadPosition], attempt: Deadline
+    ) -> Mapping[ReadPosition, ResponseError | None]:
         """Read until each reader is done. Each request is an attempt of its own."""
-        version = await self._call.transport.version(
+        version = await self._session.transport.version(
             node, FetchRequest, attempt, at_least=FIRST_VERSION, at_most=LAST_VERSION
         )
         readers = [self.readers[each] for each in positions]
         for each in readers:
             each.error = None
         while waiting := [each for each in readers if not each.is_done]:
-            if not self._call.deadline.allows(0):
+            if not self._session.deadline.allows(0):
                 for each in waiting:
                     each.error = named_error(REQUEST_TIMED_OUT, f"read up to offset {each.offset} by then")
                 break
@@ -181,7 +183,7 @@ class _Reading:
             if not each.is_done:
                 groups[each.piece, each.offset].append(each)
         requests = self._plan([first for first, *_ in groups.values()])
-        await self._call.transport.gather(partial(self._read, node, lane, version) for lane in requests)
+        await self._session.transport.gather(partial(self._read, node, lane, version) for lane in requests)
         for first, *others in groups.values():
             for each in others:
                 each.follow(first)
@@ -192,7 +194,7 @@ class _Reading:
         room_bytes = ANSWER_BYTES - sum(len(each.records) for each in answers.values())
         nobody_read, lost, empty = True, list[LogReader](), dict[LogReader, int | None]()
         for reader in lane:
-            if not self._call.deadline.allows(0):
+            if not self._session.deadline.allows(0):
                 break  # who hasn't been read by now has no answer in time
             answer = answers.get(reader.piece) or Fetched(error=left_out(f"broker {node}"))
             end = self._take_in(reader, answer)
@@ -225,17 +227,17 @@ class _Reading:
         return end
 
     async def _fetch(self, node: NodeId, lane: Sequence[LogReader], version: int) -> Mapping[TopicPartition, Fetched]:
-        attempt = self._call.attempt()
+        attempt = self._session.attempt()
         request = fetch_request(
             [Stretch(each.piece, each.offset, each.limit_bytes) for each in lane],
             self._isolation_level,
-            epochs=self._call.leaders.epoch,
+            epochs=self._session.leaders.epoch,
             max_wait_ms=min(_REMOTE_STORAGE_MS, attempt.remaining_ms() // 2),
             version=version,
         )
         asked = [each.piece for each in lane]
         try:
-            return parse_fetch(await self._call.transport.send(node, request, attempt), asked)
+            return parse_fetch(await self._session.transport.send(node, request, attempt), asked)
         except RequestFailedError as failed:
             return dict.fromkeys(asked, Fetched(error=failed.error))
         except MALFORMED as malformed:
@@ -247,7 +249,7 @@ class _Reading:
         """Ask where the logs start and end of readers whose offset is in none of them: the answer doesn't say it."""
         if not lost:
             return
-        extents = await fetch_extents(self._call, [each.piece for each in lost], [self._isolation_level])
+        extents = await fetch_extents(self._session, [each.piece for each in lost], [self._isolation_level])
         for each in lost:
             extent = extents.lookup(*each.piece) or LogExtent(*each.piece)
             start, end = extent.log_start_offset, extent.end_offset(self._isolation_level)
@@ -268,7 +270,7 @@ class _Reading:
         if not empty:
             return
         pieces, level = [each.piece for each in empty], IsolationLevel.READ_UNCOMMITTED
-        local = await fetch_list_offsets(self._call, pieces, OffsetSpec.EARLIEST_LOCAL, level)
+        local = await fetch_list_offsets(self._session, pieces, OffsetSpec.EARLIEST_LOCAL, level)
         for each, end in empty.items():
             start = local.lookup(*each.piece)
             if end is None or (start and start.offset is not None and each.offset < start.offset):
@@ -285,10 +287,12 @@ class _PositionLeaders:
     def __init__(self, leaders: Leaders) -> None:
         self._leaders = leaders
 
-    async def locate(self, pieces: Collection[Position], deadline: Deadline) -> Mapping[Position, int | ResponseError]:
+    async def locate(
+        self, pieces: Collection[ReadPosition], deadline: Deadline
+    ) -> Mapping[ReadPosition, int | ResponseError]:
         wanted = {each: TopicPartition(each.topic, each.partition) for each in pieces}
         places = await self._leaders.locate(set(wanted.values()), deadline)
         return {each: places[piece] for each, piece in wanted.items()}
 
-    def forget(self, pieces: Iterable[Position]) -> None:
+    def forget(self, pieces: Iterable[ReadPosition]) -> None:
         self._leaders.forget(TopicPartition(each.topic, each.partition) for each in pieces)

@@ -18,9 +18,9 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 from airflow_kafka_offsets.client.lookups.log_reading import LogReader, lanes, read_logs
 from airflow_kafka_offsets.client.records.batch_counts import count_batches
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.log_contents import LogContent, LogContents, LogRange
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -63,13 +63,13 @@ class LogCount:
         stands_still = self._so_far() == self._counted
         return stands_still or not self._left()
 
-    async def go_on(self, call: Call) -> None:
+    async def go_on(self, session: Session) -> None:
         """Count until all is counted, or the deadline comes.
 
         :raises ClusterUnreachableError: when no broker at all could say where to ask.
         """
         self._counted = self._so_far()
-        await read_logs(call, self._left(), self._isolation_level, _next_request)
+        await read_logs(session, self._left(), self._isolation_level, _next_request)
         log.info("Counted what is at %s of %s offsets", self._so_far(), self._span)
 
     def _so_far(self) -> int:
@@ -91,7 +91,7 @@ class _RangeReader(LogReader):
     """The counting of one range; :attr:`content` has no error of its own."""
 
     def __init__(self, content: LogContent) -> None:
-        super().__init__(Position(content.topic, content.partition, content.start_offset), _ANSWER_BYTES)
+        super().__init__(ReadPosition(content.topic, content.partition, content.start_offset), _ANSWER_BYTES)
         self.content = content
 
     @property

@@ -22,8 +22,8 @@ from airflow_kafka_offsets.client.records.record_batches import (
 )
 from airflow_kafka_offsets.client.records.record_findings import Finding, ReadLog
 from airflow_kafka_offsets.client.requests.fetch import ANSWER_BYTES
-from airflow_kafka_offsets.client.routing.session import Call
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords, Position
+from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
@@ -34,27 +34,27 @@ _TAIL_READ_BYTES = 1024 * 1024
 
 
 async def find_records_by(
-    call: Call, wanted: Mapping[int | None, Collection[Position]], isolation_level: IsolationLevel
+    session: Session, wanted: Mapping[int | None, Collection[ReadPosition]], isolation_level: IsolationLevel
 ) -> dict[int | None, FirstRecords]:
     """:func:`find_records` for several timestamps, all of them at the same time."""
-    works = [partial(find_records, call, positions, isolation_level, at_ms) for at_ms, positions in wanted.items()]
-    return dict(zip(wanted, await call.beside(*works), strict=True))
+    works = [partial(find_records, session, positions, isolation_level, at_ms) for at_ms, positions in wanted.items()]
+    return dict(zip(wanted, await session.beside(*works), strict=True))
 
 
 async def find_records(
-    call: Call, positions: Collection[Position], isolation_level: IsolationLevel, at_or_after_ms: int | None
+    session: Session, positions: Collection[ReadPosition], isolation_level: IsolationLevel, at_or_after_ms: int | None
 ) -> FirstRecords:
     """An element for every position, by the deadline.
 
     :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
     :raises ClusterUnreachableError: when no broker at all could say where to ask.
     """
-    search, now_s = _Search(call, isolation_level, at_or_after_ms), call.findings.now_s()
+    search, now_s = _Search(session, isolation_level, at_or_after_ms), session.findings.now_s()
     readers = [_RecordReader(each, search, now_s) for each in sorted(set(positions))]
     for each in readers:
         each.recall()
     unknown = [each for each in readers if not each.is_done]
-    await read_logs(call, unknown, isolation_level, lambda waiting: lanes(waiting)[:_AT_ONCE])
+    await read_logs(session, unknown, isolation_level, lambda waiting: lanes(waiting)[:_AT_ONCE])
     return FirstRecords(each.element() for each in readers)
 
 
@@ -67,12 +67,12 @@ class _Search:
     :param at_or_after_ms: which of them count; None for all.
     """
 
-    call: Call
+    session: Session
     isolation_level: IsolationLevel
     at_or_after_ms: int | None
 
     def log(self, piece: TopicPartition) -> ReadLog:
-        incarnation = self.call.leaders.incarnation(piece)
+        incarnation = self.session.leaders.incarnation(piece)
         return ReadLog(*piece, incarnation, self.isolation_level, self.at_or_after_ms)
 
 
@@ -82,7 +82,7 @@ class _RecordReader(LogReader):
     :param now_s: the time, on the monotonic clock.
     """
 
-    def __init__(self, position: Position, search: _Search, now_s: float) -> None:
+    def __init__(self, position: ReadPosition, search: _Search, now_s: float) -> None:
         super().__init__(position, _FIRST_READ_BYTES)
         self._search = search
         self._start, self._read_at_s = position.offset, now_s
@@ -111,7 +111,7 @@ class _RecordReader(LogReader):
         self._end = end
 
     def recall(self) -> None:
-        finding = self._search.call.findings.lookup(self._search.log(self.piece), self.offset)
+        finding = self._search.session.findings.lookup(self._search.log(self.piece), self.offset)
         if finding is not None:
             self._start = min(self._start, finding.start)
             self.offset, self._record = finding.end, finding.record
@@ -120,7 +120,7 @@ class _RecordReader(LogReader):
     def _note(self) -> None:
         if self.offset > self._start or self._record is not None:
             finding = Finding(self._start, self.offset, self._record, self._read_at_s)
-            self._search.call.findings.note(self._search.log(self.piece), finding)
+            self._search.session.findings.note(self._search.log(self.piece), finding)
 
     def follow(self, other: Self) -> None:
         super().follow(other)

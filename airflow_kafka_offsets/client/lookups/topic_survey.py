@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import look_up
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_configs, topic_facts
 from airflow_kafka_offsets.client.requests.list_offsets import failed_listing
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
@@ -50,30 +50,30 @@ def cluster_id_of(cluster_id: str | None) -> str:
     return cluster_id
 
 
-async def fetch_survey(call: Call, topics: Iterable[str]) -> Survey:
+async def fetch_survey(session: Session, topics: Iterable[str]) -> Survey:
     """Ask the cluster.
 
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     :raises ClusterError: when the cluster has no id.
     """
-    metadata = (await call.leaders.describe_all(topics, call.deadline)).raise_for_errors()
-    extents, configs = await call.beside(
-        partial(fetch_extents, call, partitions_of(metadata)),
-        partial(fetch_topic_configs, call, [each.topic for each in metadata]),
+    metadata = (await session.leaders.describe_all(topics, session.deadline)).raise_for_errors()
+    extents, configs = await session.beside(
+        partial(fetch_extents, session, partitions_of(metadata)),
+        partial(fetch_topic_configs, session, [each.topic for each in metadata]),
     )
     facts = {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in metadata}
     return Survey(cluster_id_of(metadata.cluster_id), facts, extents)
 
 
 async def look_up_instants(
-    call: Call, extents: LogExtents, instants: Iterable[OffsetSpec], isolation_level: IsolationLevel
+    session: Session, extents: LogExtents, instants: Iterable[OffsetSpec], isolation_level: IsolationLevel
 ) -> dict[OffsetSpec, ListedOffsets]:
     """The first records at or after some instants. Where an extent is in error, that is the answer to each of them.
 
     :param extents: where the logs start and end, asked before.
     """
     wanted = dict.fromkeys(instants, extents.ok().partitions())
-    found = await look_up(call, wanted, isolation_level)
+    found = await look_up(session, wanted, isolation_level)
     bad = [(TopicPartition(each.topic, each.partition), each.error) for each in extents if each.error is not None]
     return {
         spec: ListedOffsets([*listed.unordered(), *(failed_listing(key, spec, error) for key, error in bad)])

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
 _TOPIC = 2
@@ -61,7 +61,7 @@ def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
     )
 
 
-async def fetch_topic_configs(call: Call, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+async def fetch_topic_configs(session: Session, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Ask any broker; brokers before 0.11 and topics that may not be described give nothing.
 
     :raises ClusterUnreachableError: when no broker answers by the deadline.
@@ -70,30 +70,30 @@ async def fetch_topic_configs(call: Call, topics: Iterable[str]) -> dict[str, di
 
     async def ask(node: NodeId, attempt: Deadline) -> dict[str, dict[str, str]]:
         try:
-            version = await call.transport.version(node, DescribeConfigsRequest, attempt)
+            version = await session.transport.version(node, DescribeConfigsRequest, attempt)
         except RequestFailedError as failed:
             if failed.error.code == UNSUPPORTED_VERSION:
                 return {}
             raise
-        return parse_topic_configs(await call.transport.send(node, topic_configs_request(names, version), attempt))
+        return parse_topic_configs(await session.transport.send(node, topic_configs_request(names, version), attempt))
 
-    return await ask_any(call.transport, ask, call.deadline) if names else {}
+    return await ask_any(session.transport, ask, session.deadline) if names else {}
 
 
-async def fetch_topic_facts(call: Call, topics: Iterable[str]) -> dict[str, TopicFacts]:
+async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str, TopicFacts]:
     """Facts by topic; one that doesn't exist is absent. That takes two answers: a broker that has just started may not
     know a topic yet, and what is held against these facts fails for good.
 
     :raises OffsetsError: naming the topics that are in error for another reason.
     """
-    metadata = await call.leaders.describe_all(topics, call.deadline)
+    metadata = await session.leaders.describe_all(topics, session.deadline)
     unknown = [each.topic for each in metadata.errors() if _is_unknown(each)]
     if unknown:
-        await call.transport.sleep(backoff_s(0))
-        metadata = metadata.updated(await call.leaders.describe_all(unknown, call.deadline))
+        await session.transport.sleep(backoff_s(0))
+        metadata = metadata.updated(await session.leaders.describe_all(unknown, session.deadline))
     TopicsMetadata(each for each in metadata if not _is_unknown(each)).raise_for_errors()
     found = metadata.ok()
-    configs = await fetch_topic_configs(call, [each.topic for each in found])
+    configs = await fetch_topic_configs(session, [each.topic for each in found])
     return {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in found}
 
 

@@ -27,8 +27,8 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 )
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.group_descriptions import (
     DEAD,
@@ -125,27 +125,27 @@ def join_descriptions(classic: GroupDescription, consumer: GroupDescription | No
     return next((each for each in answers if each.kind), next((each for each in answers if each.error), classic))
 
 
-async def fetch_descriptions(call: Call, groups: Collection[str]) -> GroupDescriptions:
+async def fetch_descriptions(session: Session, groups: Collection[str]) -> GroupDescriptions:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
 
     async def classic(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
-        version = await call.transport.version(node, DescribeGroupsRequest, attempt)
+        version = await session.transport.version(node, DescribeGroupsRequest, attempt)
         request = DescribeGroupsRequest[version](groups=groups, include_authorized_operations=False)
-        return parse_describe_groups(await call.transport.send(node, request, attempt))
+        return parse_describe_groups(await session.transport.send(node, request, attempt))
 
     async def consumer(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
         try:
-            version = await call.transport.version(node, ConsumerGroupDescribeRequest, attempt)
+            version = await session.transport.version(node, ConsumerGroupDescribeRequest, attempt)
         except RequestFailedError as failed:
             if failed.error.code == UNSUPPORTED_VERSION:
                 return {}  # before Kafka 3.7 there are no such groups
             raise
         request = ConsumerGroupDescribeRequest(version=version, group_ids=groups, include_authorized_operations=False)
-        return parse_consumer_group_describe(await call.transport.send(node, request, attempt))
+        return parse_consumer_group_describe(await session.transport.send(node, request, attempt))
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
         works = [partial(each, node, groups, attempt) for each in (classic, consumer)]
-        ours, theirs = await call.transport.gather(works)
+        ours, theirs = await session.transport.gather(works)
         return {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
 
     doubted: set[str] = set()
@@ -157,5 +157,5 @@ async def fetch_descriptions(call: Call, groups: Collection[str]) -> GroupDescri
         doubted.add(found.group)
         return _JUST_TAKEN_OVER
 
-    question = Question(ask, passing, lambda group, error: GroupDescription(group, error=error))
-    return GroupDescriptions((await FanOut(call, call.coordinators, question).run(groups)).values())
+    question = ShardRequest(ask, passing, lambda group, error: GroupDescription(group, error=error))
+    return GroupDescriptions((await FanOut(session, session.coordinators, question).run(groups)).values())

@@ -14,8 +14,8 @@ from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import named_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize, LogSizes
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -65,13 +65,13 @@ def _why_missing(response: Any) -> ResponseError:
     return named_error(code, _HINTS.get(code, ""))
 
 
-async def fetch_log_sizes(call: Call, partitions: Iterable[TopicPartition]) -> LogSizes:
+async def fetch_log_sizes(session: Session, partitions: Iterable[TopicPartition]) -> LogSizes:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
 
     async def ask(node: NodeId, pieces: list[TopicPartition], attempt: Deadline) -> Mapping[TopicPartition, LogSize]:
-        version = await call.transport.version(node, DescribeLogDirsRequest, attempt)
-        response = await call.transport.send(node, describe_log_dirs_request(pieces, version), attempt)
+        version = await session.transport.version(node, DescribeLogDirsRequest, attempt)
+        response = await session.transport.send(node, describe_log_dirs_request(pieces, version), attempt)
         return parse_describe_log_dirs(response, pieces)
 
-    question = Question(ask, lambda size: size.error, lambda piece, error: LogSize(*piece, error=error))
-    return LogSizes((await FanOut(call, call.leaders, question).run(partitions)).values())
+    question = ShardRequest(ask, lambda size: size.error, lambda piece, error: LogSize(*piece, error=error))
+    return LogSizes((await FanOut(session, session.leaders, question).run(partitions)).values())

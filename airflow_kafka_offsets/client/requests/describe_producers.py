@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeProducersRequest
 from airflow_kafka_offsets.client.connection.response_errors import response_error
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.active_producers import ActiveProducer, PartitionProducers, Producers
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
@@ -49,7 +49,7 @@ def _producer(state: Any) -> ActiveProducer:
     )
 
 
-async def fetch_producers(call: Call, partitions: Iterable[TopicPartition]) -> Producers:
+async def fetch_producers(session: Session, partitions: Iterable[TopicPartition]) -> Producers:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
     request = LeaderRequest(
         DescribeProducersRequest,
@@ -57,4 +57,4 @@ async def fetch_producers(call: Call, partitions: Iterable[TopicPartition]) -> P
         parse=parse_describe_producers,
         failed=lambda piece, error: PartitionProducers(*piece, error=error),
     )
-    return Producers(await ask_leaders(call, request, partitions))
+    return Producers(await ask_leaders(session, request, partitions))

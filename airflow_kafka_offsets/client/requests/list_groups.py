@@ -15,8 +15,8 @@ from kafka.protocol.admin import ListGroupsRequest
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Places, Question
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, Locator, ShardRequest
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 
 _CONSUMER_PROTOCOLS = ("consumer", "")
@@ -70,7 +70,7 @@ def parse_list_groups(response: Any) -> BrokerGroups:
 
 
 class _Itself:
-    """The :class:`.fan_out.Places` of brokers: each answers for itself."""
+    """The :class:`.fan_out.Locator` of brokers: each answers for itself."""
 
     async def locate(self, pieces: Collection[int], deadline: Deadline) -> Mapping[int, int | ResponseError]:
         return {node: node for node in pieces}
@@ -79,22 +79,22 @@ class _Itself:
         pass
 
 
-async def fetch_groups(call: Call) -> dict[int, BrokerGroups]:
+async def fetch_groups(session: Session) -> dict[int, BrokerGroups]:
     """The groups of each broker, all asked at the same time.
 
     :raises OffsetsError: naming the brokers that could not list theirs, and the partitions of the offsets topic whose
         groups nobody lists, for want of a leader.
     """
-    offsets_topic = await call.leaders.describe([_OFFSETS_TOPIC], call.deadline)
+    offsets_topic = await session.leaders.describe([_OFFSETS_TOPIC], session.deadline)
 
     async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
-        version = await call.transport.version(node, ListGroupsRequest, attempt)
-        listed = parse_list_groups(await call.transport.send(node, ListGroupsRequest[version](), attempt))
+        version = await session.transport.version(node, ListGroupsRequest, attempt)
+        listed = parse_list_groups(await session.transport.send(node, ListGroupsRequest[version](), attempt))
         return dict.fromkeys(brokers, listed)
 
-    question = Question(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
-    places: Places[int] = _Itself()
-    listed = await FanOut(call, places, question).run(call.transport.brokers())
+    question = ShardRequest(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
+    places: Locator[int] = _Itself()
+    listed = await FanOut(session, places, question).run(session.transport.brokers())
     failures = [(f"broker {broker}", each.error) for broker, each in listed.items() if each.error is not None]
     # Without groups there is no such topic yet, and not everybody may describe it: then the brokers' word counts.
     failures += [

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.client.requests.list_offsets_bulk import (
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.routing.leaders import Epochs
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -137,14 +137,14 @@ def failed_listing(piece: TopicPartition, spec: OffsetSpec, error: ResponseError
 
 
 async def fetch_list_offsets(
-    call: Call, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation_level: IsolationLevel
+    session: Session, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation_level: IsolationLevel
 ) -> ListedOffsets:
     """An element for every partition, by the deadline."""
     timestamp, element = wire_timestamp(spec), partial(listed_offset, spec)
 
     def build(pieces: list[TopicPartition], version: int, timeout_ms: int) -> Any:
         write = list_offsets_request if version < FIRST_VERSION else encode_list_offsets
-        epochs = call.leaders.epoch
+        epochs = session.leaders.epoch
         written = write(pieces, timestamp, isolation_level, epochs=epochs, timeout_ms=timeout_ms, version=version)
         if version < FIRST_VERSION:
             return written
@@ -160,4 +160,4 @@ async def fetch_list_offsets(
         failed=lambda piece, error: failed_listing(piece, spec, error),
         at_least=_FLOORS.get(spec.kind, 0),
     )
-    return ListedOffsets(await ask_leaders(call, request, partitions))
+    return ListedOffsets(await ask_leaders(session, request, partitions))

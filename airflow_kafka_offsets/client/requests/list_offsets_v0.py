@@ -15,7 +15,7 @@ from airflow_kafka_offsets.client.connection.response_errors import response_err
 from airflow_kafka_offsets.client.requests.list_offsets import wire_timestamp
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.segment_offsets import SegmentOffsets, SegmentsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -64,7 +64,7 @@ def parse_segment_offsets(response: Any) -> dict[TopicPartition, SegmentOffsets]
 
 
 async def fetch_segment_offsets(
-    call: Call, partitions: Iterable[TopicPartition], before: OffsetSpec, max_offsets: int
+    session: Session, partitions: Iterable[TopicPartition], before: OffsetSpec, max_offsets: int
 ) -> SegmentsOffsets:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
     request = LeaderRequest(
@@ -74,4 +74,4 @@ async def fetch_segment_offsets(
         failed=lambda piece, error: SegmentOffsets(*piece, error=error),
         at_most=0,
     )
-    return SegmentsOffsets(await ask_leaders(call, request, partitions))
+    return SegmentsOffsets(await ask_leaders(session, request, partitions))

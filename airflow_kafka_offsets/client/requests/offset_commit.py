@@ -19,8 +19,8 @@ from airflow_kafka_offsets.client.connection.response_errors import left_out, re
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, names_all, passing_error
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -109,7 +109,7 @@ def refuse_active_group(group: str, written: CommittedOffsets) -> None:
 
 
 async def send_commit(
-    call: Call, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
+    session: Session, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
 ) -> WrittenOffsets:
     """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
     newest = None if names_all([offsets.partitions()], topic_ids) else _NEWEST_BY_NAME
@@ -122,14 +122,16 @@ async def send_commit(
         )
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
-        version = await call.transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
+        version = await session.transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
         nonlocal known
-        response = await call.transport.send(node, offset_commit_request(group, offsets, version, topic_ids), attempt)
+        response = await session.transport.send(
+            node, offset_commit_request(group, offsets, version, topic_ids), attempt
+        )
         known = parse_offset_commit(offsets, response, topic_ids)
         return {group: known}
 
     def passing(written: WrittenOffsets) -> ResponseError | None:
         return passing_error(GroupOffsets(group, written))
 
-    results = await FanOut(call, call.coordinators, Question(ask, passing, failed)).run([group])
+    results = await FanOut(session, session.coordinators, ShardRequest(ask, passing, failed)).run([group])
     return results[group]

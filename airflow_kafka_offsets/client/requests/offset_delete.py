@@ -16,8 +16,8 @@ from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_commit import WrittenOffsets
 from airflow_kafka_offsets.client.requests.offset_fetch import passing_error
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -56,17 +56,17 @@ def _failed(partitions: Collection[TopicPartition], error: ResponseError) -> Wri
     return WrittenOffsets(CommittedOffset(*each, error=error) for each in partitions)
 
 
-async def send_delete(call: Call, group: str, partitions: Collection[TopicPartition]) -> WrittenOffsets:
+async def send_delete(session: Session, group: str, partitions: Collection[TopicPartition]) -> WrittenOffsets:
     """Ask the group's coordinator. Asking twice does no harm."""
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
-        version = await call.transport.version(node, OffsetDeleteRequest, attempt)
-        response = await call.transport.send(node, offset_delete_request(group, partitions, version), attempt)
+        version = await session.transport.version(node, OffsetDeleteRequest, attempt)
+        response = await session.transport.send(node, offset_delete_request(group, partitions, version), attempt)
         return {group: parse_offset_delete(partitions, response)}
 
     def passing(written: WrittenOffsets) -> ResponseError | None:
         return passing_error(GroupOffsets(group, written))
 
-    question = Question(ask, passing, lambda _, error: _failed(partitions, error))
-    results = await FanOut(call, call.coordinators, question).run([group])
+    question = ShardRequest(ask, passing, lambda _, error: _failed(partitions, error))
+    results = await FanOut(session, session.coordinators, question).run([group])
     return results[group]

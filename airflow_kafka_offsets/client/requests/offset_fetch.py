@@ -33,8 +33,8 @@ from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     encode_offset_fetch,
 )
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.committed_offsets import (
     CommittedOffset,
@@ -137,8 +137,8 @@ class _Bounds(NamedTuple):
 class _Fetch:
     """What is still to be asked of each group, and what is known of it."""
 
-    def __init__(self, call: Call, wanted: Wanted, topic_ids: TopicIds | None) -> None:
-        self._transport = call.transport
+    def __init__(self, session: Session, wanted: Wanted, topic_ids: TopicIds | None) -> None:
+        self._transport = session.transport
         self._wanted = dict(wanted)
         self._topic_ids = topic_ids
         self._known: dict[str, GroupOffsets] = {}
@@ -224,9 +224,9 @@ class _Fetch:
         return replace(known, offsets=CommittedOffsets([*known.offsets, *lost]))
 
 
-async def fetch_offsets(call: Call, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
+async def fetch_offsets(session: Session, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
-    fetch = _Fetch(call, wanted, topic_ids)
-    question = Question(fetch.ask, fetch.passing, fetch.failed)
-    results = await FanOut(call, call.coordinators, question).run(wanted)
+    fetch = _Fetch(session, wanted, topic_ids)
+    question = ShardRequest(fetch.ask, fetch.passing, fetch.failed)
+    results = await FanOut(session, session.coordinators, question).run(wanted)
     return GroupsOffsets(results.values())

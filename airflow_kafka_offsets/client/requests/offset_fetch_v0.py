@@ -16,12 +16,12 @@ from airflow_kafka_offsets.client.connection.response_errors import UNKNOWN_TOPI
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
-async def fetch_zookeeper_offsets(call: Call, group: str, partitions: Collection[TopicPartition]) -> GroupOffsets:
+async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Collection[TopicPartition]) -> GroupOffsets:
     """A group's commits in ZooKeeper.
 
     :raises ClusterUnreachableError: when no broker answers by the deadline.
@@ -29,17 +29,17 @@ async def fetch_zookeeper_offsets(call: Call, group: str, partitions: Collection
 
     async def ask(node: NodeId, attempt: Deadline) -> GroupOffsets:
         try:
-            await call.transport.version(node, OffsetFetchRequest, attempt, at_most=0)
+            await session.transport.version(node, OffsetFetchRequest, attempt, at_most=0)
         except RequestFailedError as failed:
             if failed.error.code != UNSUPPORTED_VERSION:
                 raise
             return GroupOffsets(group, error=failed.error)
         request = offset_fetch_request(group, partitions, 0)
-        return parse_offset_fetch(group, await call.transport.send(node, request, attempt))
+        return parse_offset_fetch(group, await session.transport.send(node, request, attempt))
 
-    metadata, found = await call.beside(
-        partial(call.leaders.describe, {each.topic for each in partitions}, call.deadline),
-        partial(ask_any, call.transport, ask, call.deadline),
+    metadata, found = await session.beside(
+        partial(session.leaders.describe, {each.topic for each in partitions}, session.deadline),
+        partial(ask_any, session.transport, ask, session.deadline),
     )
     existing = {TopicPartition(topic.topic, each.partition) for topic in metadata for each in topic.partitions}
     commits = (_no_commit(each) if _is_missing(each, existing) else each for each in found.offsets)

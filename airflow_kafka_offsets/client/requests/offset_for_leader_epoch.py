@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.connection.response_errors import response_err
 from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.routing.leaders import Epochs
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
@@ -64,11 +64,11 @@ def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEn
     }
 
 
-async def fetch_epoch_ends(call: Call, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
+async def fetch_epoch_ends(session: Session, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
 
     def build(pieces: list[TopicPartition], version: int, _: int) -> Any:
-        return offset_for_leader_epoch_request({each: epochs[each] for each in pieces}, call.leaders.epoch, version)
+        return offset_for_leader_epoch_request({each: epochs[each] for each in pieces}, session.leaders.epoch, version)
 
     request = LeaderRequest(
         OffsetForLeaderEpochRequest,
@@ -77,10 +77,10 @@ async def fetch_epoch_ends(call: Call, epochs: Mapping[TopicPartition, int]) -> 
         failed=lambda piece, error: EpochEnd(*piece, error=error),
         at_least=FIRST_VERSION,
     )
-    return EpochEnds(await ask_leaders(call, request, epochs))
+    return EpochEnds(await ask_leaders(session, request, epochs))
 
 
-async def fetch_ends_of(call: Call, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
+async def fetch_ends_of(session: Session, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
     """The end of each epoch, by the deadline. A request names a partition once, so that several epochs of one go in
     several requests, side by side."""
     rounds: list[dict[TopicPartition, int]] = []
@@ -90,7 +90,7 @@ async def fetch_ends_of(call: Call, epochs: Iterable[LogEpoch]) -> dict[LogEpoch
         if free is None:
             rounds.append(free := {})
         free[key] = each.leader_epoch
-    answers = await call.beside(*(partial(fetch_epoch_ends, call, each) for each in rounds))
+    answers = await session.beside(*(partial(fetch_epoch_ends, session, each) for each in rounds))
     return {
         LogEpoch(end.topic, end.partition, asked[TopicPartition(end.topic, end.partition)]): end
         for asked, ends in zip(rounds, answers, strict=True)

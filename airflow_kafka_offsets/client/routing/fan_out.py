@@ -23,14 +23,14 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     may_be_told_yet,
 )
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
 
 P = TypeVar("P", bound=Hashable)
 R = TypeVar("R")
 
 
-class Places(Protocol[P]):
+class Locator(Protocol[P]):
     """Who answers for a piece; remembers what it was told."""
 
     async def locate(self, pieces: Collection[P], deadline: Deadline) -> Mapping[P, int | ResponseError]:
@@ -41,7 +41,7 @@ class Places(Protocol[P]):
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[P, R]):
+class ShardRequest(Generic[P, R]):
     """What is asked of each shard.
 
     :param ask: asks one broker for some pieces; a piece may be missing from its answer.
@@ -57,8 +57,8 @@ class Question(Generic[P, R]):
 class FanOut(Generic[P, R]):
     """Pieces in, a result for each of them out, by the call's deadline."""
 
-    def __init__(self, call: Call, places: Places[P], question: Question[P, R]) -> None:
-        self._call = call
+    def __init__(self, session: Session, places: Locator[P], question: ShardRequest[P, R]) -> None:
+        self._session = session
         self._places = places
         self._question = question
         self._results: dict[P, R] = {}
@@ -74,7 +74,7 @@ class FanOut(Generic[P, R]):
 
     async def _settle(self, pieces: Collection[P], attempt: int) -> None:
         try:
-            places = await self._places.locate(pieces, self._call.deadline)
+            places = await self._places.locate(pieces, self._session.deadline)
         except ClusterUnreachableError:
             if attempt == 0:
                 raise
@@ -90,11 +90,11 @@ class FanOut(Generic[P, R]):
             else:
                 shards[place].append(piece)
         works = [partial(self._ask_shard, node, shard, attempt) for node, shard in shards.items()]
-        await self._call.transport.gather([*works, partial(self._again, homeless, attempt)])
+        await self._session.transport.gather([*works, partial(self._again, homeless, attempt)])
 
     async def _ask_shard(self, node: int, pieces: list[P], attempt: int) -> None:
         try:
-            answer = await self._question.ask(node, pieces, self._call.attempt())
+            answer = await self._question.ask(node, pieces, self._session.attempt())
         except RequestFailedError as failed:
             answer = self._failed(pieces, failed.error)
         except MALFORMED as malformed:
@@ -117,6 +117,6 @@ class FanOut(Generic[P, R]):
 
     async def _again(self, pieces: Collection[P], attempt: int) -> None:
         pause = backoff_s(attempt)
-        if pieces and self._call.deadline.allows(pause):
-            await self._call.transport.sleep(pause)
+        if pieces and self._session.deadline.allows(pause):
+            await self._session.transport.sleep(pause)
             await self._settle(pieces, attempt + 1)

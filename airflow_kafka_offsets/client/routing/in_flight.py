@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from kafka.future import Future
 
 
-class Turns:
+class InFlight:
     """Turns at each of several brokers, first come, first served.
 
     :param at_once: how many may have their turn at one broker.

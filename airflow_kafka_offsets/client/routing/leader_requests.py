@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.transport import NodeId
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Question
-from airflow_kafka_offsets.client.routing.session import Call
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionElement, TopicPartition
 
@@ -36,17 +36,17 @@ class LeaderRequest(Generic[R]):
     at_most: int | None = None
 
 
-async def ask_leaders(call: Call, request: LeaderRequest[R], partitions: Iterable[TopicPartition]) -> Iterable[R]:
+async def ask_leaders(session: Session, request: LeaderRequest[R], partitions: Iterable[TopicPartition]) -> Iterable[R]:
     """Ask all leaders at the same time, each in its turn; an element for every partition, by the deadline."""
 
     async def ask(node: NodeId, pieces: list[TopicPartition], _: Deadline) -> Mapping[TopicPartition, R]:
-        async with call.leaders.turns.at(node):
-            attempt = call.attempt()  # from now on: the line may have been long
-            version = await call.transport.version(
+        async with session.leaders.turns.at(node):
+            attempt = session.attempt()  # from now on: the line may have been long
+            version = await session.transport.version(
                 node, request.request_class, attempt, at_least=request.at_least, at_most=request.at_most
             )
             built = request.build(pieces, version, attempt.remaining_ms())
-            return request.parse(await call.transport.send(node, built, attempt))
+            return request.parse(await session.transport.send(node, built, attempt))
 
-    question = Question(ask, lambda element: element.error, request.failed)
-    return (await FanOut(call, call.leaders, question).run(partitions)).values()
+    question = ShardRequest(ask, lambda element: element.error, request.failed)
+    return (await FanOut(session, session.leaders, question).run(partitions)).values()

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     named_error,
 )
 from airflow_kafka_offsets.client.connection.transport import Transport
-from airflow_kafka_offsets.client.routing.in_flight import Turns
+from airflow_kafka_offsets.client.routing.in_flight import InFlight
 from airflow_kafka_offsets.client.routing.metadata import (
     PartitionMetadata,
     TopicMetadata,
@@ -35,7 +35,7 @@ class Leaders:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self.turns = Turns(_AT_ONCE)
+        self.turns = InFlight(_AT_ONCE)
         self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
         self._topic_ids: dict[str, str | None] = {}
 

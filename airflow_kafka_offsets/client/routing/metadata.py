@@ -25,7 +25,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answer_set import Container
+from airflow_kafka_offsets.offsets.answer_set import AnswerSet
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _HINTS = {
@@ -71,7 +71,7 @@ class TopicMetadata:
     error: ResponseError | None = None
 
 
-class TopicsMetadata(Container[TopicMetadata]):
+class TopicsMetadata(AnswerSet[TopicMetadata]):
     """What a cluster says about topics; iterates by name.
 
     :param cluster_id: the cluster's id (v2+); None from brokers before 0.10.1.

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.client.routing.leaders import Leaders
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Session:
     """One call, which uses what earlier ones have learnt.
 
     :param transport: connections to the brokers.
@@ -36,7 +36,7 @@ class Call:
         """When an attempt that begins now has to be over."""
         return self.transport.attempt(self.deadline)
 
-    def half(self) -> Call:
+    def half(self) -> Session:
         """For a round with another one to come, so that a hung broker costs its own pieces alone."""
         return replace(self, deadline=self.deadline.within(self.deadline.remaining_s() / 2))
 

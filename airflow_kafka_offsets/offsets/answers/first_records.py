@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answer_set import Container
+from airflow_kafka_offsets.offsets.answer_set import AnswerSet
 
 
-class Position(NamedTuple):
+class ReadPosition(NamedTuple):
     """Where a reader of a partition stands. Sorts by topic, partition and offset.
 
     :param topic: topic name.
@@ -56,14 +56,14 @@ class FirstRecord(NamedTuple):
     error: ResponseError | None = None
 
 
-class FirstRecords(Container[FirstRecord]):
+class FirstRecords(AnswerSet[FirstRecord]):
     """First records by position; iterates in order of topic, partition and position."""
 
     asked = "Reading the first record"
     __slots__ = ("_positions",)
 
     def __init__(self, elements: Iterable[FirstRecord] = ()) -> None:
-        self._positions = {Position(each.topic, each.partition, each.position): each for each in elements}
+        self._positions = {ReadPosition(each.topic, each.partition, each.position): each for each in elements}
 
     def __iter__(self) -> Iterator[FirstRecord]:
         return (self._positions[each] for each in self.positions())
@@ -71,19 +71,19 @@ class FirstRecords(Container[FirstRecord]):
     def __len__(self) -> int:
         return len(self._positions)
 
-    def __contains__(self, position: Position) -> bool:
+    def __contains__(self, position: ReadPosition) -> bool:
         return position in self._positions
 
     @staticmethod
     def label(element: FirstRecord) -> str:
         """``topic-partition from offset position``."""
-        return str(Position(element.topic, element.partition, element.position))
+        return str(ReadPosition(element.topic, element.partition, element.position))
 
     def lookup(self, topic: str, partition: int, position: int) -> FirstRecord | None:
         """The element of one position; None when it wasn't asked for."""
-        return self._positions.get(Position(topic, partition, position))
+        return self._positions.get(ReadPosition(topic, partition, position))
 
-    def nothing_before(self, position: Position, end_offset: int) -> bool:
+    def nothing_before(self, position: ReadPosition, end_offset: int) -> bool:
         """Whether it is known that no visible record lies in ``[position, end_offset)``."""
         found = self._positions.get(position)
         if found is None or found.error is not None:
@@ -91,6 +91,6 @@ class FirstRecords(Container[FirstRecord]):
         reached = found.searched_to if found.offset is None else found.offset
         return reached is not None and reached >= end_offset
 
-    def positions(self) -> list[Position]:
+    def positions(self) -> list[ReadPosition]:
         """All positions, in order."""
         return sorted(self._positions)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from airflow_kafka_offsets.errors import OffsetsError
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
@@ -23,7 +23,7 @@ class Behind(NamedTuple):
     :param lost: how many offsets were deleted before it read them; they are part of its lag (E9).
     """
 
-    position: Position
+    position: ReadPosition
     lag: int
     lost: int = 0
 
@@ -129,4 +129,4 @@ def _behind(each: PartitionLag) -> Behind:
     start = (
         each.log_start_offset if each.committed_offset is None else max(each.committed_offset, each.log_start_offset)
     )
-    return Behind(Position(each.topic, each.partition, start), each.lag, each.lost)
+    return Behind(ReadPosition(each.topic, each.partition, start), each.lag, each.lost)

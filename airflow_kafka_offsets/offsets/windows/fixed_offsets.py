@@ -22,7 +22,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
-class TopicPositions(NamedTuple):
+class TopicOffsets(NamedTuple):
     """The positions on one topic.
 
     :param topic: topic name.
@@ -37,7 +37,7 @@ class TopicPositions(NamedTuple):
     leader_epochs: tuple[int | None, ...]
 
 
-class SeenPosition(NamedTuple):
+class FixedOffset(NamedTuple):
     """One position, and what tells whether its log was cut below it: a :class:`.cut_logs.SeenOffset`.
 
     :param topic: topic name.
@@ -53,7 +53,7 @@ class SeenPosition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
+class FixedOffsets:
     """Fixed offsets on some topics. A value: equal ones are one.
 
     :param source: where they come from, for people: ``snapshot 42 as of 2026-11-21T06:00:00.000Z``.
@@ -63,7 +63,7 @@ class Positions:
     """
 
     source: str
-    topics: tuple[TopicPositions, ...] = ()
+    topics: tuple[TopicOffsets, ...] = ()
     ledger: str | None = None
     cluster_id: str | None = None
 
@@ -90,9 +90,9 @@ class Positions:
             numbers.append(offsets[TopicPartition(topic, partition)])
         ids, epochs = topic_ids or {}, leader_epochs or {}
 
-        def positions(topic: str, numbers: list[int]) -> TopicPositions:
+        def positions(topic: str, numbers: list[int]) -> TopicOffsets:
             seen_under = (epochs.get(TopicPartition(topic, each)) for each in range(len(numbers)))
-            return TopicPositions(topic, ids.get(topic), tuple(numbers), tuple(seen_under))
+            return TopicOffsets(topic, ids.get(topic), tuple(numbers), tuple(seen_under))
 
         topics = (positions(topic, numbers) for topic, numbers in by_topic.items())
         return cls(source, tuple(topics), ledger, cluster_id)
@@ -149,11 +149,11 @@ class Positions:
             for number, offset in enumerate(each.offsets):
                 yield TopicPartition(each.topic, number), offset
 
-    def seen(self) -> Iterator[SeenPosition]:
+    def seen(self) -> Iterator[FixedOffset]:
         """Each position with its leader epoch, in order."""
         for each in self.topics:
             for number, (offset, leader_epoch) in enumerate(zip(each.offsets, each.leader_epochs, strict=True)):
-                yield SeenPosition(each.topic, number, offset, leader_epoch)
+                yield FixedOffset(each.topic, number, offset, leader_epoch)
 
     def names(self) -> tuple[str, ...]:
         """The topics."""
@@ -253,7 +253,7 @@ class Positions:
         """The inverse of :meth:`to_json`."""
         topics = sorted(fields["topics"].items())
         read = (
-            TopicPositions(name, each["id"], tuple(each["offsets"]), tuple(each["leader_epochs"]))
+            TopicOffsets(name, each["id"], tuple(each["offsets"]), tuple(each["leader_epochs"]))
             for name, each in topics
         )
         return cls(fields["source"], tuple(read), fields["ledger"], fields["cluster_id"])

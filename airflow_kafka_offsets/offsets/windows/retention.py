@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
 from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize
@@ -57,9 +57,9 @@ class PendingRange(NamedTuple):
         """How many of them are gone, when the log starts there."""
         return max(0, min(log_start_offset, self.end_offset) - self.start_offset)
 
-    def rest(self, log_start_offset: int) -> Position:
+    def rest(self, log_start_offset: int) -> ReadPosition:
         """The first of them that may still be there."""
-        return Position(self.topic, self.partition, max(self.start_offset, log_start_offset))
+        return ReadPosition(self.topic, self.partition, max(self.start_offset, log_start_offset))
 
 
 class LogPace(NamedTuple):
@@ -215,7 +215,7 @@ def forecast(
     return replace(known, loses_at_ms=None if by is None else int(dated[by]), by=by, unknown=unknown)
 
 
-def _by_time(facts: TopicFacts, records: FirstRecords, rest: Position) -> Bound:
+def _by_time(facts: TopicFacts, records: FirstRecords, rest: ReadPosition) -> Bound:
     """When the first record is as old as the topic allows. Its segment is as young as its youngest record."""
     allowed = _allowed(Limit.TIME, facts)
     if allowed is None or allowed == NEVER:

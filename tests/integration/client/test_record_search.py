@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
@@ -37,7 +37,7 @@ SIXES = dict.fromkeys(ALL, batch(6))
 
 
 def search(client: OffsetsClient, *pieces: TopicPartition, offset: int = 2) -> FirstRecords:
-    return client.first_records([Position(*each, offset) for each in pieces or ALL])
+    return client.first_records([ReadPosition(*each, offset) for each in pieces or ALL])
 
 
 def outcomes(found: FirstRecords) -> list[Any]:
@@ -169,7 +169,7 @@ class TestAnswersThatAreShort:
     def test_go_on_until_there_is_a_record_or_the_end(self, one: Pieces) -> None:
         """Larger pieces, once there was nothing in the first."""
         one.broker.on(FetchRequest, *(batches_are({A0: batch(each)}, end=END) for each in (2, 3, 8)))
-        found = one.client.first_records([Position(*A0, 2)], at_or_after_ms=T0 + 1)
+        found = one.client.first_records([ReadPosition(*A0, 2)], at_or_after_ms=T0 + 1)
         assert outcomes(found) == ["none to 9"]
         assert [each[A0] for each in asked(one)] == [(2, 16 * 1024), (3, 1 << 20), (4, 1 << 20)]
 
@@ -223,7 +223,7 @@ class TestBrokers:
         one.broker.on(FetchRequest, endless)
         started = time.monotonic()
         hurried = one.cluster.client(timeout_s=2)
-        (found,) = hurried.first_records([Position(*A0, 2)], at_or_after_ms=T0 + 1)
+        (found,) = hurried.first_records([ReadPosition(*A0, 2)], at_or_after_ms=T0 + 1)
         assert time.monotonic() - started < 2 + GRACE_S
         assert found.error is not None
         assert (found.error.name, found.error.retriable) == ("REQUEST_TIMED_OUT", True)
@@ -249,7 +249,7 @@ class TestManyReaders:
     def test_of_the_same_offset_share_a_request(self, one: Pieces) -> None:
         """A hundred groups in the same tail."""
         one.broker.on(FetchRequest, batches_are({A0: b"".join(map(batch, range(2, 60)))}, end=60))
-        positions = [Position(*A0, each) for each in range(2, 60)]
+        positions = [ReadPosition(*A0, each) for each in range(2, 60)]
         found = one.client.first_records(positions, at_or_after_ms=T0 + 1)
         assert outcomes(found) == ["none to 60"] * 58
         assert len(asked(one)) <= 9

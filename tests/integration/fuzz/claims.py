@@ -16,7 +16,7 @@ from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from tests.integration.fuzz.execution import Execution, now_ms
 from tests.integration.fuzz.history import INSTANT_MS
 from tests.integration.fuzz.oracle import (
@@ -41,9 +41,9 @@ class Claim:
     allowed: frozenset[Verdict]
 
 
-def positions_of(offsets: Mapping[str, Sequence[int]], source: str = "capture") -> Positions:
+def positions_of(offsets: Mapping[str, Sequence[int]], source: str = "capture") -> FixedOffsets:
     """Positions from the offset of each partition, by topic."""
-    return Positions.of(
+    return FixedOffsets.of(
         source,
         {TopicPartition(topic, number): each for topic, all_ in offsets.items() for number, each in enumerate(all_)},
     )

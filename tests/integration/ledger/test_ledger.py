@@ -23,7 +23,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import Place, create_exclusive, names, plain_uri, read
+from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, names, plain_uri, read
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
@@ -115,7 +115,7 @@ class TestUris:
     def test_spark_is_given_a_place_as_hadoop_spells_it(self, protocol: str, uri: str, plain: str) -> None:
         """The account of a place on Azure is in its connection alone."""
         files = SimpleNamespace(account_name="account")
-        assert plain_uri(Place(files, "a", protocol, uri)) == plain
+        assert plain_uri(LedgerPath(files, "a", protocol, uri)) == plain
 
 
 class TestPipeline:

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 ASKED: list[tuple[frozenset[int], str]] = []
 
@@ -114,7 +114,7 @@ class TestFaults:
         assert outcomes[sums([1])].done
 
 
-POSITIONS = Positions.of(
+POSITIONS = FixedOffsets.of(
     "snapshot 1",
     {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7},
     {"t": "id-1"},
@@ -133,7 +133,7 @@ class TestJson:
             OffsetsReached("g", POSITIONS),
             WindowComplete(("t",), 1_795_240_800_000, idle="assume_after", idle_after_ms=1000),
             NewData(("t",), POSITIONS, 10),
-            NewData(("t",), Positions("the log starts")),
+            NewData(("t",), FixedOffsets("the log starts")),
         ],
     )
     def test_a_condition_survives_the_way_to_the_triggerer(self, condition: Condition) -> None:
@@ -177,7 +177,7 @@ class TestArguments:
 
     def test_nothing_to_reach_and_nothing_to_count_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="nothing to reach"):
-            OffsetsReached("g", Positions("nothing"))
+            OffsetsReached("g", FixedOffsets("nothing"))
         with pytest.raises(ConfigurationError):
             NewData(("t",), POSITIONS, 0)
         with pytest.raises(ConfigurationError):

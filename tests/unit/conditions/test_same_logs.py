@@ -10,10 +10,10 @@ from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
-SEEN = Positions.of(
+SEEN = FixedOffsets.of(
     "snapshot 1",
     {ZERO: 7, ONE: 5},
     {"t": "id-1"},
@@ -29,7 +29,7 @@ def metadata(topic: str = "t", *, leader_epoch: int | None = 4) -> TopicsMetadat
 
 
 def judged(
-    positions: Positions, answers: dict[LogEpoch, EpochEnd], now: TopicsMetadata | None = None
+    positions: FixedOffsets, answers: dict[LogEpoch, EpochEnd], now: TopicsMetadata | None = None
 ) -> tuple[list[str], frozenset[LogEpoch]]:
     """What it comes to, and what was asked."""
     steps = ask_same_logs(positions, now or metadata())
@@ -64,7 +64,7 @@ class TestCut:
         assert judged(SEEN, {}, metadata("other")) == ([], frozenset())
 
     def test_below_offset_0_there_is_nothing_to_be_cut(self) -> None:
-        start = Positions.of("start", {ZERO: 0}, {"t": "id-1"}, cluster_id="cluster-1", leader_epochs={ZERO: 3})
+        start = FixedOffsets.of("start", {ZERO: 0}, {"t": "id-1"}, cluster_id="cluster-1", leader_epochs={ZERO: 3})
         assert judged(start, {}) == ([], frozenset())
 
 
@@ -75,14 +75,14 @@ class TestUnknown:
         assert remark(found) == f", but Kafka doesn't tell {found[0]}"
 
     def test_topics_without_ids_and_offsets_without_epochs_are_said(self) -> None:
-        old = Positions.of("snapshot 1", {ZERO: 7, ONE: 0}, cluster_id="cluster-1")
+        old = FixedOffsets.of("snapshot 1", {ZERO: 7, ONE: 0}, cluster_id="cluster-1")
         assert judged(old, {}) == (
             ["the id of t", "whether logs were cut since: t-0 (its leader epoch isn't known)"],
             frozenset(),
         )
 
     def test_nothing_is_claimed_of_offsets_that_were_written_by_hand(self) -> None:
-        assert judged(Positions.of("target", {ZERO: 7}), {}) == ([], frozenset())
+        assert judged(FixedOffsets.of("target", {ZERO: 7}), {}) == ([], frozenset())
         assert remark([]) == ""
 
     def test_a_leader_that_fails_to_answer_is_an_error_that_may_pass(self) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from airflow_kafka_offsets.conditions.condition import Progress
-from airflow_kafka_offsets.conditions.wait import Verdict, Wait
+from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
 from airflow_kafka_offsets.errors import (
     AuthenticationError,
     ClusterUnreachableError,
@@ -103,7 +103,7 @@ class TestLines:
 class TestMemory:
     def test_a_wait_goes_on_in_another_process(self) -> None:
         here = Wait(10, stable_polls=2)
-        verdicts: list[Verdict] = []
+        verdicts: list[WaitStatus] = []
         for n, each in enumerate([progress(100), progress(50), NOT_ALLOWED, DONE, DONE]):
             here = Wait(10, stable_polls=2, memory=json.loads(json.dumps(here.to_json())))
             verdicts.append(here.take(each, n * 10))

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker
@@ -48,9 +48,9 @@ def look(client: OffsetsClient, context: Context) -> Look:
     return check
 
 
-def at_offset(topic: str, offset: int) -> Positions:
+def at_offset(topic: str, offset: int) -> FixedOffsets:
     """A target on partition 0, of a topic whose id nobody noted."""
-    return Positions.of("target", {TopicPartition(topic, 0): offset})
+    return FixedOffsets.of("target", {TopicPartition(topic, 0): offset})
 
 
 class TestSnapshotTarget:
@@ -124,7 +124,7 @@ class TestLogEndTarget:
         commit(name, ten, 10)
         commit(name, other, 0)
         assert not self.sensor(name).poke(context), "a partition without a commit stands at its log start"
-        kept = Positions.from_json(context["task_state_store"]["kafka_offsets.positions"]["positions"])
+        kept = FixedOffsets.from_json(context["task_state_store"]["kafka_offsets.positions"]["positions"])
         assert set(kept.names()) == {ten, other}
         context["task_state_store"].clear()
         assert self.sensor(name, topics=ten).poke(context)

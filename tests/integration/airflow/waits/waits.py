@@ -16,7 +16,7 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS
 from tests.integration.airflow.waits.runner import Runner, running
@@ -100,7 +100,7 @@ class Log:
 
     def conditions(self, topic_id: str | None = None) -> dict[str, Condition]:
         """One of each kind; none of them true yet."""
-        ends = Positions.of("end of ten", {TopicPartition(self.topic, 0): 10}, {self.topic: topic_id})
+        ends = FixedOffsets.of("end of ten", {TopicPartition(self.topic, 0): 10}, {self.topic: topic_id})
         return {
             "caught up": GroupsCaughtUp((self.group,), (self.topic,)),
             "reached": OffsetsReached(self.group, ends),
@@ -139,7 +139,7 @@ class Waits:
     def are_polled(self, times: int = 2) -> None:
         """Return after so many more good polls, in which each of them was checked: another wait shares them."""
         for _ in range(times):
-            is_there = NewData((self._log.topic,), Positions("the beginning"))
+            is_there = NewData((self._log.topic,), FixedOffsets("the beginning"))
             assert self._triggerer.event(self._start(is_there))["status"] == "done"
         time.sleep(self._interval_s / 4)  # within which all of them have taken in what the poll found out
 

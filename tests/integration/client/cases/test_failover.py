@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOff
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     GRACE_S,
@@ -201,7 +201,7 @@ class TestUncleanElection:
             ):
                 GroupsCaughtUp((group,), max_lag=10**9).check(client)
             with pytest.raises(ConditionFailedError, match="was cut below the commit"):
-                OffsetsReached(group, Positions.of("target", {key: 5})).check(client)
+                OffsetsReached(group, FixedOffsets.of("target", {key: 5})).check(client)
             delete_records(cluster, {key: 5})
             (forgotten,) = client.epoch_ends({key: 0}).raise_for_errors()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"

@@ -14,7 +14,7 @@ from kafka.admin import ACLOperation, ResourceType
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, Position
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster
@@ -66,7 +66,7 @@ def polling(cluster: KafkaCluster) -> Iterator[OffsetsClient]:
 
 
 def first_of(client: OffsetsClient, key: TopicPartition, position: int, **options: Any) -> FirstRecord:
-    (found,) = client.first_records([Position(*key, position)], **options).raise_for_errors()
+    (found,) = client.first_records([ReadPosition(*key, position)], **options).raise_for_errors()
     return found
 
 
@@ -257,7 +257,7 @@ class TestStoredBatches:
         with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, max_request_size=1 << 20)) as producer:
             for partition in range(9):
                 producer.send(topic, b"v" * 900_000, partition=partition, timestamp_ms=T0).get(timeout=PATIENCE_S)
-        found = client.first_records([Position(topic, number, 0) for number in range(9)])
+        found = client.first_records([ReadPosition(topic, number, 0) for number in range(9)])
         assert [(each.offset, each.timestamp_ms) for each in found.raise_for_errors()] == [(0, T0)] * 9
 
 
@@ -268,7 +268,7 @@ class TestSeveralPositions:
         """As many groups as there are, each with its commit."""
         transact(cluster, client, key, commits=False)
         produce(cluster, key.topic)
-        positions = [Position(*key, offset) for offset in range(12)]
+        positions = [ReadPosition(*key, offset) for offset in range(12)]
         found = client.first_records([*positions, *positions]).raise_for_errors()
         assert [each.offset for each in found] == [0, 1, 2, 6, 6, 6, 6, *[None] * 5]
         assert found.positions() == positions
@@ -281,7 +281,7 @@ class TestSeveralPositions:
             produce(cluster, topic, partition, count=2)
         polling.partitions_of([topic])
         before = fetches(cluster)
-        found = polling.first_records([Position(topic, number, 1) for number in range(6)])
+        found = polling.first_records([ReadPosition(topic, number, 1) for number in range(6)])
         assert [each.offset for each in found.raise_for_errors()] == [1] * 6
         assert fetches(cluster) - before == 3
 
@@ -289,8 +289,8 @@ class TestSeveralPositions:
 class TestErrors:
     def test_are_those_of_their_position_alone(self, client: OffsetsClient, key: TopicPartition) -> None:
         """E25"""
-        unknown = [Position(key.topic, 7, 0), Position(new_name("zzz"), 0, 0)]
-        found = client.first_records([Position(*key, 1), *unknown])
+        unknown = [ReadPosition(key.topic, 7, 0), ReadPosition(new_name("zzz"), 0, 0)]
+        found = client.first_records([ReadPosition(*key, 1), *unknown])
         assert error_names(found) == [None, "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_OR_PARTITION"]
         assert [each.offset for each in found] == [1, None, None]
         assert found.failures()[0][0] == f"{key.topic}-7 from offset 0"
@@ -303,7 +303,7 @@ class TestErrors:
             allow(guarded_broker, "alice", (ResourceType.TOPIC, name), may=may)
         with login(guarded_broker) as alice:
             wait_until(lambda: not len(alice.topics([shown, readable]).errors()), "the ACLs are in force")
-            found = alice.first_records([Position(shown, 0, 1), Position(readable, 0, 1)])
+            found = alice.first_records([ReadPosition(shown, 0, 1), ReadPosition(readable, 0, 1)])
         errors = {each.topic: error_names([each]) for each in found}
         assert errors == {shown: ["TOPIC_AUTHORIZATION_FAILED"], readable: [None]}
 
@@ -320,7 +320,9 @@ class TestMemory:
     def asked(self, cluster: KafkaCluster, client: OffsetsClient, positions: Mapping[TopicPartition, int]) -> list[Any]:
         """Offsets found, and the number of requests that it took."""
         before = fetches(cluster)
-        found = client.first_records([Position(*key, offset) for key, offset in positions.items()]).raise_for_errors()
+        found = client.first_records(
+            [ReadPosition(*key, offset) for key, offset in positions.items()]
+        ).raise_for_errors()
         return [*[each.offset for each in found], fetches(cluster) - before]
 
     def test_of_a_record_answers_all_positions_up_to_it(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords, Position
+from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords, ReadPosition
 
 REFUSED = ResponseError("TOPIC_AUTHORIZATION_FAILED", 29, False)
 FOUND = FirstRecord("t", 0, 10, offset=12, timestamp_ms=5)
@@ -18,13 +18,13 @@ class TestFirstRecords:
         found = FirstRecords([FOUND, NONE, BAD])
         assert found.lookup("t", 0, 10) == FOUND
         assert found.lookup("t", 0, 12) is None
-        assert Position("t", 0, 2) in found
+        assert ReadPosition("t", 0, 2) in found
         assert len(found) == 3
 
     def test_come_in_order_of_topic_partition_and_position(self) -> None:
         found = FirstRecords([FOUND, NONE, BAD])
         assert list(found) == [BAD, NONE, FOUND]
-        assert found.positions() == [Position("a", 3, 1), Position("t", 0, 2), Position("t", 0, 10)]
+        assert found.positions() == [ReadPosition("a", 3, 1), ReadPosition("t", 0, 2), ReadPosition("t", 0, 10)]
 
     def test_no_record_is_no_error(self) -> None:
         found = FirstRecords([FOUND, NONE, BAD])

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import Positions
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
@@ -24,7 +24,7 @@ ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 class TestPositions:
     def test_a_snapshot_gives_its_offsets_and_the_ids_of_its_topics(self) -> None:
-        positions = Positions.of_snapshot(snapshot({0: 5, 1: 7}, number=42), "s3://ledger/p")
+        positions = FixedOffsets.of_snapshot(snapshot({0: 5, 1: 7}, number=42), "s3://ledger/p")
         assert dict(positions.items()) == {ZERO: 5, ONE: 7}
         assert positions.source == "snapshot 42 as of 2026-11-21T06:00:00.000Z"
         assert positions.where() == {"ledger": "s3://ledger/p"}
@@ -34,14 +34,14 @@ class TestPositions:
     def test_so_does_the_end_of_a_window(self) -> None:
         window = window_between(snapshot({0: 5}, number=1), snapshot({0: 9}, at_ms=T0 + HOUR_MS, number=2))
         pinned = Manifest.of("loads", LEDGER_ID, window)
-        (seen,) = Positions.of_window_end(pinned).seen()
+        (seen,) = FixedOffsets.of_window_end(pinned).seen()
         assert (seen.offset, seen.leader_epoch) == (9, pinned.ranges[0].end_leader_epoch)
         assert seen.leader_epoch is not None
-        assert Positions.of_window_end(pinned).cluster_id == pinned.cluster_id
+        assert FixedOffsets.of_window_end(pinned).cluster_id == pinned.cluster_id
 
     def test_log_ends_are_those_of_the_isolation_level(self) -> None:
         logs = extents(extent(0, end=100, stable=90))
-        ends = {level: Positions.of_ends("ends", logs, level, "cluster-1", {}) for level in IsolationLevel}
+        ends = {level: FixedOffsets.of_ends("ends", logs, level, "cluster-1", {}) for level in IsolationLevel}
         assert [each.leader_epoch for each in ends[IsolationLevel.READ_COMMITTED].seen()] == [1]
         assert ends[IsolationLevel.READ_COMMITTED].cluster_id == "cluster-1"
         assert dict(ends[IsolationLevel.READ_COMMITTED].items()) == {ZERO: 90}
@@ -50,18 +50,18 @@ class TestPositions:
     def test_an_end_that_is_not_known_is_an_error(self) -> None:
         broken = LogExtent("t", 0, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
         with pytest.raises(OffsetsError):
-            Positions.of_ends("ends", extents(broken), IsolationLevel.READ_COMMITTED, None, {})
+            FixedOffsets.of_ends("ends", extents(broken), IsolationLevel.READ_COMMITTED, None, {})
 
     def test_a_partition_may_not_be_left_out(self) -> None:
         with pytest.raises(ConfigurationError):
-            Positions.of("odd", {ONE: 5})
+            FixedOffsets.of("odd", {ONE: 5})
 
     def test_equal_positions_are_one_value(self) -> None:
-        assert len({Positions.of("a", {ZERO: 5}), Positions.of("a", {ZERO: 5})}) == 1
+        assert len({FixedOffsets.of("a", {ZERO: 5}), FixedOffsets.of("a", {ZERO: 5})}) == 1
 
 
 class TestRefusals:
-    positions = Positions.of("snapshot 1", {ZERO: 5}, {"t": "id-1"}, cluster_id="cluster-1")
+    positions = FixedOffsets.of("snapshot 1", {ZERO: 5}, {"t": "id-1"}, cluster_id="cluster-1")
 
     def test_a_topic_that_was_created_again_is_another_one(self) -> None:
         """E24."""
@@ -81,7 +81,7 @@ class TestRefusals:
             self.positions.refuse_other_source("cluster-2", {"t": None})
         assert told.value.topic == "t", "a watch goes on without it"
         self.positions.without("t").refuse_other_source("cluster-2", {"t": None})
-        Positions.of("by hand", {ZERO: 5}).refuse_other_source("cluster-2", {"t": None})
+        FixedOffsets.of("by hand", {ZERO: 5}).refuse_other_source("cluster-2", {"t": None})
 
     def test_a_log_that_ends_before_its_offset_was_truncated(self) -> None:
         self.positions.refuse_truncated({ZERO: 5})
