@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from airflow_kafka_offsets.ledger.storage import StoragePath, in_parallel, names, read, replace_file
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.proof.audit import RunResult
 from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.window_names import is_window, live_revisions
 

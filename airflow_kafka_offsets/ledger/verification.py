@@ -19,8 +19,9 @@ from airflow_kafka_offsets.ledger.summaries import WindowSummary, by_revision, d
 from airflow_kafka_offsets.ledger.tiling import check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, judge
+from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.seams import Beginning
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind

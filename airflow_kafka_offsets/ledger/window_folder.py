@@ -24,10 +24,11 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, published_counts
+from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
 from airflow_kafka_offsets.offsets.proof.failure_note import FAILURES, MOST_BYTES, FailureNote
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.data_loss import LostRange
 from airflow_kafka_offsets.offsets.windows.ledger_identity import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest

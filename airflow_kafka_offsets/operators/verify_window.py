@@ -21,8 +21,9 @@ from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlet
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
+from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.seams import seams

@@ -25,8 +25,9 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, Verdict, judge
+from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counting, counts_over
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.pipelines.preflight import refuse_changed, source_now
 
 log = logging.getLogger(__name__)

@@ -15,13 +15,8 @@ from typing import TYPE_CHECKING
 from pyspark import inheritable_thread_target
 
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
-from airflow_kafka_offsets.offsets.proof.audit import (
-    PartitionTally,
-    Tally,
-    UnreadRecord,
-    every_offset_once,
-    total_of,
-)
+from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, total_of
 from airflow_kafka_offsets.offsets.proof.shortfall import counted_twice
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.files.hadoop import is_connect
@@ -41,7 +36,7 @@ _SORT_WITHIN = (
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """What one run read and wrote; see :class:`.audit.RunResult` for each of them."""
+    """What one run read and wrote; see :class:`.run_result.RunResult` for each of them."""
 
     read: Tally
     written: tuple[PartitionTally, ...]

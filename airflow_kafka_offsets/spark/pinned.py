@@ -6,7 +6,7 @@ import os
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri
 from airflow_kafka_offsets.spark.ledger.failure_file import failures_noted

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
-from airflow_kafka_offsets.offsets.proof.audit import Tally
+from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask, SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import UnprovenError
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
 from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

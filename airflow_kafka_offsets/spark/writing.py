@@ -24,8 +24,9 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, judge
+from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes

@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.instants import rate_text
-from airflow_kafka_offsets.offsets.proof.audit import RunResult
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 

@@ -15,8 +15,8 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally, total_of
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, total_of
 from airflow_kafka_offsets.pipelines.preflight import source_now
 from tests.chaos.ranges import Key, Offsets, RangeReader
 

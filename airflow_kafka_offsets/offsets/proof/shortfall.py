@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.errors import shorten
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.offsets.proof.audit import RunResult, Tally
+    from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
     from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 KEEP_EVERY_RECORD = (
@@ -29,7 +29,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
     """Why what was written isn't what was read; nothing where it is.
 
     :param span: offsets in the window.
-    :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.proof.audit.RunResult`.
+    :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.proof.run_result.RunResult`.
     :param unread: whether Kafka has records that aren't in the output: then they were dropped, whatever was counted.
     """
     if not read.counted:
@@ -81,7 +81,7 @@ def counted_twice(read: Tally, task_starts: int | None) -> bool:
     """Whether some rows may have been counted more than once: tasks began with other records than were written, or
     with one of them again. A transform that drops a task's first row looks the same.
 
-    :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.proof.audit.RunResult`.
+    :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.proof.run_result.RunResult`.
     """
     return None not in (read.starts, task_starts) and read.starts != task_starts
 

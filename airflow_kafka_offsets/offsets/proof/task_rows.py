@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
 from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 
 Partition = tuple[str, int]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_kafka_offsets.offsets.proof.audit import UnreadRecord
+from airflow_kafka_offsets.offsets.proof.run_result import UnreadRecord
 from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import records_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, published_counts
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.window_names import revision_folder

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally, judge
+from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish_next
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.proof.results import run_result

@@ -20,7 +20,8 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, judge
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Sink, read_published
 from airflow_kafka_offsets.spark.conf import RunConf

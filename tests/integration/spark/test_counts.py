@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, UnprovenError
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, UnreadRecord, judge
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UnreadRecord
 from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients

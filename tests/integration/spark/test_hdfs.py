@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.audit import RunResult
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, publication_file
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt

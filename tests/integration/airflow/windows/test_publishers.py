@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.audit import RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from tests.integration.airflow.conftest import (
     Context,

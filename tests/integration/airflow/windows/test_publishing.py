@@ -24,8 +24,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.audit import RunResult, Tally
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish, take_over
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 

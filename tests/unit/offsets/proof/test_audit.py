@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally, UnreadRecord, judge
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, UnreadRecord
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot

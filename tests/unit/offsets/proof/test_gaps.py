@@ -6,8 +6,8 @@ import pytest
 
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses, LogContent, LogContents, LogRange
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot

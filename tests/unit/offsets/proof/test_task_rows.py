@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.offsets.proof.audit import PartitionTally
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
 from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.offsets.proof.task_rows import (
     TaskRows,
