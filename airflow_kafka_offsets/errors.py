@@ -265,7 +265,8 @@ class LedgerCorruptError(LedgerError):
 
 
 class StoreFailedError(LedgerError):
-    """The ledger's store didn't do what Spark's driver asked of it: it may have been out of reach. Transient."""
+    """The ledger's store didn't do what a command or Spark's driver asked of it: it may have been out of reach.
+    Transient."""
 
     @property
     def retriable(self) -> bool:
@@ -281,3 +282,8 @@ def shorten(items: Iterable[str]) -> str:
     listed = [each for each in items if each] or ["none"]
     more = len(listed) - _SHOWN
     return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def number_of(count: int, noun: str) -> str:
+    """``1 window``, ``2 windows``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, undefined
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, ledger_root, open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -23,6 +24,9 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 _LONGEST = 200
 """Characters of another library's error that are shown."""
+_STORES = ("airflow_kafka_offsets.ledger.storage", "airflow_kafka_offsets.ledger.local_file")
+"""Modules that ask stores for files."""
+_CHECK = "the connection that the root names (s3://<connection id>@<bucket>/…), its endpoint and its credentials"
 
 
 @contextmanager
@@ -90,10 +94,31 @@ def _why_not(conn_id: str) -> ConfigurationError:
             if found is not None:
                 found.get_uri()  # decrypts
         except Exception as error:  # each place has its own
-            said = f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST].removesuffix(": ")
+            said = _first_line(error)
             return ConfigurationError(
                 f"Connection {conn_id} can't be read: {type(place).__name__} says {said}. The command needs the "
                 "configuration of Airflow's servers: its database (AIRFLOW__DATABASE__SQL_ALCHEMY_CONN) and the key "
-                "that encrypts passwords (AIRFLOW__CORE__FERNET_KEY)."
+                f"that encrypts passwords (AIRFLOW__CORE__FERNET_KEY); or set AIRFLOW_CONN_{conn_id.upper()}."
             )
     return undefined(conn_id)
+
+
+def store_failure(error: Exception, root: str | None) -> StoreFailedError | None:
+    """What the ledger's store said, in a line; None where something else went wrong.
+
+    Stores have errors of their own, of no common class: it is the store that failed where our code had asked it for
+    files when the error came.
+
+    :param root: ``--ledger``; None for the setting.
+    """
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    ours = [each for each in modules if each.startswith("airflow_kafka_offsets.")]
+    if not ours or ours[-1] not in _STORES:
+        return None
+    place = ledger_root(root)
+    check = "who may read and write there" if place.startswith("file:") else _CHECK
+    return StoreFailedError(f"The ledger's store failed: {place}: {_first_line(error)}. Check {check}.")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST].removesuffix(": ").rstrip(".")

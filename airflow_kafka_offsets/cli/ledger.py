@@ -17,8 +17,8 @@ from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.whereabouts import find
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.window_names import revisions_of
 
 _LOST = Column("lost", unless=(0, None))
@@ -43,7 +43,8 @@ _SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 @command
 def list_windows(args: Any) -> int:
     """A row a window."""
-    print_rows([_row(each) for each in stored_ledger(args).summaries()], args, _WINDOWS)
+    ledger = stored_ledger(args)
+    print_rows([_row(ledger, each) for each in ledger.summaries()], args, _WINDOWS)
     return 0
 
 
@@ -61,7 +62,7 @@ def show_window(args: Any) -> int:
         raise ConfigurationError(
             f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known)) or 'none'}."
         )
-    print_rows(list(_ranges(ledger.pinned(window, args.revision).manifest)), args, _RANGES)
+    print_rows(list(_ranges(ledger.pinned(window, args.revision))), args, _RANGES)
     return 0
 
 
@@ -148,7 +149,7 @@ def require_windows(ledger: Ledger, windows: list[str], known: Collection[str]) 
         )
 
 
-def _row(each: WindowSummary) -> Row:
+def _row(ledger: Ledger, each: WindowSummary) -> Row:
     return {
         "window": each.window,
         "revision": each.revision,
@@ -160,6 +161,8 @@ def _row(each: WindowSummary) -> Row:
         "rows": each.rows,
         "attempts": each.attempts,
         "output": each.output,
+        "manifest": ledger.window_folders.revision(each.window, each.revision).manifest_uri,
+        "sha256": each.sha256,
     }
 
 
@@ -167,8 +170,8 @@ def _entry_row(each: Entry) -> Row:
     return {"forgotten": each.number, "at": iso_instant(each.timestamp_ms), "as_of": each.kind}
 
 
-def _ranges(manifest: Manifest) -> Iterator[Row]:
-    for each in manifest.ranges:
+def _ranges(pinned: PinnedManifest) -> Iterator[Row]:
+    for each in pinned.manifest.ranges:
         yield {
             "topic": each.topic,
             "partition": each.partition,
@@ -178,4 +181,6 @@ def _ranges(manifest: Manifest) -> Iterator[Row]:
             "lost": each.lost_offsets,
             "start_evidence": str(each.start_evidence),
             "end_evidence": str(each.end_evidence),
+            "manifest": pinned.uri,
+            "sha256": pinned.sha256,
         }

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from shutil import get_terminal_size
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from airflow.utils.cli import suppress_logs_and_warning
 
-from airflow_kafka_offsets.cli.connections import as_server
+from airflow_kafka_offsets.cli.connections import as_server, store_failure
 from airflow_kafka_offsets.cli.tables import Column, Row, every_column, printable, table, telling, upright
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
@@ -37,10 +37,19 @@ def command(function: Command) -> Callable[[Any], None]:
             with as_server():
                 exit_with(args)
         except KafkaOffsetsError as error:
-            print(f"airflow kafka-offsets: {printable(str(error))}", file=sys.stderr)
-            sys.exit(2 if isinstance(error, ConfigurationError) else 1)
+            _end_with(error)
+        except Exception as error:
+            failure = store_failure(error, getattr(args, "ledger", None))
+            if failure is None:
+                raise
+            _end_with(failure)
 
     return run
+
+
+def _end_with(error: KafkaOffsetsError) -> NoReturn:
+    print(f"airflow kafka-offsets: {printable(str(error))}", file=sys.stderr)
+    sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
 
 def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column], *, single: bool = False) -> None:

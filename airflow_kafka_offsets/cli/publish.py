@@ -54,11 +54,19 @@ def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args
         return _named(ledger, args.window, args.attempt)
     proved = proved_attempts(ledger, pinned)
     if not proved:
-        raise LedgerError(
-            f"Of window {args.window}, revision {pinned.manifest.revision}, no attempt has counted what proves it: "
-            "load it, or name one with --attempt to see what it lacks."
-        )
+        raise _nothing_to_publish(ledger, pinned)
     return proved[-1]
+
+
+def _nothing_to_publish(ledger: Ledger, pinned: PinnedManifest) -> LedgerError:
+    window = f"window {pinned.manifest.window}, revision {pinned.manifest.revision}"
+    counted = ledger.folder_of(pinned).listing().results
+    if not counted:
+        return LedgerError(f"Nothing has loaded {window}, yet: no attempt has counted it. Run its load first.")
+    return LedgerError(
+        f"Of {window}, no attempt has counted what proves it ({shorten(counted)}): load it, or name one with --attempt "
+        "to see what it lacks."
+    )
 
 
 def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:

@@ -28,9 +28,14 @@ def open_ledger(root: str | None, pipeline: str) -> Ledger:
     """One pipeline's ledger.
 
     :param root: folder of all ledgers; None for the setting. A connection id may stand before the ``@``.
-    :raises ConfigurationError: when no root is known or the pipeline's name can't name a folder.
+    :raises ConfigurationError: when no root is known, or it names no store; or the pipeline's name can't name a folder.
     """
-    return Ledger(ObjectStoragePath(ledger_root(root)), pipeline)
+    place = ledger_root(root)
+    try:
+        path = ObjectStoragePath(place)
+    except ValueError as error:
+        raise ConfigurationError(f"The ledger's root {place} names no store that Airflow knows: {error}.") from error
+    return Ledger(path, pipeline)
 
 
 def existing_ledger(root: str | None, pipeline: str) -> Ledger:

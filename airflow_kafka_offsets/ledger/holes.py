@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.errors import number_of, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.committed_offsets import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -41,11 +41,10 @@ class Stretch:
     gaps: tuple[Seam, ...]
 
     def __str__(self) -> str:
-        offsets, partitions = sum(each.size for each in self.gaps), len(self.gaps)
+        offsets, partitions = sum(each.size for each in self.gaps), number_of(len(self.gaps), "partition")
         since = "where the group stands" if self.start_ms is None else iso_instant(self.start_ms)
         return (
-            f"{since} to {iso_instant(self.end_ms)}: {offsets} offsets in {partitions} "
-            f"partition{'s' if partitions > 1 else ''} ({shorten(map(str, self.gaps))})"
+            f"{since} to {iso_instant(self.end_ms)}: {offsets} offsets in {partitions} ({shorten(map(str, self.gaps))})"
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import compress, groupby
 from operator import not_
 
-from airflow_kafka_offsets.errors import LedgerError, shorten
+from airflow_kafka_offsets.errors import LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
@@ -81,8 +81,8 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     summaries = [*kept, *(each.summary for each in examined if each.summary is not None)]
     claims += _lists(ledger, read, unreadable | {each.window for each in summaries if each.attempt is not None})
     if kept:
-        offsets = sum(each.offsets for each in kept)
-        claims.append(Claim("checkpoints", None, True, f"{len(kept)} windows, {offsets} offsets, proved before"))
+        windows, offsets = number_of(len(kept), "window"), sum(each.offsets for each in kept)
+        claims.append(Claim("checkpoints", None, True, f"{windows}, {offsets} offsets, proved before"))
     claims += _orphans(ledger, folders, last, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
     ranges = {each.summary: each.ranges for each in examined if each.summary is not None}
     claims += _tiling(ledger, kept, ranges)
@@ -183,7 +183,7 @@ def _count(
     verdict = judge(pinned.manifest, result, published)
     # Names are in order of time. Attempts after the published one found it there, and read nothing.
     unfinished = [each for each in listing.attempts if each < published.attempt and each not in listing.results]
-    killed = f", {len(unfinished)} attempts that left no result" if unfinished else ""
+    killed = f", {number_of(len(unfinished), 'attempt')} that left no result" if unfinished else ""
     words = f"{verdict}, {result.rows_written} rows{killed}"
     return words, [] if verdict.proved else [words]
 
@@ -218,12 +218,16 @@ def _tiling(
     tiling = check_tiling(published, ranges, surely_meet, beginning)
     offsets = sum(each.offsets for each in published)
     lost = sum(each.lost_offsets for each in published)
-    found = f"{tiling.windows} published windows tile, {offsets} offsets" + (f", {lost} lost" if lost else "")
-    waiting = len(kept) + len(read) - len(published)
+    tile = "tiles" if tiling.windows == 1 else "tile"
+    found = f"{number_of(tiling.windows, 'published window')} {tile}, {offsets} offsets"
+    found += f", {lost} lost" if lost else ""
+    waiting = [each for each in read if each.attempt is None]
     if waiting:
-        found += f"; {waiting} pinned or submitted and not published"
+        counted = sum(each.state is WindowState.COUNTED for each in waiting)
+        found += f"; {number_of(len(waiting), 'window')} not published"
+        found += f", {counted} of them counted" if counted else ""
     if tiling.holes:
-        found += f", but for {len(tiling.holes)} hole{'s' if len(tiling.holes) > 1 else ''}"
+        found += f", but for {number_of(len(tiling.holes), 'hole')}"
     yield Claim("tiling", None, not tiling.problems, "; ".join(tiling.problems) or found)
     yield from (Claim("hole", None, False, each) for each in tiling.holes)
 

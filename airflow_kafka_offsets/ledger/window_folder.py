@@ -42,18 +42,13 @@ class WindowState(StrEnum):
 
     RESOLVED = "resolved"
     SUBMITTED = "submitted"
+    COUNTED = "counted"
     LOST = "lost"
     PUBLISHED = "published"
     VERIFIED = "verified"
 
 
 _VERIFIED = "verified.json"
-_STATES = {
-    "losses": WindowState.LOST,
-    "attempts": WindowState.SUBMITTED,
-    "applications": WindowState.SUBMITTED,
-}
-"""What the furthest file says in the folder of a window that isn't published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +67,11 @@ class WindowListing:
         """How far the window has come."""
         if self.published:
             return WindowState.VERIFIED if _VERIFIED in self.files else WindowState.PUBLISHED
-        present = {each.partition("/")[0] for each in self.files}
-        return next((state for name, state in _STATES.items() if name in present), WindowState.RESOLVED)
+        if self.losses:
+            return WindowState.LOST
+        if self.counted:
+            return WindowState.COUNTED
+        return WindowState.SUBMITTED if self.attempts else WindowState.RESOLVED
 
     @property
     def attempts(self) -> list[str]:
@@ -95,6 +93,11 @@ class WindowListing:
     def results(self) -> list[str]:
         """Names of the attempts that got as far as counting."""
         return self._named("results")
+
+    @property
+    def counted(self) -> list[str]:
+        """Names of the attempts that have counted, and aren't known to have failed since."""
+        return [each for each in self.results if each not in self.failures]
 
     @property
     def losses(self) -> list[str]:
@@ -178,7 +181,7 @@ class WindowFolder:
         content = manifest.to_bytes()
         if not create_exclusive(self._manifest, content):
             return None
-        return PinnedManifest(plain_uri(self._manifest), digest(content), manifest)
+        return PinnedManifest(self.manifest_uri, digest(content), manifest)
 
     @property
     def is_pinned(self) -> bool:
@@ -215,6 +218,11 @@ class WindowFolder:
         return self.is_taken_back
 
     @property
+    def manifest_uri(self) -> str:
+        """Where its manifest is, as Spark knows the place too."""
+        return plain_uri(self._manifest)
+
+    @property
     def _manifest(self) -> StoragePath:
         return self._folder / "manifest.json"
 
@@ -237,7 +245,7 @@ class WindowFolder:
             return None
         sha256 = digest(content) if recorded is None else recorded.decode()
         with _naming(self._manifest):
-            return PinnedManifest(plain_uri(self._manifest), sha256, Manifest.from_bytes(content, sha256))
+            return PinnedManifest(self.manifest_uri, sha256, Manifest.from_bytes(content, sha256))
 
     def record_attempt(self, attempt: str, fields: dict[str, Any]) -> None:
         """Note an attempt before it is submitted.

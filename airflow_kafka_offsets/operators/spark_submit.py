@@ -133,7 +133,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         if counted is None:
             return None
         self.log.info(
-            "Attempt %s of an earlier try has loaded and counted window %s: it is published, without Spark",
+            "Attempt %s of an earlier try has loaded and counted window %s: publishing it now, without running Spark",
             *(counted.result.attempt, window),
         )
         return counted.pinned, counted.result.attempt

@@ -98,9 +98,7 @@ def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttem
     """The attempts at a revision that may be published, the newest last: proved, not known to have failed since, nor
     refused by another driver, and no other has begun since to write in their place."""
     folder = ledger.folder_of(pinned)
-    listing = folder.listing()
-    names = [each for each in listing.results if each not in listing.failures]
-    found = (counted_attempt(ledger, pinned, each) for each in names)
+    found = (counted_attempt(ledger, pinned, each) for each in folder.listing().counted)
     proved = (each for each in found if each is not None and each.verdict.proved and not _is_refused(folder, each))
     return sorted((each for each in proved if _later_writer(folder, each) is None), key=_asked_ms)
 

@@ -23,6 +23,7 @@ from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS, RunConf
 from airflow_kafka_offsets.spark.files.connect_files import read_file, window_files
 from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri, is_connect
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
+from airflow_kafka_offsets.spark.kafka.connector import connector_required
 from airflow_kafka_offsets.spark.kafka.driver_rows import DriverRows
 from airflow_kafka_offsets.spark.kafka.extreme_search import extreme_timestamp_error
 from airflow_kafka_offsets.spark.kafka.idle_consumers import give_back_soon
@@ -184,7 +185,7 @@ class PinnedRead:
 
     def _spark_reads(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         give_back_soon(self.spark)
-        with newer_source(self.spark):
+        with newer_source(self.spark), connector_required(self.spark):
             return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 
     def _driver_reads(self) -> list[DataFrame]:

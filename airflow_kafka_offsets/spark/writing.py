@@ -33,6 +33,7 @@ from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, window_files
 from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.kafka.connector import connector_required
 from airflow_kafka_offsets.spark.kafka.newer_source import newer_source
 from airflow_kafka_offsets.spark.ledger.identity_check import require_ledger
 from airflow_kafka_offsets.spark.ledger.published_attempts import standing_publication
@@ -149,7 +150,7 @@ def _load(files: LedgerFiles, window: PinnedRead, rows: DataFrame, sink: Sink, a
     """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
     try:
-        with newer_source(rows.sparkSession):
+        with newer_source(rows.sparkSession), connector_required(rows.sparkSession):
             written = sink.write(rows, attempt)
     except JAVA_ERRORS as error:
         about_records = window.record_error(error)

@@ -76,14 +76,15 @@ def noted_failure(folder: WindowFolder, attempt: str) -> FailureNote | None:
 
 
 def printed_failure(output: Sequence[str]) -> FailureNote | None:
-    """An error of this package that doesn't pass, and ended the application before it knew its window: the ready-made
-    load's own last line, or what the last traceback raised out of the program. One that the application logged and went
-    on from isn't among them, and neither is a line that only looks like one."""
+    """An error of this package that ended the application before it could note it: the ready-made load's own last line,
+    or one that doesn't pass and that the last traceback raised out of the program. One that the application logged and
+    went on from isn't among them, and neither is a line that only looks like one."""
     marked = [line.removeprefix(EXIT_MARK) for line in output if line.startswith(EXIT_MARK)]
     found = _NAMED.fullmatch(marked[-1]) if marked else _raised_out(output)
-    if found is None or not FailureNote(found[1], "").is_permanent:
+    if found is None:
         return None
-    return FailureNote(found[1], one_line(found[2]))
+    note = FailureNote(found[1], one_line(found[2]))
+    return note if marked or note.is_permanent else None
 
 
 def _raised_out(output: Sequence[str]) -> re.Match[str] | None:
@@ -118,5 +119,9 @@ def last_words(output: Sequence[str]) -> str:
         return f"{one_line(' '.join([lines[raised], *cause]))} ({one_line(lines[place])})."
     for line in reversed(lines):
         if found_jvm := _JVM.match(line):
-            return f"{one_line(found_jvm[1] or found_jvm[2])}."
-    return f"{one_line(' / '.join(lines[-3:]))}." if lines else "nothing was printed."
+            return _sentence(found_jvm[1] or found_jvm[2])
+    return _sentence(" / ".join(lines[-3:])) if lines else "nothing was printed."
+
+
+def _sentence(text: str) -> str:
+    return f"{one_line(text).rstrip('.')}."

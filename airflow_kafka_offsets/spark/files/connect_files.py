@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from airflow_kafka_offsets.errors import StoreFailedError
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS
 from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE
 from airflow_kafka_offsets.offsets.windows.window_names import pipeline_folder
-from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri, is_connect, words
+from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri, is_connect, store_error
 
 _STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 """What stands before a path, which Hadoop may write in another way than we do."""
@@ -67,7 +66,7 @@ class ConnectFiles:
                 yield from self._spark.read.format("binaryFile").load(hadoop_uri(each)).select(*columns).collect()
             except PySparkException as error:
                 if error.getCondition() != _NO_FILE:
-                    raise StoreFailedError(f"Reading {each} failed: {words(error)}.") from error
+                    raise store_error(f"Reading {each}", each, error, None) from error
 
 
 LedgerFiles = HadoopFiles | ConnectFiles
@@ -112,7 +111,7 @@ def _content(spark: SparkSession, uri: str) -> bytes | None:
     except PySparkException as error:
         if error.getCondition() == _NO_FILE:
             return None
-        raise StoreFailedError(f"Reading {uri} failed: {words(error)}.") from error
+        raise store_error(f"Reading {uri}", uri, error, None) from error
     return bytes(found[0]["content"]) if found else None
 
 

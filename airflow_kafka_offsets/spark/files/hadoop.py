@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
+from airflow_kafka_offsets.spark.files.missing_client import what_is_missing
 
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """What comes of Java through Python: as it is, or as PySpark's own error where it knows the class."""
@@ -53,7 +54,7 @@ class HadoopFiles:
 
     def read(self, uri: str) -> bytes | None:
         """A file's content; None when there is no such file."""
-        with _explained("Reading", uri):
+        with self._explained("Reading", uri):
             fs, path = self._locate(uri)
             try:
                 stream = fs.open(path)
@@ -68,19 +69,19 @@ class HadoopFiles:
 
     def write(self, uri: str, content: bytes) -> None:
         """Create or replace a file."""
-        with _explained("Writing", uri):
+        with self._explained("Writing", uri):
             fs, path = self._locate(uri)
             self._fill(fs.create(path, True), content)
 
     def exists(self, uri: str) -> bool:
         """Whether there is such a file or folder."""
-        with _explained("Looking for", uri):
+        with self._explained("Looking for", uri):
             fs, path = self._locate(uri)
             return bool(fs.exists(path))
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder, in order; empty when there is no such folder."""
-        with _explained("Listing", folder):
+        with self._explained("Listing", folder):
             fs, path = self._locate(folder)
             return sorted(each.getPath().getName() for each in fs.listStatus(path)) if fs.exists(path) else []
 
@@ -93,7 +94,10 @@ class HadoopFiles:
             fs, path = self._locate(uri)
             made = fs.mkdirs(path)
         except JAVA_ERRORS as error:
-            raise ConfigurationError(f"The output folder {uri} can't be written: {words(error)}.") from error
+            missing = what_is_missing(uri, words(error), self._hadoop())
+            raise ConfigurationError(
+                f"The output folder {uri} can't be written: {missing or f'{words(error)}.'}"
+            ) from error
         if not made:
             raise ConfigurationError(
                 f"The output folder {uri} can't be written. Check the path and who may write there."
@@ -110,17 +114,30 @@ class HadoopFiles:
         # Hadoop's local file system keeps a .crc beside each file, and believes a stale one; the ledger has none.
         return (fs.getRawFileSystem() if _scheme(fs) == "file" else fs), path
 
+    @contextmanager
+    def _explained(self, doing: str, uri: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, *JAVA_ERRORS) as error:
+            raise store_error(f"{doing} {uri}", uri, error, self._hadoop()) from error
+
+    def _hadoop(self) -> str:
+        return str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+
 
 def _scheme(fs: Any) -> str:
     return str(fs.getUri().getScheme())
 
 
-@contextmanager
-def _explained(doing: str, uri: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, *JAVA_ERRORS) as error:
-        raise StoreFailedError(f"{doing} {uri} failed: {words(error)}.") from error
+def store_error(doing: str, uri: str, error: Exception, hadoop: str | None) -> ConfigurationError | StoreFailedError:
+    """What to raise where a store fails: whether another try may help depends on what it said.
+
+    :param hadoop: as :func:`~airflow_kafka_offsets.spark.files.missing_client.what_is_missing` takes it.
+    """
+    missing = what_is_missing(uri, words(error), hadoop)
+    if missing is not None:
+        return ConfigurationError(f"{doing} failed: {missing}")
+    return StoreFailedError(f"{doing} failed: {words(error)}.")
 
 
 def words(error: Exception) -> str:

@@ -132,6 +132,16 @@ class TestALedgerOnS3:
         assert (code, err) == (0, "")
         assert json.loads(out)[0]["offsets"] == 10
 
+    def test_a_store_that_does_not_answer_is_one_line(self, run: Run, store: Store) -> None:
+        extra = {"endpoint_url": "http://127.0.0.1:1", "region_name": "us-east-1"}
+        store("away_s3", "aws", login="test", password="test-secret", extra=extra)
+        code, out, err = run("ledger", "list", "loads", "--ledger", "s3://away_s3@lake/ledgers")
+        assert (code, out) == (1, "")
+        assert "The ledger's store failed: s3://away_s3@lake/ledgers: EndpointConnectionError: Could not connect" in err
+        assert "Check the connection that the root names (s3://<connection id>@<bucket>/…)" in err
+        assert err.count("\n") == 1
+        assert "test-secret" not in err
+
     def test_a_connection_that_is_not_there_is_named(self, run: Run, bucket: str) -> None:
         code, out, err = run("ledger", "list", "loads", "--ledger", f"s3://no_such@{bucket}/ledgers")
         assert (code, out) == (2, "")
@@ -153,4 +163,5 @@ def test_a_database_that_can_not_be_asked_is_no_missing_connection(
     assert code == 2
     assert "no such table" in err
     assert "Connection kafka_default can't be read" in err
+    assert "or set AIRFLOW_CONN_KAFKA_DEFAULT" in err
     assert err.count("\n") == 1

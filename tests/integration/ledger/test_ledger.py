@@ -27,6 +27,7 @@ from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, n
 from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
+from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.seams import shared
@@ -263,13 +264,18 @@ class TestWindows:
         assert folder.listing().attempts == ["a-1"]
         with pytest.raises(LedgerConflictError, match="name of its own"):
             folder.record_attempt("a-1", {"again": True})
-        publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest)))
+        result = run_result(pinned.manifest, tallies(pinned.manifest))
+        folder.record_result(result)
+        assert folder.listing().state is WindowState.COUNTED
+        folder.record_failure(result.attempt, FailureNote("UnprovenError", "no"))
+        assert folder.listing().state is WindowState.SUBMITTED, "nothing waits for publish"
+        publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest), attempt="a-2"))
         assert folder.listing().state is WindowState.PUBLISHED
-        folder.record_verified("a-1", Verdict((), (), 0))
-        folder.record_verified("a-1", Verdict((), (), 0))
+        folder.record_verified("a-2", Verdict((), (), 0))
+        folder.record_verified("a-2", Verdict((), (), 0))
         assert folder.listing().state is WindowState.VERIFIED
         with pytest.raises(LedgerConflictError, match="another verdict"):
-            folder.record_verified("a-1", Verdict((), (), 1))
+            folder.record_verified("a-2", Verdict((), (), 1))
 
     def test_windows_of_a_chain_tile(self, ledger: Ledger) -> None:
         ledger.open(["t"], "cluster-1", LEVEL)

@@ -54,11 +54,18 @@ class TestVerify:
         for hour in (2, 0, 1):
             load(ledger, hour)
         resolve(ledger, 3)
+        counted = resolve(ledger, 4)
+        ledger.folder_of(counted).record_attempt("a-1", {})
+        ledger.folder_of(counted).record_result(result_of(counted, "a-1"))
         claims = verify(ledger)
         assert all(each.holds for each in claims)
         assert [each.found for each in claims[:2]] == ["read = written = log, 10 rows"] * 2
-        assert claims[3].found == "resolved"
-        assert claims[-1].found == "3 published windows tile, 30 offsets; 1 pinned or submitted and not published"
+        assert [each.found for each in claims[3:5]] == ["resolved", "counted"]
+        assert claims[-1].found == "3 published windows tile, 30 offsets; 2 windows not published, 1 of them counted"
+
+    def test_one_is_singular(self, local: Ledger) -> None:
+        load(local, 0)
+        assert verify(local)[-1].found == f"1 published window tiles, {OFFSETS} offsets"
 
     def test_an_empty_ledger_is_in_order(self, local: Ledger) -> None:
         assert [each.found for each in verify(local)] == ["0 published windows tile, 0 offsets"]
@@ -115,7 +122,7 @@ class TestVerify:
         pinned = resolve(local, 0)
         local.folder_of(pinned).record_attempt("a-0", {})
         publish(local, pinned)
-        assert "1 attempts that left no result" in verify(local)[0].found
+        assert "1 attempt that left no result" in verify(local)[0].found
 
 
 class TestCheckpoints:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri
 
 
@@ -44,9 +45,23 @@ class TestFiles:
         """What stands before an ``@`` is a connection's id on two kinds of stores, and a container on Azure."""
         assert hadoop_uri(given) == expected
 
-    def test_a_store_that_hadoop_has_no_classes_for_is_named(self, files: HadoopFiles) -> None:
-        with pytest.raises(LedgerError, match=r"Reading s3://bucket/key failed: .*S3AFileSystem not found"):
-            files.read("s3://bucket/key")
+    @pytest.mark.parametrize(
+        ("uri", "package"),
+        [
+            ("s3://bucket/key", "org.apache.hadoop:hadoop-aws:3.4.1"),
+            ("abfss://lake@account.dfs.core.windows.net/x", "org.apache.hadoop:hadoop-azure:3.4.1"),
+            ("gs://bucket/key", "the package with its Hadoop FileSystem"),
+        ],
+    )
+    def test_a_store_that_spark_has_no_client_for_is_told_with_the_package_that_brings_it(
+        self, files: HadoopFiles, uri: str, package: str
+    ) -> None:
+        """Another try lacks it too."""
+        missing = f"Spark has no client for {uri.partition(':')[0]}://: add {package} to packages= "
+        with pytest.raises(ConfigurationError, match=re.escape(f"Reading {uri} failed: {missing}")):
+            files.read(uri)
+        with pytest.raises(ConfigurationError, match=re.escape(f"The output folder {uri} can't be written: {missing}")):
+            files.make_folder(uri)
 
     def test_a_folder_that_can_not_be_made_is_an_error_of_the_output(self, files: HadoopFiles, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

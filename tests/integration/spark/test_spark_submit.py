@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_offsets
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
@@ -55,7 +56,13 @@ def submit(connector: str, bare_python: str, py_files: str, tmp_path: Path) -> I
     """Start spark-submit as the operator does; what is still running in the end is killed."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(told: RunConf, application: Path, *arguments: str, secrets: Mapping[str, str] | None = None):  # type: ignore[no-untyped-def]
+    def start(  # type: ignore[no-untyped-def]
+        told: RunConf,
+        application: Path,
+        *arguments: str,
+        secrets: Mapping[str, str] | None = None,
+        jars: str | None = connector,
+    ):
         confs = {
             "manifest": told.manifest_uri,
             "sha256": told.sha256,
@@ -63,7 +70,8 @@ def submit(connector: str, bare_python: str, py_files: str, tmp_path: Path) -> I
             "kafka.bootstrap.servers": told.kafka["kafka.bootstrap.servers"],
         }
         home = Path(pyspark.__file__).parent
-        command = [str(home / "bin" / "spark-submit"), "--master", "local[2]", "--jars", connector]
+        command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
+        command += ["--jars", jars] if jars else []
         command += ["--py-files", py_files, "--conf", "spark.ui.enabled=false"]
         for name, value in confs.items():
             command += ["--conf", f"spark.kafkaOffsets.{name}={value}"]
@@ -125,6 +133,24 @@ class TestLoad:
         rows = read_published(spark, f"file://{ledger}")
         assert offsets(rows) == EXPECTED
         assert rows.where("value.altitude_m = offset AND key = CAST(offset % 7 AS STRING)").count() == 205
+
+    def test_without_sparks_kafka_connector_it_names_the_package_and_fails_at_once(
+        self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str, window_folders: WindowFolders
+    ) -> None:
+        process = submit(pin(manifest), LOAD, "--output", table, jars=None)
+        stdout, stderr = process.communicate()
+
+        log = stdout + stderr
+        said = (
+            "ConfigurationError: Spark's Kafka connector is missing: add "
+            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__} to packages="
+        )
+        assert f"kafka-offsets-load: {said}" in log
+        assert "Traceback" not in log
+        note = window_folders.newest(manifest.window).failure("try-1")
+        assert note is not None
+        assert note.is_permanent
+        assert str(note.as_error()).startswith(said)
 
     def test_an_error_of_ours_is_one_line_without_a_traceback_or_a_secret(
         self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str

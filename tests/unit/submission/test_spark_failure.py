@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
+from pathlib import Path
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+from upath import UPath
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.errors import (
@@ -13,11 +16,14 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
     OffsetsError,
     SparkFailedError,
+    StoreFailedError,
     UnprovenError,
     WindowOverlapError,
 )
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.proof.failure_note import MOST_BYTES, FailureNote, exit_line, note_of
-from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
+from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure, spark_failure
 
 
 def kinds_of(kind: type[KafkaOffsetsError]) -> list[type[KafkaOffsetsError]]:
@@ -39,6 +45,12 @@ def traceback_of(raised: str, within: str = "<module>") -> list[str]:
     """As Python prints it, and the provider keeps it."""
     place = [f'File "/jobs/load.py", line 20, in {within}', "main()", 'File "/jobs/load.py", line 14, in main']
     return ["Traceback (most recent call last):", *place, "raise error", raised]
+
+
+@pytest.fixture
+def ledger_folder(tmp_path: Path) -> WindowFolder:
+    """A window's folder, where the driver could note nothing."""
+    return WindowFolders(UPath(tmp_path)).revision("20130309T000000000Z_20130310T000000000Z", 1)
 
 
 class TestNote:
@@ -89,6 +101,18 @@ class TestOutput:
             "26/11/22 20:54:55 INFO SparkContext: SparkContext is stopping with exitCode 0.",
         ]
         assert printed_failure(output) == FailureNote("LedgerCorruptError", "The manifest has another hash.")
+
+    def test_of_the_ready_made_loads_last_line_nothing_else_is_said_when_another_try_makes_sense(
+        self, ledger_folder: WindowFolder
+    ) -> None:
+        output = [
+            'Setting Spark log level to "WARN".',
+            "WARN Utils: Service 'SparkUI' could not bind on port 4040. Attempting port 4041.",
+            exit_line(StoreFailedError("Reading s3://lake/manifest.json failed: connection refused.")),
+        ]
+        found = spark_failure(ledger_folder, "try-1", output, AirflowException("Cannot execute: x. Error code is: 1."))
+        assert type(found) is SparkFailedError
+        assert str(found) == "StoreFailedError: Reading s3://lake/manifest.json failed: connection refused."
 
     def test_so_is_one_that_an_application_ends_with(self) -> None:
         output = traceback_of("airflow_kafka_offsets.errors.ConfigurationError: No broker is named.")
@@ -152,4 +176,5 @@ class TestOutput:
 
     def test_anything_else_gives_the_last_lines(self) -> None:
         assert last_words(["a", "", "b"]) == "a / b."
+        assert last_words(["It failed."]) == "It failed."
         assert last_words([]) == "nothing was printed."

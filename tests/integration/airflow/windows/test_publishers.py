@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from tests.integration.airflow.conftest import (
     Context,
@@ -108,10 +108,19 @@ class TestTheCommand:
         assert code == 2
         assert "result.json takes what PinnedWindow.write(...).to_json() gave" in err
 
+    def test_it_names_the_attempts_of_which_none_is_proved(
+        self, window: XCom, pinned: PinnedManifest, count: Count, run: Run
+    ) -> None:
+        count(pinned, read=Tally())
+        code, _, err = run("ledger", "publish", "loads", window["window"])
+        assert code == 1
+        assert "no attempt has counted what proves it (a-1)" in err
+
     def test_it_says_what_is_missing(self, window: XCom, pinned: PinnedManifest, run: Run) -> None:
         code, _, err = run("ledger", "publish", "loads", window["window"])
         assert code == 1
-        assert "no attempt has counted what proves it" in err
+        assert f"Nothing has loaded window {window['window']}, revision 1, yet: no attempt has counted it." in err
+        assert "--attempt" not in err, "there is none to name"
         code, _, err = run("ledger", "publish", "loads", window["window"], "--attempt", "a-9")
         assert code == 2
         assert "Attempt a-9 has counted nothing" in err

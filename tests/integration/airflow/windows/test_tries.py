@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,14 @@ class TestARetry:
     def died(self, die: Die) -> XCom:
         return die()
 
-    def test_it_publishes_without_spark(self, died: XCom, context: Context, ledger: Ledger) -> None:
-        report = load(died).execute(context)
+    def test_it_publishes_without_spark(
+        self, died: XCom, context: Context, ledger: Ledger, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        task = load(died)
+        task._cached_logger = logging.getLogger("task")
+        with caplog.at_level(logging.INFO):
+            report = task.execute(context)
+        assert f"counted window {died['window']}: publishing it now, without running Spark" in caplog.text
         assert (report["rows"], report["attempt"]) == (5, report["published_attempt"])
         assert ledger.window_folders.publication(died["window"]) is not None
 
