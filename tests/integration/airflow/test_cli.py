@@ -159,8 +159,8 @@ class TestLag:
     def test_a_deleted_topic_that_members_still_read_is_a_row_of_the_group_and_exit_1(
         self, run: Run, broker: Broker, topic: MakeTopic, messy: str, group: str, admin: KafkaAdminClient
     ) -> None:
-        """E25: the partitions that are left keep their rows as they are. The group forgets the topic in a moment, and on
-        a busy machine before it is asked."""
+        """E25: partitions that are left keep their rows as they are. The group forgets the topic in a moment: on
+        a busy machine before it is asked for it."""
         settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "group.protocol": "consumer"}
         reader = Consumer(settings | {"enable.auto.commit": False})
         try:
