@@ -235,7 +235,7 @@ class TestWriting:
         assert read_published(connected, f"file://{ledger}").count() == 60
 
         result = asked_of(newer, newer.write(newer.read(), sink))
-        with pytest.raises(LedgerConflictError, match=r"published in revision 1, .* holds revision 2 of it"):
+        with pytest.raises(LedgerConflictError, match=r"revision 1, are published, .* holds those of .*, revision 2"):
             read_published(connected, f"file://{ledger}")
         publish(newer, result)
         assert read_published(connected, f"file://{ledger}").count() == 70
@@ -272,5 +272,5 @@ class TestRefusals:
             pinned_window(connected, told.manifest_uri, "1234")
         with pytest.raises(LedgerCorruptError, match="There is no manifest"):
             pinned_window(connected, told.manifest_uri + ".no", told.sha256)
-        with pytest.raises(LedgerError, match="Reading nosuch://"):
+        with pytest.raises(ConfigurationError, match="Spark has no client for nosuch://"):
             pinned_window(connected, "nosuch://bucket/manifest.json", told.sha256)
