@@ -31,7 +31,7 @@ READER = """
 import json, resource, sys, threading, time
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.offsets.answers.first_records import Position
+from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.log_contents import LogRange
 
 def resident():
@@ -39,7 +39,7 @@ def resident():
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 
 servers, topic, partitions, at_ms = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-positions = [Position(topic, number, 0) for number in range(partitions)]
+positions = [ReadPosition(topic, number, 0) for number in range(partitions)]
 with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": servers}), timeout_s=60) as client:
     client.log_extents(client.partitions_of([topic]))
     before = resident()

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.triggers.lag_zero import KafkaLagZeroTrigger
 from airflow_kafka_offsets.triggers.new_data import KafkaNewDataTrigger
-from airflow_kafka_offsets.triggers.polls import Poll, Waits
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from airflow_kafka_offsets.triggers.window_complete import KafkaWindowCompleteTrigger
 
@@ -34,7 +34,7 @@ ONE, OTHER = Named("one"), Named("other")
 class TestWaits:
     def test_all_of_one_interval_are_checked_together_whenever_they_came(self) -> None:
         async def work() -> None:
-            waits = Waits()
+            waits = PollSchedule()
             with waits.joined(ONE, INTERVAL_S):
                 await asyncio.sleep(INTERVAL_S / 3)
                 with waits.joined(OTHER, INTERVAL_S):
@@ -44,7 +44,7 @@ class TestWaits:
 
     def test_nobody_is_checked_twice_within_an_interval(self) -> None:
         async def work() -> float:
-            waits, started = Waits(), time.monotonic()
+            waits, started = PollSchedule(), time.monotonic()
             with waits.joined(ONE, INTERVAL_S):
                 for _ in range(3):
                     await waits.due()
@@ -54,7 +54,7 @@ class TestWaits:
 
     def test_equal_conditions_are_checked_until_the_last_one_leaves(self) -> None:
         async def work() -> None:
-            waits = Waits()
+            waits = PollSchedule()
             with waits.joined(ONE, INTERVAL_S):
                 with waits.joined(ONE, INTERVAL_S):
                     pass
@@ -67,7 +67,7 @@ class TestWaits:
 
     def test_a_new_and_shorter_interval_wakes_a_sleeping_poll(self) -> None:
         async def work() -> None:
-            waits = Waits()
+            waits = PollSchedule()
             with waits.joined(ONE, 3600):
                 sleeping = asyncio.ensure_future(waits.due())
                 await asyncio.sleep(0.01)
@@ -91,7 +91,7 @@ class TestOutcomes:
         done = Progress(True, "caught up", {"groups": {"g": 0}})
 
         async def work() -> list[object]:
-            waits = Waits()
+            waits = PollSchedule()
             with waits.joined(condition, INTERVAL_S):
                 number, _ = await waits.due()
 
@@ -110,7 +110,7 @@ class TestOutcomes:
             async def polls() -> AsyncIterator[Poll]:
                 yield Poll(1, {condition: Progress(True, "caught up", {"groups": {"g": 0}})})
 
-            return [each.payload async for each in trigger.events(polls(), Waits())]
+            return [each.payload async for each in trigger.events(polls(), PollSchedule())]
 
         assert asyncio.run(work()) == [{"status": "done", "result": {"groups": {"g": 0}}}]
 
