@@ -102,7 +102,7 @@ def window_between(
     window_id(start.timestamp_ms, end.timestamp_ms)
     if start.isolation_level is not end.isolation_level:
         raise ConfigurationError(
-            f"The snapshots differ in isolation level: {start.isolation_level} and {end.isolation_level} (E15)."
+            f"The snapshots differ in isolation level: {start.isolation_level} and {end.isolation_level}."
         )
     refuse_changed_topics(start, end)
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
