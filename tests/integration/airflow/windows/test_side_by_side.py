@@ -26,6 +26,8 @@ from tests.integration.airflow.conftest import FOR_EVER
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic
 
+pytestmark = pytest.mark.timeout(900)
+
 THREADS = 16
 INCREMENTS = 500
 PROCESSES = 4

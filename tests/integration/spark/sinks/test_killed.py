@@ -31,6 +31,8 @@ from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import make_ledger, manifest_of
 
+pytestmark = pytest.mark.timeout(900)
+
 KINDS = ("parquet", "delta", "iceberg", "postgres")
 SLOW_LOADS = Path(__file__).with_name("slow_loads.py")
 EXPECTED = {0: list(range(15)), 2: list(range(15))}

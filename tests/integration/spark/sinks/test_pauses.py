@@ -31,6 +31,8 @@ from tests.integration.spark.sinks.faults import wait_for
 from tests.integration.spark.sinks.resident import DRIVER_STEPS, Pause
 from tests.integration.spark.sinks.tasks import PERIOD, Tasks, XCom, driver, in_sparks_place, place_of_table, sockets
 
+pytestmark = pytest.mark.timeout(900)
+
 __all__ = ["driver", "in_sparks_place", "sockets"]
 
 PAUSING = "local[1]"
