@@ -26,7 +26,7 @@ from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, 
 from tests.integration.conftest import Produce
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture

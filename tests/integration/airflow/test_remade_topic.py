@@ -15,7 +15,7 @@ from tests.integration.conftest import MakeTopic, Produce
 
 __all__ = ["home"]
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
 
 APPLICATION = str(Path(__file__).with_name("remade_topic.py"))
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"

@@ -23,7 +23,7 @@ from tests.integration.airflow.test_example_dags import home, run_script
 
 __all__ = ["home"]
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
 
 Run = Callable[..., dict[str, str]]
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
