@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
 from airflow_kafka_offsets.spark.row_plan import RowPlan
 from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.tally import every_offset
 from dev.kafka import Broker
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, flight_records, window_folder
 from tests.integration.spark.publishing import load, load_rows
@@ -287,3 +289,12 @@ class TestUnreadRecords:
         found = unread_records(window.clients(), [ReadTask(topic, each, 15, 20) for each in range(50)])
         assert [each.offset for each in found] == [15] * 50
         assert time.monotonic() - began < 60
+
+
+def test_sums_are_of_a_ledger_and_a_window_so_that_nobody_who_writes_to_a_topic_computes_them(
+    spark: SparkSession, manifest: Manifest
+) -> None:
+    """Or records could be made of which a transform drops some and doubles others, with the same sums."""
+    own = every_offset(spark, manifest).checksum
+    assert every_offset(spark, manifest.revised(2)).checksum == own, "revisions are compared with each other"
+    assert every_offset(spark, replace(manifest, ledger_id="0e" * 16)).checksum != own
