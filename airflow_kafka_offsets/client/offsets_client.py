@@ -7,16 +7,12 @@ data on their elements; what is raised is said at each method, and beside that a
 
 from __future__ import annotations
 
-import logging
-import uuid
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Self
 
-from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.calls import Calls
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.connection.transport import Transport
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
 from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
@@ -24,6 +20,7 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import look_up
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
 from airflow_kafka_offsets.client.lookups.record_search import find_records_by
 from airflow_kafka_offsets.client.lookups.topic_survey import Survey, cluster_id_of, fetch_survey, look_up_instants
+from airflow_kafka_offsets.client.names import own_topic_ids, several
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
@@ -35,10 +32,7 @@ from airflow_kafka_offsets.client.requests.offset_delete import send_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.requests.offset_fetch_v0 import fetch_zookeeper_offsets
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of, fetch_epoch_ends
-from airflow_kafka_offsets.client.routing.coordinators import Coordinators
-from airflow_kafka_offsets.client.routing.leaders import Leaders
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.active_producers import Producers
 from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffsets, GroupOffsets, GroupsOffsets
@@ -55,9 +49,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
-T = TypeVar("T")
-log = logging.getLogger(__name__)
-
 
 class OffsetsClient:
     """Asks one Kafka cluster for offsets. A context manager; connects on the first call, from any one thread at a time.
@@ -67,13 +58,13 @@ class OffsetsClient:
     """
 
     def __init__(self, settings: ClientSettings, *, timeout_s: float = 30.0) -> None:
-        if timeout_s <= 0:
-            raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline above 0 seconds.")
-        self._settings = settings
-        self._timeout_s = timeout_s
-        self._opened: Session | None = None
-        self.throttle_time_ms = 0
+        self._calls = Calls(settings, timeout_s)
+        self._ask = self._calls.run
+
+    @property
+    def throttle_time_ms(self) -> int:
         """The longest that a broker throttled the last call by (quotas, KIP-124), in milliseconds; 0 when none did."""
+        return self._calls.throttle_time_ms
 
     def __enter__(self) -> Self:
         return self
@@ -83,29 +74,7 @@ class OffsetsClient:
 
     def close(self) -> None:
         """Close all connections. The next call opens them anew."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.transport.close()
-
-    def _ask(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
-        session = self._next_call()
-        session.transport.throttle_time_ms = 0
-        try:
-            return session.transport.run(lambda: work(session), session.deadline)
-        finally:
-            self.throttle_time_ms = session.transport.throttle_time_ms
-            if self.throttle_time_ms:
-                log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
-
-    def _next_call(self) -> Session:
-        opened = self._opened
-        if opened is not None:
-            return replace(opened, deadline=Deadline.after(self._timeout_s))
-        # Half of the deadline for one answer leaves time to ask the next leader when a broker hangs.
-        transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
-        deadline = Deadline.after(self._timeout_s)
-        opened = self._opened = Session(transport, deadline, Leaders(transport), Coordinators(transport))
-        return opened
+        self._calls.close()
 
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
@@ -119,7 +88,7 @@ class OffsetsClient:
 
         :param names: topics to ask for; None for all that may be described. Topics are never created by asking.
         """
-        wanted = None if names is None else _several(names)
+        wanted = None if names is None else several(names)
         return self._ask(lambda session: session.leaders.describe(wanted, session.deadline))
 
     def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
@@ -136,7 +105,7 @@ class OffsetsClient:
 
         :raises OffsetsError: naming the topics that are in error for another reason.
         """
-        wanted = _several(names)
+        wanted = several(names)
         return self._ask(lambda session: fetch_topic_facts(session, wanted))
 
     def list_offsets(
@@ -235,7 +204,7 @@ class OffsetsClient:
         :raises OffsetsError: naming every topic that is unknown or may not be described.
         :raises ClusterError: when the brokers are too old to have a cluster id.
         """
-        names = _several(topics)
+        names = several(topics)
         return self._ask(lambda session: fetch_survey(session, names))
 
     def look_up(
@@ -339,7 +308,7 @@ class OffsetsClient:
             from 4.1 on say UNKNOWN_TOPIC_ID; older ones can't tell.
         """
         wanted = {group: None if each is None else list(each) for group, each in groups.items()}
-        ids = _topic_ids(topic_ids)
+        ids = own_topic_ids(topic_ids)
         return self._ask(lambda session: fetch_offsets(session, wanted, ids))
 
     def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
@@ -377,10 +346,10 @@ class OffsetsClient:
                 raise ConfigurationError("Groups are measured on their partitions or on topics: leave out one of them.")
             partitions = {group: list(dict.fromkeys(each)) for group, each in groups.items()}
             return self._ask(lambda session: lags_on_partitions(session, partitions, level, both_ends))
-        wanted = _several(groups)
+        wanted = several(groups)
         if topics is None:
             return self._ask(lambda session: lags_on_committed(session, wanted, level, both_ends))
-        named = _several(topics)
+        named = several(topics)
         return self._ask(lambda session: lags_on_topics(session, wanted, named, level, both_ends))
 
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
@@ -388,7 +357,7 @@ class OffsetsClient:
 
         An element for every group, also for one that doesn't exist.
         """
-        wanted = _several(groups)
+        wanted = several(groups)
         return self._ask(lambda session: fetch_descriptions(session, wanted))
 
     def all_groups(self) -> list[str]:
@@ -412,7 +381,7 @@ class OffsetsClient:
         """
         if not len(offsets):
             return offsets
-        ids = _topic_ids(topic_ids)
+        ids = own_topic_ids(topic_ids)
         written = self._ask(lambda session: send_commit(session, group, offsets, ids))
         refuse_active_group(group, written)
         return written
@@ -428,24 +397,3 @@ class OffsetsClient:
         deleted = self._ask(lambda session: send_delete(session, group, wanted))
         refuse_active_group(group, deleted)
         return deleted
-
-
-def _several(names: Iterable[str]) -> list[str]:
-    """Names, each once.
-
-    :raises ConfigurationError: for a text, which is a sequence of letters.
-    """
-    if isinstance(names, str):
-        raise ConfigurationError(f"Several names are asked for, and {names!r} is one: put it into a list.")
-    return list(dict.fromkeys(names))
-
-
-def _topic_ids(ids: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Topic ids as this package writes them.
-
-    :raises ConfigurationError: for a text that is no UUID.
-    """
-    try:
-        return None if ids is None else {topic: str(uuid.UUID(topic_id)) for topic, topic_id in ids.items()}
-    except ValueError as error:
-        raise ConfigurationError(f"A topic id is a UUID, as topics() and snapshots give it: {error}.") from None
