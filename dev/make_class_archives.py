@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from contextlib import closing
 from pathlib import Path
+
+import pyspark
 
 from dev import ROOT
 from dev.class_archives import FOR_SECONDS, KAFKA, QUIETLY, SPARK
@@ -17,21 +18,21 @@ from dev.java import java_home
 from dev.kafka import Broker, BrokerSettings
 from dev.ports import HOST
 
+_APPLICATION = Path(__file__).with_name("archived_application.py")
+
 
 def make_spark() -> None:
     """Run Spark once and keep its classes.
 
     :raises RuntimeError: Spark failed; the message is what it said.
     """
-    import pyspark  # here: what only reads the constants needn't wait for it
-
     home, draft = Path(pyspark.__file__).parent, _draft(SPARK)
     options = f"{FOR_SECONDS} -XX:ArchiveClassesAtExit={draft} {QUIETLY}"
     command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-java-options", options]
     environment = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": HOST, "JAVA_HOME": str(java_home())}
     environment["PYTHONPATH"] = str(ROOT)
     said = subprocess.run(
-        [*command, __file__, "use"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, str(_APPLICATION)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if said.returncode or not draft.exists():
         raise RuntimeError(f"Spark's classes could not be archived:\n{said.stdout}")
@@ -62,24 +63,7 @@ def _draft(archive: Path) -> Path:
     return archive.with_suffix(f".{os.getpid()}")
 
 
-def use() -> None:
-    """What a load does, on a handful of rows: files written and read, a shuffle, an observation, a Python worker."""
-    from pyspark.sql import Observation, SparkSession
-    from pyspark.sql import functions as F
-
-    spark = SparkSession.builder.getOrCreate()
-    with tempfile.TemporaryDirectory() as folder:
-        for format_ in ("parquet", "json", "orc"):
-            rows = spark.range(10).withColumn("name", F.udf(str)("id"))
-            rows.observe(Observation(), F.count("*")).write.format(format_).save(f"{folder}/{format_}")
-            spark.read.format(format_).load(f"{folder}/{format_}").groupBy("name").agg(F.max("id")).collect()
-    spark.stop()
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["use"]:
-        use()
-    else:
-        print("keeping the classes of Spark and Kafka in archives (half a minute, once)", file=sys.stderr)
-        make_spark()
-        make_kafka()
+    print("keeping the classes of Spark and Kafka in archives (half a minute, once)", file=sys.stderr)
+    make_spark()
+    make_kafka()
