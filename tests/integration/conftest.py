@@ -19,6 +19,7 @@ from dev.spark_cluster import SparkCluster
 from dev.zookeeper_broker import ZooKeeperBroker
 from tests.integration.airflow.services import airflow_services
 from tests.integration.client.cases.workload import coordinator_id, wait_until
+from tests.integration.kafka_clients import connect
 
 __all__ = ["airflow_services"]  # a fixture, that pytest finds here
 
@@ -98,7 +99,7 @@ def spark_cluster(running_spark_cluster: SparkCluster) -> Iterator[SparkCluster]
 
 @pytest.fixture(scope="session")
 def admin(broker: Broker) -> Iterator[KafkaAdminClient]:
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as client:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=broker.bootstrap_servers)) as client:
         yield client
 
 
@@ -125,7 +126,7 @@ def produce(broker: Broker) -> Produce:
 
 def produce_to(bootstrap_servers: str, topic: str, partition: int, records: Iterable[Record]) -> list[int]:
     """Produce records to one partition of a topic."""
-    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=bootstrap_servers)) as producer:
         sent = [
             producer.send(topic, partition=partition, timestamp_ms=timestamp_ms, key=key, value=value)
             for timestamp_ms, key, value in records

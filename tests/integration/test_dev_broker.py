@@ -11,6 +11,7 @@ from kafka.errors import KafkaTimeoutError
 
 from dev.kafka import Broker, BrokerSettings, ToolError
 from tests.integration.conftest import USERS, MakeTopic, Produce
+from tests.integration.kafka_clients import connect
 
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 
@@ -46,9 +47,9 @@ def own_broker() -> Iterator[Broker]:
 class TestRestart:
     def test_keeps_the_address_and_the_records(self, own_broker: Broker) -> None:
         address = own_broker.bootstrap_servers
-        with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+        with closing(connect(KafkaAdminClient, bootstrap_servers=address)) as admin:
             admin.create_topics({"kept": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        with closing(KafkaProducer(bootstrap_servers=address)) as producer:
+        with closing(connect(KafkaProducer, bootstrap_servers=address)) as producer:
             producer.send("kept", b"value").get(timeout=10)
         own_broker.restart()
         assert own_broker.bootstrap_servers == address
@@ -80,7 +81,8 @@ class TestSaslListener:
 
 
 def _log_in(broker: Broker, mechanism: str, password: str) -> KafkaAdminClient:
-    return KafkaAdminClient(
+    return connect(
+        KafkaAdminClient,
         bootstrap_servers=broker.sasl_bootstrap_servers,
         bootstrap_timeout_ms=2_000,
         security_protocol="SASL_PLAINTEXT",

@@ -33,6 +33,7 @@ from tests.integration.airflow.conftest import (
     use_connection,
 )
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.kafka_clients import connect
 
 
 class TestResolve:
@@ -80,7 +81,7 @@ class TestResolve:
         """S17, E23."""
         resolve(ten, at(0), at(5))
         admin.create_partitions({ten: 2})
-        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+        with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
             for seconds in (6, 60):
                 producer.send(ten, b"new", partition=1, timestamp_ms=T0_MS + seconds * 1000)
         window = resolve(ten, at(5), at(30))

@@ -37,6 +37,7 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.airflow.conftest import Context, Publish, Resolve, fails_with, recreate, sasl, use_connection
 from tests.integration.conftest import USERS
+from tests.integration.kafka_clients import connect
 
 HOUR_MS = 3_600_000
 DAY = {"retention.ms": str(24 * HOUR_MS)}
@@ -58,7 +59,7 @@ def deleting() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def admin(deleting: Broker) -> Iterator[KafkaAdminClient]:
-    with closing(KafkaAdminClient(bootstrap_servers=deleting.bootstrap_servers)) as client:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=deleting.bootstrap_servers)) as client:
         cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
         client.create_acls([ACL("User:operator", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, cluster)])
         yield client
@@ -91,7 +92,7 @@ def write(deleting: Broker) -> Write:
     """Write records of 100,000 bytes with these timestamps to partition 0."""
 
     def send(topic: str, stamps_ms: Iterable[int]) -> None:
-        with closing(KafkaProducer(bootstrap_servers=deleting.bootstrap_servers)) as producer:
+        with closing(connect(KafkaProducer, bootstrap_servers=deleting.bootstrap_servers)) as producer:
             for each in stamps_ms:
                 producer.send(topic, partition=0, key=b"k", value=b"x" * 100_000, timestamp_ms=each)
 
@@ -305,7 +306,7 @@ class TestBacklog:
         name, at_ms = topic(DAY), now_ms()
         resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
         admin.create_partitions({name: 2})
-        with closing(KafkaProducer(bootstrap_servers=deleting.bootstrap_servers)) as producer:
+        with closing(connect(KafkaProducer, bootstrap_servers=deleting.bootstrap_servers)) as producer:
             producer.send(name, partition=1, value=b"x", timestamp_ms=at_ms)
         (backlog,) = watch()
         assert (backlog["partition"], backlog["offsets"]) == (1, 1)

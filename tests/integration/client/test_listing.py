@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.kafka import Broker
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.kafka_clients import connect
 
 T0 = 1_795_240_800_000
 """2026-11-21T06:00:00Z"""
@@ -32,7 +33,9 @@ def flights(topic: MakeTopic, produce: Produce) -> str:
 @pytest.fixture
 def open_transaction(broker: Broker, flights: str) -> Iterator[str]:
     """The topic, with two more records on partition 0 in a transaction that is still open."""
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=flights)) as producer:
+    with closing(
+        connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=flights)
+    ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         for _ in range(2):

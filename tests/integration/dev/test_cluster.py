@@ -13,6 +13,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from dev.cluster import SIZE, KafkaCluster
 from dev.kafka import Broker
+from tests.integration.kafka_clients import connect
 
 DEADLINE_S = 60.0
 
@@ -22,7 +23,7 @@ class TestStart:
         assert [each.live_brokers() for each in cluster.brokers] == [{1, 2, 3}] * 3
 
     def test_the_internal_topics_have_a_replica_on_each(self, cluster: KafkaCluster) -> None:
-        consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id="any")
+        consumer = connect(KafkaConsumer, bootstrap_servers=cluster.bootstrap_servers, group_id="any")
         with closing(consumer):
             consumer.committed(TopicPartition(_topic(cluster), 0))
         described = cluster.run_tool(
@@ -70,7 +71,7 @@ class TestProxies:
         topics = [_topic(cluster, replicas=[each.node_id]) for each in cluster.brokers]
         for each in cluster.proxies:
             each.reset_counts()
-        with closing(KafkaConsumer(bootstrap_servers=cluster.proxied_bootstrap_servers)) as consumer:
+        with closing(connect(KafkaConsumer, bootstrap_servers=cluster.proxied_bootstrap_servers)) as consumer:
             consumer.end_offsets([TopicPartition(each, 0) for each in topics])
         assert [each.requests[ListOffsetsRequest.API_KEY] for each in cluster.proxies] == [1, 1, 1]
 
@@ -100,7 +101,7 @@ def _topic(cluster: KafkaCluster, replicas: Sequence[int] = (1, 2, 3), config: M
     """A new topic of one partition, led by the first of its replicas."""
     name = f"topic-{os.urandom(3).hex()}"
     options = {"assignments": {0: list(replicas)}, "configs": dict(config or {})}
-    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=cluster.bootstrap_servers)) as admin:
         admin.create_topics({name: options}, wait_for_metadata=True)
     _wait_until(lambda: cluster.leader(name, 0) is not None)  # whichever broker is asked, and knows it later
     return name
@@ -108,14 +109,14 @@ def _topic(cluster: KafkaCluster, replicas: Sequence[int] = (1, 2, 3), config: M
 
 def _produce(cluster: KafkaCluster, topic: str, count: int) -> None:
     """Records that all replicas in sync have acknowledged."""
-    with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks="all")) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=cluster.bootstrap_servers, acks="all")) as producer:
         for _ in range(count):
             producer.send(topic, b"value").get(timeout=10)
 
 
 def _end_offset(cluster: KafkaCluster, topic: str) -> int:
     partition = TopicPartition(topic, 0)
-    with closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)) as consumer:
+    with closing(connect(KafkaConsumer, bootstrap_servers=cluster.bootstrap_servers)) as consumer:
         offset: int = consumer.end_offsets([partition])[partition]
     return offset
 

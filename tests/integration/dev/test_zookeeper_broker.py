@@ -19,6 +19,7 @@ from kafka.protocol.consumer import (
 from dev.raw_client import api_versions, connected, receive, send
 from dev.zookeeper_broker import ZooKeeperBroker
 from tests.integration.client.cases.workload import new_topic, produce
+from tests.integration.kafka_clients import connect
 
 TOPIC = "old"
 LATEST = -1
@@ -49,7 +50,7 @@ class TestOffsetsInZooKeeper:
 
     def test_are_unknown_to_later_versions(self, old_broker: ZooKeeperBroker) -> None:
         _commit(old_broker, "older-group", 2, version=0)
-        consumer = KafkaConsumer(bootstrap_servers=old_broker.bootstrap_servers, group_id="older-group")
+        consumer = connect(KafkaConsumer, bootstrap_servers=old_broker.bootstrap_servers, group_id="older-group")
         with closing(consumer):
             assert consumer.committed(TopicPartition(TOPIC, 0)) is None
 

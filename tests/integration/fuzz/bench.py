@@ -25,6 +25,7 @@ from kafka.protocol.producer.transaction import (
 
 from dev import raw_client
 from tests.integration.fuzz.history import CODECS, COMMIT
+from tests.integration.kafka_clients import connect
 
 PATIENCE_S = 40.0
 TRANSACTION_PRODUCERS = 5
@@ -38,7 +39,7 @@ class Bench:
         common = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
         producing: dict[str, Any] = common | {"linger.ms": 2, "enable.idempotence": True}
         self.admin = AdminClient(common)
-        self.leaders = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+        self.leaders = connect(KafkaAdminClient, bootstrap_servers=bootstrap_servers)
         self.plain = [Producer(producing | {"compression.codec": each}) for each in CODECS]
         self._ids = itertools.count(1)
         self._producing = producing

@@ -22,6 +22,7 @@ from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import jars
 from dev.kafka import Broker
 from tests.integration.conftest import Produce, Record
+from tests.integration.kafka_clients import connect
 from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, make_ledger, manifest_of
 
 RECORDS = {0: 100, 1: 0, 2: 250}
@@ -206,7 +207,7 @@ def empty_manifest(manifest: Manifest) -> Manifest:
 def transactional(make_flights: MakeFlights, broker: Broker) -> str:
     """A topic: offsets 0 to 9 are committed records, 10 a marker, 11 to 15 aborted records, 16 a marker."""
     name = make_flights({0: 0})
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
         producer.init_transactions()
         for count, end in ((10, producer.commit_transaction), (5, producer.abort_transaction)):
             producer.begin_transaction()

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.tally import every_offset
 from dev.kafka import Broker
+from tests.integration.kafka_clients import connect
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, flight_records, window_folder
 from tests.integration.spark.publishing import load, load_rows
 from tests.unit.spark.manifests import manifest_of
@@ -52,7 +53,7 @@ def sparse(make_flights: MakeFlights, broker: Broker) -> Manifest:
     so on; the window ends with a marker, where the log ends too."""
     topic, rounds = make_flights({0: 0}), 8
     name = f"writer-{uuid.uuid4().hex[:8]}"
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
         producer.init_transactions()
         for _ in range(rounds):
             for count, end in ((1, producer.commit_transaction), (3, producer.abort_transaction)):

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker
+from tests.integration.kafka_clients import connect
 from tests.integration.spark.conftest import MakeFlights, OpenWindow
 from tests.integration.spark.publishing import load
 from tests.integration.spark.test_pinned_window import offsets
@@ -23,7 +24,7 @@ TWICE = [("origin", b"radar"), ("origin", b"ads-b")]
 def odd(make_flights: MakeFlights, broker: Broker) -> str:
     """A topic: a record whose headers have one key twice, then a tombstone of the same key."""
     name = make_flights({0: 0})
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
         for value, headers in ((b"airborne", TWICE), (None, [])):
             producer.send(name, value, b"3c0001", partition=0, timestamp_ms=FIVE_MS, headers=headers)
     return name

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
 from dev.kafka import Broker
+from tests.integration.kafka_clients import connect
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
 from tests.integration.spark.functions import keep, stop
 from tests.integration.spark.publishing import load
@@ -62,7 +63,7 @@ def with_gaps(make_flights: MakeFlights, broker: Broker) -> Manifest:
     """A record at all offsets but every eighth one, where a transaction's marker is."""
     topic = make_flights({0: 0, 1: 0})
     name = f"writer-{uuid.uuid4().hex[:8]}"
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
         producer.init_transactions()
         for _ in range(TRANSACTIONS):
             producer.begin_transaction()

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, use_connection
 from tests.integration.airflow.waits.runner import Runner, running
+from tests.integration.kafka_clients import connect
 
 INTERVAL_S = 0.3
 OFFSET_FETCH = 9
@@ -175,9 +176,9 @@ class TestRequests:
 
 def _commit_somewhere(broker: Broker, groups: list[str]) -> None:
     """A topic of two partitions with records, and groups that are behind on it."""
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=broker.bootstrap_servers)) as admin:
         admin.create_topics({"busy": {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
         for number in range(20):
             producer.send("busy", partition=number % 2, value=b"x")
         producer.flush()

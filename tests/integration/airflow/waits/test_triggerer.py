@@ -25,6 +25,7 @@ from dev.deferred_waits import TASK_ID, insert_waits, waits_taken_up
 from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.kafka_clients import connect
 from tests.integration.ledger import loads
 
 WAIT_TRIGGER = "airflow_kafka_offsets.triggers.wait.KafkaWaitTrigger"
@@ -103,9 +104,9 @@ def counting(airflow_services: AirflowServices, broker: Broker) -> Broker:
 
 def add_topic(broker: Broker, name: str, partitions: int, records: int) -> None:
     """A topic with so many records on each partition."""
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=broker.bootstrap_servers)) as admin:
         admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
-    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
         for partition in range(partitions):
             for _ in range(records):
                 producer.send(name, partition=partition, value=b"x")

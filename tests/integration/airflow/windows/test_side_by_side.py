@@ -25,6 +25,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic
+from tests.integration.kafka_clients import connect
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -59,7 +60,7 @@ def writing(broker: Broker, topic: str) -> Iterator[None]:
     stop = threading.Event()
 
     def write() -> None:
-        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=1)) as producer:
+        with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, linger_ms=1)) as producer:
             while not stop.wait(0.001):
                 for partition in range(PARTITIONS):
                     producer.send(topic, partition=partition, value=b"x")

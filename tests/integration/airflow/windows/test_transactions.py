@@ -26,6 +26,7 @@ from tests.integration.airflow.windows.conftest import Said, evidence, manifest_
 from tests.integration.client.cases.test_transactions import DYING_PRODUCER
 from tests.integration.client.cases.workload import new_name, send, transactional_producer, wait_until
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.kafka_clients import connect
 
 Settle = Callable[[], None]
 
@@ -118,7 +119,7 @@ class TestHanging:
         assert [ranges(each) for each in windows] == [[(0, 0, 3)], [(0, 3, 3)]]
         named = f"by the open transaction of producer {producer_id}"
         assert said().count(named) == 2
-        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=dead)) as heir:
+        with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=dead)) as heir:
             heir.init_transactions()
         settle()
         time.sleep(0.002)

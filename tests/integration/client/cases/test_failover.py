@@ -38,6 +38,7 @@ from tests.integration.client.cases.workload import (
     produce,
     wait_until,
 )
+from tests.integration.kafka_clients import connect
 
 PASSING_ERRORS = {
     "LEADER_NOT_AVAILABLE",
@@ -60,7 +61,7 @@ class Log:
 
     def produce(self, servers: str) -> None:
         """A record to each partition in turn, until stopped; then wait for all of them."""
-        with closing(KafkaProducer(bootstrap_servers=servers, acks="all")) as producer:
+        with closing(connect(KafkaProducer, bootstrap_servers=servers, acks="all")) as producer:
             while not self.stop.wait(0.02):
                 for each in self.acknowledged:
                     producer.send(each.topic, b"value", partition=each.partition).add_callback(self._note, each)

@@ -39,6 +39,7 @@ from tests.integration.client.cases.workload import (
     transactional_producer,
     wait_until,
 )
+from tests.integration.kafka_clients import connect
 
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 FETCH = 1
@@ -227,7 +228,7 @@ class TestStoredBatches:
     def test_that_are_compressed_are_read(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
         key = TopicPartition(new_topic(cluster), 0)
         with closing(
-            KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, compression_type="gzip", linger_ms=1000)
+            connect(KafkaProducer, bootstrap_servers=cluster.bootstrap_servers, compression_type="gzip", linger_ms=1000)
         ) as producer:
             sent = [
                 producer.send(key.topic, b"value" * 100, partition=0, timestamp_ms=T0 + number) for number in range(50)
@@ -254,7 +255,9 @@ class TestStoredBatches:
     ) -> None:
         """A broker sends a large batch of one partition only, unless more is asked for."""
         topic = new_topic(cluster, 9)
-        with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, max_request_size=1 << 20)) as producer:
+        with closing(
+            connect(KafkaProducer, bootstrap_servers=cluster.bootstrap_servers, max_request_size=1 << 20)
+        ) as producer:
             for partition in range(9):
                 producer.send(topic, b"v" * 900_000, partition=partition, timestamp_ms=T0).get(timeout=PATIENCE_S)
         found = client.first_records([ReadPosition(topic, number, 0) for number in range(9)])

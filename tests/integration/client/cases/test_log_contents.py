@@ -22,6 +22,7 @@ from tests.integration.client.cases.workload import (
     send,
     transactional_producer,
 )
+from tests.integration.kafka_clients import connect
 
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 TOGETHER = {"compression_type": "gzip", "linger_ms": 100}
@@ -38,7 +39,7 @@ def interleaved(running_cluster: KafkaCluster) -> str:
     with (
         transactional_producer(running_cluster, **TOGETHER) as one,
         transactional_producer(running_cluster, **TOGETHER) as other,
-        closing(KafkaProducer(bootstrap_servers=running_cluster.bootstrap_servers, **TOGETHER)) as plain,
+        closing(connect(KafkaProducer, bootstrap_servers=running_cluster.bootstrap_servers, **TOGETHER)) as plain,
     ):
         send(one, topic, timestamps=four)
         send(other, topic, timestamps=four)
@@ -116,7 +117,7 @@ class TestRetention:
         self, cluster: KafkaCluster, client: OffsetsClient, interleaved: str
     ) -> None:
         """E9; last, as it deletes records."""
-        with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+        with closing(connect(KafkaAdminClient, bootstrap_servers=cluster.bootstrap_servers)) as admin:
             admin.delete_records({KafkaPartition(interleaved, 0): 6})
         (found,) = client.log_contents([LogRange(interleaved, 0, 5, 10)])
         assert found.is_gone

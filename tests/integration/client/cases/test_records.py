@@ -34,6 +34,7 @@ from tests.integration.client.cases.workload import (
     transactional_producer,
     wait_until,
 )
+from tests.integration.kafka_clients import connect
 
 READ_UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
@@ -197,7 +198,7 @@ def producing(cluster: KafkaCluster, topic: str) -> Iterator[None]:
     stop = threading.Event()
 
     def produce_until_stopped() -> None:
-        with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)) as producer:
+        with closing(connect(KafkaProducer, bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)) as producer:
             while not stop.wait(0.003):
                 producer.send(topic, b"value", partition=0).get(timeout=PATIENCE_S)
 

@@ -37,6 +37,7 @@ from tests.integration.client.cases.workload import (
     transactional_producer,
     wait_until,
 )
+from tests.integration.kafka_clients import connect
 
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
@@ -220,7 +221,7 @@ class TestHangingTransaction:
         self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition, dead_producer: str
     ) -> None:
         with closing(
-            KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=dead_producer)
+            connect(KafkaProducer, bootstrap_servers=cluster.bootstrap_servers, transactional_id=dead_producer)
         ) as heir:
             heir.init_transactions()
         wait_until_decided(client, key)

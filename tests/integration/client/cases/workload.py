@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev import raw_client
+from tests.integration.kafka_clients import connect
 
 PATIENCE_S = 150.0
 """How long to wait for what a busy machine does in a second."""
@@ -74,7 +75,7 @@ def new_name(kind: str) -> str:
 
 def admin_of(kafka: Kafka) -> Any:
     """An administrator for a ``with`` block."""
-    return closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers))
+    return closing(connect(KafkaAdminClient, bootstrap_servers=kafka.bootstrap_servers))
 
 
 def new_topic(
@@ -123,14 +124,14 @@ def produce(
     :param timestamps: of each record, Unix milliseconds; in place of ``count`` records of now.
     """
     stamps = list(timestamps) or [None] * count
-    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, acks="all")) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=kafka.bootstrap_servers, acks="all")) as producer:
         return [send(producer, topic, partition, timestamps=[each])[0] for each in stamps]
 
 
 def records(kafka: Kafka, topic: str, partition: int = 0, *, config: Mapping[str, Any] | None = None) -> list[Any]:
     """All records of a partition up to its high watermark, as a consumer of every record reads them."""
     key = KafkaPartition(topic, partition)
-    with closing(KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **(config or {}))) as consumer:
+    with closing(connect(KafkaConsumer, bootstrap_servers=kafka.bootstrap_servers, **(config or {}))) as consumer:
         consumer.assign([key])
         consumer.seek_to_beginning(key)
         end = consumer.end_offsets([key])[key]
@@ -145,7 +146,7 @@ def new_compacted_topic(kafka: Kafka, *, name: str | None = None) -> str:
     """20 offsets, an hour apart, of which the cleaner has removed some records of the only key."""
     config = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.01"}
     topic = new_topic(kafka, name=name, config={**config, "delete.retention.ms": "0"})
-    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=kafka.bootstrap_servers)) as producer:
         for number in range(20):
             stamp = T0 + number * HOUR_MS
             producer.send(topic, key=b"key", value=b"value", timestamp_ms=stamp, partition=0).get(timeout=PATIENCE_S)
@@ -156,8 +157,8 @@ def new_compacted_topic(kafka: Kafka, *, name: str | None = None) -> str:
 @contextmanager
 def transactional_producer(kafka: Kafka, **config: Any) -> Iterator[Any]:
     """A producer in a transaction, which is aborted at the end if it is still open then."""
-    producer = KafkaProducer(
-        bootstrap_servers=kafka.bootstrap_servers, transactional_id=new_name("transaction"), **config
+    producer = connect(
+        KafkaProducer, bootstrap_servers=kafka.bootstrap_servers, transactional_id=new_name("transaction"), **config
     )
     with closing(producer):
         producer.init_transactions()
@@ -176,8 +177,13 @@ def send(producer: Any, topic: str, partition: int = 0, *, timestamps: Sequence[
 @contextmanager
 def group_member(kafka: Kafka, group: str, topics: Sequence[str], **options: Any) -> Iterator[Any]:
     """A classic consumer that is an active member of a group, has read nothing, and commits nothing by itself."""
-    consumer = KafkaConsumer(
-        *topics, group_id=group, bootstrap_servers=kafka.bootstrap_servers, enable_auto_commit=False, **options
+    consumer = connect(
+        KafkaConsumer,
+        *topics,
+        group_id=group,
+        bootstrap_servers=kafka.bootstrap_servers,
+        enable_auto_commit=False,
+        **options,
     )
     with closing(consumer):
         deadline = time.monotonic() + PATIENCE_S
@@ -254,5 +260,5 @@ def new_group_of(kafka: Kafka, coordinator: int) -> str:
 
 def delete_records(cluster: Kafka, offsets: Mapping[TopicPartition, int]) -> None:
     """Move log starts, as retention does."""
-    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=cluster.bootstrap_servers)) as admin:
         admin.delete_records({KafkaPartition(*key): offset for key, offset in offsets.items()})

@@ -29,6 +29,7 @@ from dev.kafka import Broker
 from dev.ports import HOST, free_ports
 from dev.spark_cluster import SparkCluster
 from tests.integration.conftest import USERS
+from tests.integration.kafka_clients import connect
 from tests.unit.spark.manifests import FIVE_MS
 
 PASSWORD = USERS["admin"]
@@ -54,10 +55,10 @@ def locked_topic(guarded_broker: Broker) -> str:
     """A topic of the guarded broker with a record a second from 05:00 on, on each partition."""
     name = f"locked-{uuid.uuid4().hex[:8]}"
     servers = guarded_broker.bootstrap_servers
-    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=servers)) as admin:
         options = {"num_partitions": PARTITIONS, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
         admin.create_topics({name: options}, wait_for_metadata=True)
-    with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
+    with closing(connect(KafkaProducer, bootstrap_servers=servers)) as producer:
         for number in range(PARTITIONS * RECORDS):
             partition, second = number % PARTITIONS, number // PARTITIONS
             producer.send(name, b"%d" % second, partition=partition, timestamp_ms=FIVE_MS + second * 1000)

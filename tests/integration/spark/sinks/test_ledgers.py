@@ -18,6 +18,7 @@ from airflow_kafka_offsets.spark.sinks.table_sink import read_table
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.airflow.conftest import FOR_EVER, use_connection
 from tests.integration.conftest import MakeTopic, Produce, produce_to
+from tests.integration.kafka_clients import connect
 from tests.integration.spark.sinks.tasks import Tasks, driver, in_sparks_place, place_of_table, sockets
 
 __all__ = ["driver", "in_sparks_place", "sockets"]
@@ -35,7 +36,7 @@ def staging(elsewhere: Broker, ours: Tasks, tmp_path: Path, monkeypatch: pytest.
     """The same pipeline, topic and table; cluster and ledger are others."""
     use_connection(monkeypatch, "kafka_elsewhere", {"bootstrap.servers": elsewhere.bootstrap_servers})
     options = {"num_partitions": 1, "replication_factor": 1, "configs": FOR_EVER}
-    with closing(KafkaAdminClient(bootstrap_servers=elsewhere.bootstrap_servers)) as admin:
+    with closing(connect(KafkaAdminClient, bootstrap_servers=elsewhere.bootstrap_servers)) as admin:
         admin.create_topics({ours.topic: options}, wait_for_metadata=True)
     write = partial(produce_to, elsewhere.bootstrap_servers)
     root = (tmp_path / "staging").as_uri()
