@@ -10,7 +10,7 @@ from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
-from airflow_kafka_offsets.offsets.answers.segment_offsets import SegmentsOffsets
+from airflow_kafka_offsets.offsets.answers.logs import SegmentsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 

@@ -34,16 +34,23 @@ from airflow_kafka_offsets.client.requests.offset_fetch_v0 import fetch_zookeepe
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of, fetch_epoch_ends
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.active_producers import Producers
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffsets, GroupOffsets, GroupsOffsets
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, EpochEnds, LogEpoch
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescriptions
+from airflow_kafka_offsets.offsets.answers.groups import (
+    CommittedOffsets,
+    GroupDescriptions,
+    GroupOffsets,
+    GroupsOffsets,
+)
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
-from airflow_kafka_offsets.offsets.answers.log_contents import LogContents, LogRange
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
-from airflow_kafka_offsets.offsets.answers.log_sizes import LogSizes
-from airflow_kafka_offsets.offsets.answers.segment_offsets import SegmentsOffsets
+from airflow_kafka_offsets.offsets.answers.logs import (
+    EpochEnd,
+    EpochEnds,
+    LogEpoch,
+    LogExtents,
+    LogSizes,
+    Producers,
+    SegmentsOffsets,
+)
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, LogContents, LogRange, ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

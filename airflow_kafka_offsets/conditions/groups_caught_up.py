@@ -16,7 +16,7 @@ from airflow_kafka_offsets.conditions.condition import Condition, Progress, Step
 from airflow_kafka_offsets.conditions.left_to_read import read_at, read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Lags, LagsOn, ask, ask_partitions
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind, GroupStanding, NoCommit, judge_group
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.conditions.questions import Asking, Records, ask
 from airflow_kafka_offsets.errors import OffsetsError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 

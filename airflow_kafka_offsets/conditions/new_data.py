@@ -13,8 +13,8 @@ from airflow_kafka_offsets.conditions.left_to_read import read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Extents, Listed, ask, ask_topics
 from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition

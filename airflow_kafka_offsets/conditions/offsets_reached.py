@@ -11,7 +11,7 @@ from airflow_kafka_offsets.conditions.left_to_read import read_left
 from airflow_kafka_offsets.conditions.questions import Asking, Extents, LagsOn, ask, ask_topics
 from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
-from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.partitions import TopicPartition

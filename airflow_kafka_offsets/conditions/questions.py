@@ -14,11 +14,9 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.errors import ClusterError
-from airflow_kafka_offsets.offsets.answers.active_producers import Producers
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, LogEpoch
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch, LogExtents, Producers
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.conditions.questions import Asking, Ends, ask
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.windows.cut_logs import not_known, refuse_later_epochs, refuse_unanswered
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 

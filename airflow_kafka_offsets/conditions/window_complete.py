@@ -19,10 +19,9 @@ from airflow_kafka_offsets.conditions.questions import (
     ask_partitions,
 )
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
-from airflow_kafka_offsets.offsets.answers.active_producers import Producers
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

@@ -13,7 +13,7 @@ from typing import Literal
 
 from airflow_kafka_offsets.errors import number_of, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.answers.committed_offsets import lies_ahead
+from airflow_kafka_offsets.offsets.answers.groups import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

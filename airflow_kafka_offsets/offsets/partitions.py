@@ -1,12 +1,16 @@
-"""Partitions, and the container in which everything that is known per partition comes."""
+"""Partitions, and the containers in which everything that is known per partition comes.
+
+Element singular, container plural, the same few helpers on each. A partial failure is data on its element until
+somebody asks for it to be raised.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from airflow_kafka_offsets.offsets.answer_set import AnswerSet, Element
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 
 
 class TopicPartition(NamedTuple):
@@ -19,6 +23,21 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Partitions by topic, each partition once, all in order: brokers refuse duplicates."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in sorted(dict.fromkeys(partitions)):  # mostly in order already, which a set would lose
+        topics.setdefault(partition.topic, []).append(partition)
+    return topics
+
+
+class Element(Protocol):
+    """Something about one partition, group or topic, or the error that came instead."""
+
+    @property
+    def error(self) -> ResponseError | None: ...
+
+
 class PartitionElement(Element, Protocol):
     """An element about one partition."""
 
@@ -29,10 +48,65 @@ class PartitionElement(Element, Protocol):
     def partition(self) -> int: ...
 
 
-E = TypeVar("E", bound=PartitionElement)
+E = TypeVar("E", bound=Element)
+P = TypeVar("P", bound=PartitionElement)
 
 
-class PartitionMap(AnswerSet[E]):
+class AnswerSet(Generic[E]):
+    """Elements in order. What they are found by is each container's own."""
+
+    asked: ClassVar[str] = "The request"
+    """What was asked, in words, for the message of ``raise_for_errors``."""
+
+    __slots__ = ()
+
+    def __init__(self, elements: Iterable[E] = ()) -> None:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[E]:
+        raise NotImplementedError
+
+    @staticmethod
+    def label(element: E) -> str:
+        """What an element is about, in words."""
+        raise NotImplementedError
+
+    def _of(self, elements: Iterable[E]) -> Self:
+        """A container of the same kind."""
+        return type(self)(elements)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and list(other) == list(self)
+
+    __hash__ = None  # type: ignore[assignment]  # containers are compared in tests, never used as keys
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)!r})"
+
+    def ok(self) -> Self:
+        """The elements that came without an error."""
+        return self._of(element for element in self if element.error is None)
+
+    def errors(self) -> Self:
+        """The elements that came with an error."""
+        return self._of(element for element in self if element.error is not None)
+
+    def failures(self) -> list[tuple[str, ResponseError]]:
+        """What is in error, in words, and Kafka's error for it."""
+        return [(self.label(element), element.error) for element in self if element.error is not None]
+
+    def raise_for_errors(self) -> Self:
+        """Return self when every element is good.
+
+        :raises OffsetsError: naming what is in error, and what Kafka said of each.
+        """
+        failures = self.failures()
+        if failures:
+            raise OffsetsError(self.asked, failures)
+        return self
+
+
+class PartitionMap(AnswerSet[P]):
     """Elements by partition; iterates in order of topic and partition.
 
     Elements are named tuples and lie in a dictionary per topic: a lag poll makes some hundred thousand of them.
@@ -40,31 +114,31 @@ class PartitionMap(AnswerSet[E]):
 
     __slots__ = ("_topics",)
 
-    def __init__(self, elements: Iterable[E] = ()) -> None:
-        self._topics: dict[str, dict[int, E]] = {}
-        for each in elements:
-            topic = self._topics.get(each.topic)
+    def __init__(self, elements: Iterable[P] = ()) -> None:
+        self._topics: dict[str, dict[int, P]] = {}
+        for element in elements:
+            topic = self._topics.get(element.topic)
             if topic is None:
-                topic = self._topics[each.topic] = {}
-            topic[each.partition] = each
+                topic = self._topics[element.topic] = {}
+            topic[element.partition] = element
 
     @classmethod
-    def of(cls, topics: dict[str, dict[int, E]]) -> Self:
+    def of(cls, topics: dict[str, dict[int, P]]) -> Self:
         """Elements that lie by topic and number already."""
         made = cls()
         made._topics = topics
         return made
 
     @property
-    def by_topic(self) -> Mapping[str, Mapping[int, E]]:
+    def by_topic(self) -> Mapping[str, Mapping[int, P]]:
         """Elements by topic and number, in no order: for going through very many of them."""
         return self._topics
 
-    def unordered(self) -> Iterator[E]:
+    def unordered(self) -> Iterator[P]:
         """All elements, without the time that sorting takes."""
-        return itertools.chain.from_iterable(each.values() for each in self._topics.values())
+        return itertools.chain.from_iterable(elements.values() for elements in self._topics.values())
 
-    def __iter__(self) -> Iterator[E]:
+    def __iter__(self) -> Iterator[P]:
         for topic in sorted(self._topics):
             elements = self._topics[topic]
             for partition in sorted(elements):
@@ -74,14 +148,14 @@ class PartitionMap(AnswerSet[E]):
         return sum(map(len, self._topics.values()))
 
     @staticmethod
-    def label(element: E) -> str:
+    def label(element: P) -> str:
         """``topic-partition``."""
         return f"{element.topic}-{element.partition}"
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return self.lookup(*partition) is not None
 
-    def lookup(self, topic: str, partition: int) -> E | None:
+    def lookup(self, topic: str, partition: int) -> P | None:
         """The element of one partition; None when it isn't part of the answer."""
         elements = self._topics.get(topic)
         return None if elements is None else elements.get(partition)
@@ -92,8 +166,8 @@ class PartitionMap(AnswerSet[E]):
 
     def of_partitions(self, partitions: Iterable[TopicPartition]) -> Self:
         """The elements of these partitions alone; those that aren't part of the answer stay absent."""
-        found = (self.lookup(*each) for each in partitions)
-        return self._of(each for each in found if each is not None)
+        found = (self.lookup(*partition) for partition in partitions)
+        return self._of(element for element in found if element is not None)
 
     def partitions(self) -> list[TopicPartition]:
         """All partitions, in order."""

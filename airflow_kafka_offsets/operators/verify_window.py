@@ -19,7 +19,7 @@ from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow
-from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses, LogContents
+from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps

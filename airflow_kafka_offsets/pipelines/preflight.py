@@ -10,8 +10,7 @@ from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.answers.epoch_ends import FORGET_PAST, EpochEnds
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.cut_logs import (

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     shorten,
 )
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
+from airflow_kafka_offsets.offsets.answers.groups import GroupDescription
 from airflow_kafka_offsets.offsets.groups.resets import (
     Aim,
     ByShift,

@@ -20,8 +20,8 @@ from airflow_kafka_offsets.errors import (
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel

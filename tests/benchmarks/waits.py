@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from dev.airflow_services import AirflowServices
 from dev.deferred_waits import insert_waits, waits_taken_up
 from dev.kafka import Broker

@@ -14,14 +14,13 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.committed_offsets import (
+from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,
     GroupOffsets,
     GroupsOffsets,
 )
-from airflow_kafka_offsets.offsets.answers.epoch_ends import UNTOLD, EpochEnd, LogEpoch
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnd, LogEpoch, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.cut_logs import of_another_log
 

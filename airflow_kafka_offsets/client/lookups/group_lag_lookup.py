@@ -25,9 +25,8 @@ from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import GroupOffsets, GroupsOffsets
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.answers.groups import GroupDescription, GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

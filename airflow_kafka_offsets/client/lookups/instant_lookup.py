@@ -18,13 +18,13 @@ from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.record_search import find_records
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import (
     ListedOffsets,
     contradicted,
     put_in_records,
     say_why_unmatched,
 )
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
 

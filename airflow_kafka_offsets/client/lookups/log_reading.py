@@ -43,8 +43,8 @@ from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.leaders import Leaders
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 

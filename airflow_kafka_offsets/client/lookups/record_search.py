@@ -23,7 +23,7 @@ from airflow_kafka_offsets.client.records.record_batches import (
 from airflow_kafka_offsets.client.records.record_findings import Finding, ReadLog
 from airflow_kafka_offsets.client.requests.fetch import ANSWER_BYTES
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 

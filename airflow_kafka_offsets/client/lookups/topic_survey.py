@@ -20,7 +20,7 @@ from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.client.records.record_batches import (
 )
 from airflow_kafka_offsets.client.records.record_heads import HEADERS_OF_BATCHES, record_heads
 from airflow_kafka_offsets.client.records.unpacking import TooLargeError
-from airflow_kafka_offsets.offsets.answers.log_contents import LogContent
+from airflow_kafka_offsets.offsets.answers.records import LogContent
 
 
 def count_batches(records: bytes, aborted: Iterable[AbortedTransaction], so_far: LogContent) -> LogContent:

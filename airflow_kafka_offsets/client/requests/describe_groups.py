@@ -30,7 +30,7 @@ from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribe
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.group_descriptions import (
+from airflow_kafka_offsets.offsets.answers.groups import (
     DEAD,
     UNKNOWN,
     GroupDescription,

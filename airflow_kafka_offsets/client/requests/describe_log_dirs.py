@@ -13,12 +13,11 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import named_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize, LogSizes
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.logs import LogSize, LogSizes
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 _NOT_LEADER = 6
 _UNAUTHORISED = 31

@@ -8,11 +8,10 @@ from typing import Any
 from kafka.protocol.admin import DescribeProducersRequest
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.active_producers import ActiveProducer, PartitionProducers, Producers
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, PartitionProducers, Producers
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 
 def describe_producers_request(partitions: Iterable[TopicPartition], version: int) -> Any:

@@ -23,13 +23,12 @@ from airflow_kafka_offsets.client.requests.list_offsets_bulk import (
     decode_list_offsets,
     encode_list_offsets,
 )
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.routing.leaders import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
 
 _WIRE_TIMESTAMPS = {

@@ -14,11 +14,10 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.requests.wire import NO_TAGS, Reader, array, text
 from airflow_kafka_offsets.client.routing.leaders import Epochs
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FIRST_VERSION = 6

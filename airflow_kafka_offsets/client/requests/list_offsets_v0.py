@@ -13,12 +13,11 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
 from airflow_kafka_offsets.client.requests.list_offsets import wire_timestamp
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.segment_offsets import SegmentOffsets, SegmentsOffsets
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.logs import SegmentOffsets, SegmentsOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.specs import OffsetSpec, SpecKind
 
 _KINDS = (SpecKind.LATEST, SpecKind.EARLIEST, SpecKind.TIMESTAMP)

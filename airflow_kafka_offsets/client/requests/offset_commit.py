@@ -18,12 +18,11 @@ from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import left_out, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, names_all, passing_error
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 _OLDEST, _NEWEST_BY_NAME, _TOPIC_IDS = 2, 9, 10
 _HAS_MEMBERS = frozenset({22, 25, 27, 68, 86, 113})

@@ -15,12 +15,11 @@ from airflow_kafka_offsets.client.connection.response_errors import left_out, re
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_commit import WrittenOffsets
 from airflow_kafka_offsets.client.requests.offset_fetch import passing_error
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, GroupOffsets
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, GroupOffsets
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 
 def offset_delete_request(group: str, partitions: Collection[TopicPartition], version: int) -> Any:

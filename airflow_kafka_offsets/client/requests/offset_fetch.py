@@ -32,17 +32,16 @@ from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     decode_offset_fetch,
     encode_offset_fetch,
 )
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import (
+from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,
     GroupOffsets,
     GroupsOffsets,
 )
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 Wanted = Mapping[str, Collection[TopicPartition] | None]
 """Partitions by group; None for everything that the group has committed."""

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFai
 from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 

@@ -14,12 +14,11 @@ from typing import Any
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
 from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.routing.leaders import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, EpochEnds, LogEpoch
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 FIRST_VERSION = 2
 _CONSUMER = -1

@@ -25,8 +25,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answer_set import AnswerSet
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import AnswerSet, TopicPartition
 
 _HINTS = {
     UNKNOWN_TOPIC_OR_PARTITION: "no such topic on this cluster; check its name and the connection",

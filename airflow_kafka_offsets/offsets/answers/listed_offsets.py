@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import NamedTuple, Self
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
@@ -35,8 +35,6 @@ class ListOutcome(StrEnum):
 class ListedOffset(NamedTuple):
     """What a leader answered for one partition and one spec.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param spec: what was asked.
     :param outcome: what the answer means.
     :param offset: first offset that satisfies the spec; None when there is none (see ``outcome``).
@@ -67,7 +65,7 @@ class ListedOffsets(PartitionMap[ListedOffset]):
 
     def with_outcome(self, outcome: ListOutcome) -> list[TopicPartition]:
         """The partitions whose answer means this, in order."""
-        return [TopicPartition(each.topic, each.partition) for each in self if each.outcome is outcome]
+        return [TopicPartition(listed.topic, listed.partition) for listed in self if listed.outcome is outcome]
 
     def refuse_older_answers(self) -> Self:
         """Return self when no broker matched a record older than asked (E37).
@@ -75,7 +73,7 @@ class ListedOffsets(PartitionMap[ListedOffset]):
         :raises OffsetsError: naming the partitions.
         """
         error = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
-        older = [(self.label(each), error) for each in self if each.outcome is ListOutcome.OLDER_THAN_ASKED]
+        older = [(self.label(listed), error) for listed in self if listed.outcome is ListOutcome.OLDER_THAN_ASKED]
         if older:
             raise OffsetsError("Looking up the instant", older)
         return self
@@ -89,8 +87,8 @@ def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: Listed
     :param newest: answers to ``max-timestamp`` under ``read_uncommitted`` for the same partitions.
     """
     return ListedOffsets(
-        each._replace(outcome=_why(each, extents, newest)) if each.outcome is ListOutcome.NO_RECORD else each
-        for each in listed
+        answer._replace(outcome=_why(answer, extents, newest)) if answer.outcome is ListOutcome.NO_RECORD else answer
+        for answer in listed
     )
 
 
@@ -117,7 +115,7 @@ def put_in_records(listed: ListedOffsets, records: FirstRecords, extents: LogExt
     :param records: the first visible record at or after the instant, for some partitions.
     :param extents: where their logs end, high watermark included.
     """
-    return ListedOffsets([*listed, *(_listed(each, listed, extents) for each in records)])
+    return ListedOffsets([*listed, *(_listed(record, listed, extents) for record in records)])
 
 
 def _listed(record: FirstRecord, listed: ListedOffsets, extents: LogExtents) -> ListedOffset:

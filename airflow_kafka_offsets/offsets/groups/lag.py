@@ -11,10 +11,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answer_set import ByGroup
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, GroupOffsets
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.answers.groups import ByGroup, CommittedOffset, GroupDescription, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 

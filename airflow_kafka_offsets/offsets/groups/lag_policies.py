@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from airflow_kafka_offsets.errors import OffsetsError
-from airflow_kafka_offsets.offsets.answers.first_records import ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses
+from airflow_kafka_offsets.offsets.answers.records import GapCauses
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, total_of
 from airflow_kafka_offsets.offsets.proof.shortfall import counted_twice, difference, shortfall

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses, LogContent, LogContents, LogRange
+from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContent, LogContents, LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 

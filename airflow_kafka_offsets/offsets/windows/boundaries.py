@@ -23,10 +23,9 @@ from airflow_kafka_offsets.errors import (
     WindowError,
     shorten,
 )
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffsets, refuse_cut_commits
-from airflow_kafka_offsets.offsets.answers.epoch_ends import FORGET_PAST
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets, refuse_cut_commits
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.active_producers import Producers, holder_text
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.epoch_ends import UNTOLD, EpochEnds
+from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnds
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _GONE = "what was pinned of the old one is gone with it"

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError, shorten
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnds
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.cut_logs import cut_below, untold

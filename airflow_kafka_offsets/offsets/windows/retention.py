@@ -15,10 +15,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
-from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogSize
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.active_producers import Producers, holder_text
+from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, UncheckedSourceError, shorten
-from airflow_kafka_offsets.offsets.answers.epoch_ends import FORGET_PAST
+from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.kafka_source import (
     Bound,

@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Publish, Resolve, Run, sasl, use_connection
 from tests.integration.client.cases.workload import wait_until, wait_until_known

@@ -12,7 +12,7 @@ from kafka import TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import TopicChangedError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, recreate

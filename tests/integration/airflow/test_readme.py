@@ -63,7 +63,7 @@ def test_its_commands_run(
 ) -> None:
     from airflow_kafka_offsets.client.connection.settings import ClientSettings
     from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-    from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+    from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 
     with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
         client.commit_offsets("flights-daily", CommittedOffsets([CommittedOffset("flights", 0, 1)]))

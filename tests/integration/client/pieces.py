@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.scripted import ScriptedBroker, ScriptedCluster
 

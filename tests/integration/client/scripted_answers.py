@@ -25,8 +25,7 @@ from kafka.protocol.consumer import (
 )
 
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeResponse
-from airflow_kafka_offsets.client.requests.partitions_by_topic import by_topic
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 from tests.integration.client.scripted import Answer, ScriptedBroker, ScriptedCluster, Wire, framed
 
 Codes = Mapping[TopicPartition, int]

@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient, KafkaConsumer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import CommitRefusedError, OffsetsError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.kafka import Broker

@@ -8,7 +8,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces

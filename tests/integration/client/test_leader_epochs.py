@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, LogEpoch
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces

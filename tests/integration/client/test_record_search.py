@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces

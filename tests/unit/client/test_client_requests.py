@@ -36,7 +36,7 @@ from airflow_kafka_offsets.client.routing.coordinators import (
 )
 from airflow_kafka_offsets.client.routing.metadata import metadata_request, parse_metadata
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

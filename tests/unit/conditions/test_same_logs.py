@@ -8,7 +8,7 @@ from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, Top
 from airflow_kafka_offsets.conditions.questions import Ends
 from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd, LogEpoch
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 

@@ -14,7 +14,7 @@ from kafka.admin import ACLOperation, ResourceType
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster

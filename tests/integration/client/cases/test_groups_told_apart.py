@@ -13,8 +13,7 @@ from confluent_kafka import Consumer
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import CommitRefusedError, OffsetsError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.answers.group_descriptions import EMPTY, GroupKind
+from airflow_kafka_offsets.offsets.answers.groups import EMPTY, CommittedOffset, CommittedOffsets, GroupKind
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec

@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka import TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.log_contents import LogContent, LogRange
+from airflow_kafka_offsets.offsets.answers.records import LogContent, LogRange
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from dev.cluster import KafkaCluster

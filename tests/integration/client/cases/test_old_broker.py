@@ -9,9 +9,9 @@ import pytest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.group_descriptions import EMPTY, GroupKind
+from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupKind
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
-from airflow_kafka_offsets.offsets.answers.segment_offsets import SegmentOffsets
+from airflow_kafka_offsets.offsets.answers.logs import SegmentOffsets
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

@@ -14,9 +14,8 @@ from kafka import KafkaProducer, OffsetAndMetadata
 from kafka import TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.active_producers import PartitionProducers
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, PartitionProducers
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

@@ -17,8 +17,12 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
+from airflow_kafka_offsets.offsets.answers.groups import (
+    CommittedOffset,
+    CommittedOffsets,
+    GroupDescription,
+    GroupOffsets,
+)
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition

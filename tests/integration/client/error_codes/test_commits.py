@@ -10,7 +10,7 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, Of
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from airflow_kafka_offsets.errors import CommitRefusedError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import GroupOffsets
+from airflow_kafka_offsets.offsets.answers.groups import GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.error_codes.codes import COORDINATOR_PASSES, COORDINATOR_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces

@@ -7,7 +7,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.errors import OffsetsError
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription, GroupKind
+from airflow_kafka_offsets.offsets.answers.groups import GroupDescription, GroupKind
 from tests.integration.client.error_codes.codes import (
     COORDINATOR_PASSES,
     COORDINATOR_STAYS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.client.records.batch_counts import count_batches
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
-from airflow_kafka_offsets.offsets.answers.log_contents import LogContent
+from airflow_kafka_offsets.offsets.answers.records import LogContent
 from tests.unit.client.records.stored_batches import (
     ABORT,
     CONTROL,

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.client.records.batch_counts import count_batches
 from airflow_kafka_offsets.client.records.record_batches import BatchesRead, read_first_record
 from airflow_kafka_offsets.client.records.record_heads import RecordHead, record_heads
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError, Unpacked
-from airflow_kafka_offsets.offsets.answers.log_contents import LogContent
+from airflow_kafka_offsets.offsets.answers.records import LogContent
 from tests.unit.client.records.stored_batches import GZIP, T0, VALUE, Record, batch, legacy, patched
 
 SNAPPY, LZ4, ZSTD = 2, 3, 4

@@ -7,7 +7,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from airflow_kafka_offsets.client.requests.describe_groups import parse_consumer_group_describe, parse_describe_groups
 from airflow_kafka_offsets.client.requests.list_groups import ListedGroup, parse_list_groups
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
-from airflow_kafka_offsets.offsets.answers.group_descriptions import EMPTY, GroupDescription, GroupKind
+from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupDescription, GroupKind
 from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 from tests.unit.client.requests.golden.pieces import FLIGHTS_0, FLIGHTS_2, WEATHER_1
 from tests.unit.client.requests.golden.words import name_of

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     decode_offset_fetch,
     encode_offset_fetch,
 )
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames, header_of

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.client.routing.coordinators import (
 )
 from airflow_kafka_offsets.client.routing.metadata import metadata_request, parse_metadata
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.active_producers import ActiveProducer
+from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer
 from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 from tests.unit.client.requests.golden.pieces import FLIGHTS_0, FLIGHTS_2, NOON_MS, WEATHER_1
 from tests.unit.client.requests.golden.words import name_of

@@ -15,7 +15,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import decode_offset_fetch
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
 
 VERSIONS = (8, 9, 10)
 GROUP = OffsetFetchResponse.OffsetFetchResponseGroup

@@ -8,7 +8,7 @@ from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import (
     offset_for_leader_epoch_request,
     parse_offset_for_leader_epoch,
 )
-from airflow_kafka_offsets.offsets.answers.epoch_ends import EpochEnd
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 

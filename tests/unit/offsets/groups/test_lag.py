@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
+from airflow_kafka_offsets.offsets.answers.groups import (
+    CommittedOffset,
+    CommittedOffsets,
+    GroupDescription,
+    GroupOffsets,
+)
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, partition_lag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.committed_offsets import CommittedOffset, CommittedOffsets, GroupOffsets
-from airflow_kafka_offsets.offsets.answers.group_descriptions import GroupDescription, GroupMember
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.answers.groups import (
+    CommittedOffset,
+    CommittedOffsets,
+    GroupDescription,
+    GroupMember,
+    GroupOffsets,
+)
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.groups.lag_policies import GroupStanding, judge_group
 from airflow_kafka_offsets.offsets.partitions import TopicPartition

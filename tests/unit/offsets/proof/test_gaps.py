@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.log_contents import GapCauses, LogContent, LogContents, LogRange
+from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContent, LogContents, LogRange
 from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

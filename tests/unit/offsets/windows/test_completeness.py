@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.active_producers import ActiveProducer, PartitionProducers, Producers
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
+from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, LogExtent, PartitionProducers, Producers
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.completeness import CLOCK_MARGIN_MS, Completeness, sort_by_evidence

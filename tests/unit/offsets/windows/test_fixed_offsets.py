@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import (
     ResponseError,
     TopicChangedError,
 )
-from airflow_kafka_offsets.offsets.answers.log_extents import LogExtent
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets

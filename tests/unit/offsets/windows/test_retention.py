@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
-from airflow_kafka_offsets.offsets.answers.log_sizes import LogSize
+from airflow_kafka_offsets.offsets.answers.logs import LogSize
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.retention import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.first_records import FirstRecord, FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
 
 REFUSED = ResponseError("TOPIC_AUTHORIZATION_FAILED", 29, False)
 FOUND = FirstRecord("t", 0, 10, offset=12, timestamp_ms=5)

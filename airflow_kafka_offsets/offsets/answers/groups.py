@@ -1,0 +1,241 @@
+"""Groups, as their coordinators tell of them: what they have committed, and who is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, shorten
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents
+from airflow_kafka_offsets.offsets.partitions import AnswerSet, Element, PartitionMap, TopicPartition
+
+
+class GroupElement(Element, Protocol):
+    """An element about one group."""
+
+    @property
+    def group(self) -> str: ...
+
+
+G = TypeVar("G", bound=GroupElement)
+
+
+class ByGroup(AnswerSet[G]):
+    """Elements by consumer group; iterates in order of group ids."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self, elements: Iterable[G] = ()) -> None:
+        self._groups = {element.group: element for element in elements}
+
+    def __iter__(self) -> Iterator[G]:
+        return (self._groups[group] for group in sorted(self._groups))
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @staticmethod
+    def label(element: G) -> str:
+        """``group loader``."""
+        return f"group {element.group}"
+
+    def lookup(self, group: str) -> G | None:
+        """One group; None when it wasn't asked for."""
+        return self._groups.get(group)
+
+
+class CommittedOffset(NamedTuple):
+    """What a group has committed on one partition (OffsetFetch, key 9; OffsetCommit, key 8).
+
+    :param offset: next offset to read; None when the group never committed here or the commit expired.
+    :param leader_epoch: epoch that was committed with it (v5+, KIP-320): of the last batch read, or a newer one; None
+        when there is none.
+    :param metadata: the committer's own words; may be empty.
+    :param error: Kafka's error for this partition alone; its offset is then None.
+    :param cut_at: where an unclean election cut the log below the commit, though it may have grown past it since; None
+        where it didn't, where nobody can tell, and where nobody has asked the leader.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None = None
+    leader_epoch: int | None = None
+    metadata: str = ""
+    error: ResponseError | None = None
+    cut_at: int | None = None
+
+
+class CommittedOffsets(PartitionMap[CommittedOffset]):
+    """Committed offsets by partition."""
+
+    asked = "Fetching committed offsets"
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """The commits of one group.
+
+    :param group: group id.
+    :param offsets: commits by partition. Empty for a group that is unknown or never committed: OffsetFetch can't tell
+        which (E19); a description of the group can.
+    :param error: Kafka's error for the group as a whole; ``offsets`` is then empty.
+    """
+
+    group: str
+    offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
+    error: ResponseError | None = None
+
+    @property
+    def has_commits(self) -> bool:
+        """Whether the group has committed anywhere, or can't say."""
+        return self.error is not None or any(
+            commit.offset is not None or commit.error for commit in self.offsets.unordered()
+        )
+
+
+class GroupsOffsets(ByGroup[GroupOffsets]):
+    """The commits of several groups."""
+
+    asked = "Fetching committed offsets"
+    __slots__ = ()
+
+    def raise_for_errors(self) -> Self:
+        """Return self when every group and every partition is good.
+
+        :raises OffsetsError: naming the groups, or else the partitions, in error.
+        """
+        super().raise_for_errors()
+        for group in self:
+            group.offsets.raise_for_errors()
+        return self
+
+
+def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
+    """Refuse to go by commits of a log that was cut below them, though it has grown past them again (S15).
+
+    :param way: what else may be done, added to the advice.
+    :raises LogTruncatedError: naming partitions, and where they were cut.
+    """
+    cut = [
+        f"{commit.topic}-{commit.partition} was cut at {commit.cut_at}, below {commit.offset}"
+        for commit in commits
+        if commit.cut_at is not None
+    ]
+    if cut:
+        raise LogTruncatedError(
+            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
+            "replica that was behind leads now (unclean leader election). Nothing was written. Decide where the "
+            f"group is to go on, and move it there by airflow kafka-offsets reset{way}."
+        )
+
+
+def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, group: str) -> None:
+    """Refuse to go by commits that lie past their logs' ends: they are of other logs (E17).
+
+    :param extents: the logs, asked after the commits.
+    :raises LogTruncatedError: naming partitions, and where their logs end.
+    """
+    past = [
+        f"{commit.topic}-{commit.partition} ends at {extent.high_watermark}, below {commit.offset}"
+        for commit in commits
+        if commit.offset is not None
+        and (extent := extents.lookup(commit.topic, commit.partition)) is not None
+        and extent.high_watermark is not None
+        and extent.high_watermark < commit.offset
+    ]
+    if past:
+        raise LogTruncatedError(
+            f"Group {group} has committed past the end of logs: {shorten(past)}. Its commits are of another log: the "
+            "topic was made again, the log was cut, or they were copied. Nothing was written. Decide where the group "
+            "is to go on, and move it there by airflow kafka-offsets reset."
+        )
+
+
+def lies_ahead(commits: Mapping[TopicPartition, int], partition: TopicPartition, offset: int) -> bool:
+    """Whether a reader has still to come to an offset.
+
+    :param commits: how far it has come; a partition that it hasn't begun is absent, and all of it lies ahead.
+    """
+    committed = commits.get(partition)
+    return committed is None or committed < offset
+
+
+class GroupKind(StrEnum):
+    """Which protocol a group's members speak."""
+
+    CLASSIC = "classic"
+    """Members agree on their assignment among themselves; also a group that only commits."""
+    CONSUMER = "consumer"
+    """The coordinator assigns (KIP-848, Kafka 4.0)."""
+
+
+UNKNOWN, EMPTY, DEAD = "Unknown", "Empty", "Dead"
+"""States by which groups without members are told apart: no such group (E19), nobody in it now (E21), being removed.
+The others (``Stable``, ``PreparingRebalance``, ``Assigning``, …) are Kafka's own names, and have members."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One active member of a group.
+
+    :param member_id: the id that the coordinator knows it by.
+    :param client_id: what the consumer calls itself.
+    :param host: where it connects from.
+    :param assignment: partitions that it reads, in order; empty while the group rebalances, and for members that don't
+        speak the consumer protocol (Kafka Connect).
+    :param topics: topics that it subscribes to, in order.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        reads = f" reading {shorten(map(str, self.assignment))}" if self.assignment else ""
+        return f"{self.client_id} at {self.host.removeprefix('/')}{reads}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """One group, classic or of KIP-848.
+
+    :param group: group id.
+    :param state: Kafka's name for its state, or :data:`UNKNOWN`.
+    :param kind: which protocol it uses; None when unknown.
+    :param protocol_type: ``consumer``, ``connect``, …; empty for a group that only commits, and when unknown.
+    :param members: its active members, in order of their ids.
+    :param error: why it can't be described; its state is then :data:`UNKNOWN` too, and says nothing.
+    """
+
+    group: str
+    state: str = UNKNOWN
+    kind: GroupKind | None = None
+    protocol_type: str = ""
+    members: tuple[GroupMember, ...] = ()
+    error: ResponseError | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        """There is no such consumer group. Before Kafka 4.0 that is also said of one that is just being removed."""
+        return self.error is None and self.state == UNKNOWN
+
+    def topics(self) -> set[str]:
+        """Topics that members subscribe to or are assigned."""
+        assigned = {partition.topic for partition in self.assignment()}
+        return assigned.union(*(member.topics for member in self.members))
+
+    def assignment(self) -> list[TopicPartition]:
+        """Partitions that members read."""
+        return [partition for member in self.members for partition in member.assignment]
+
+
+class GroupDescriptions(ByGroup[GroupDescription]):
+    """Several groups."""
+
+    asked = "Describing groups"
+    __slots__ = ()

@@ -1,0 +1,198 @@
+"""Logs, as their leaders tell of them: where they start and end, how large they are, who writes to them.
+
+An element's ``error`` is Kafka's error for its partition alone; there are no offsets then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+
+class LogExtent(NamedTuple):
+    """Where one partition's log starts and ends right now (ListOffsets ``earliest`` and ``latest``).
+
+    Without an error, log start and the ends that were asked for are set.
+
+    :param log_start_offset: first offset that still exists.
+    :param high_watermark: one past the last replicated record.
+    :param last_stable_offset: one past the last record with no open transaction before it.
+    :param leader_epoch: epoch of the leader that answered; None from old brokers, and where it changed meanwhile.
+    """
+
+    topic: str
+    partition: int
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    leader_epoch: int | None = None
+    error: ResponseError | None = None
+
+    def end_offset(self, isolation_level: IsolationLevel) -> int | None:
+        """One past the last visible record at that isolation level."""
+        if isolation_level is IsolationLevel.READ_COMMITTED:
+            return self.last_stable_offset
+        return self.high_watermark
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log is known to hold nothing, neither visible nor undecided."""
+        return self.log_start_offset is not None and self.log_start_offset == self.high_watermark
+
+
+class LogExtents(PartitionMap[LogExtent]):
+    """Log extents by partition."""
+
+    asked = "Asking where the logs start and end"
+    __slots__ = ()
+
+
+class LogSize(NamedTuple):
+    """How large one partition's log is on the disk of its leader (DescribeLogDirs, KIP-113).
+
+    :param size_bytes: bytes of all its segments on the leader's own disk; what lies in remote storage isn't among them.
+        None when in error.
+    """
+
+    topic: str
+    partition: int
+    size_bytes: int | None = None
+    error: ResponseError | None = None
+
+
+class LogSizes(PartitionMap[LogSize]):
+    """Log sizes by partition."""
+
+    asked = "Asking how large the logs are"
+    __slots__ = ()
+
+
+class SegmentOffsets(NamedTuple):
+    """Where the segments of one partition's log start, as only ListOffsets v0 (Kafka before 4.0) tells.
+
+    :param offsets: start offset of each segment, newest first; before them the log's end, when the latest were asked.
+        Empty when no segment is that old, and in error.
+    """
+
+    topic: str
+    partition: int
+    offsets: tuple[int, ...] = ()
+    error: ResponseError | None = None
+
+
+class SegmentsOffsets(PartitionMap[SegmentOffsets]):
+    """Segment starts by partition."""
+
+    asked = "Listing segment offsets"
+    __slots__ = ()
+
+
+UNTOLD = {
+    "UNSUPPORTED_VERSION": "brokers before Kafka 2.1 don't tell",
+    "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 tell those who have the ACL ClusterAction",
+}
+"""Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
+FORGET_PAST = (
+    "Of the windows that end past there, forget those between two instants (airflow kafka-offsets ledger forget), or "
+    "start another pipeline."
+)
+"""What to do about a log that was cut, and gives offsets again that windows have. Other windows, such as increments,
+can't be resolved anew."""
+
+
+class LogEpoch(NamedTuple):
+    """One leader epoch of one partition's log (KIP-101, KIP-320): each new leader of it writes under a higher one.
+
+    :param leader_epoch: 0 or more.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """Where one leader epoch ends in one partition's log (OffsetForLeaderEpoch).
+
+    A log that an unclean election cut off and that has grown again since has its old ends back, but not for its old
+    epoch: that one ends where the log was cut.
+
+    :param leader_epoch: the epoch that the answer is about: the newest in the log that isn't above the one asked for.
+    :param end_offset: where the first record above that epoch lies; for the newest epoch the end of the leader's log,
+        which may be past the high watermark. For an epoch below all that the leader remembers, where the oldest of
+        them starts: a log that was cut can't be told from one that retention has shortened. Both are None when the
+        leader doesn't know the epoch, because it is above the log's newest, or the log remembers none.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int | None = None
+    end_offset: int | None = None
+    error: ResponseError | None = None
+
+
+class EpochEnds(PartitionMap[EpochEnd]):
+    """Ends of leader epochs by partition."""
+
+    asked = "Asking where leader epochs end"
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """An idempotent or transactional producer that the partition's leader remembers.
+
+    :param producer_id: the id that the cluster gave it.
+    :param producer_epoch: epoch of that id.
+    :param last_timestamp_ms: timestamp of what it wrote last, Unix milliseconds; None when it wrote nothing.
+    :param transaction_start_offset: first offset of its open transaction; None when none is open here.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_timestamp_ms: int | None = None
+    transaction_start_offset: int | None = None
+
+
+class PartitionProducers(NamedTuple):
+    """The producers of one partition (DescribeProducers).
+
+    An open transaction holds the last stable offset; one whose producer is gone holds it until it times out, or for
+    ever.
+
+    :param producers: in order of their ids.
+    """
+
+    topic: str
+    partition: int
+    producers: tuple[ActiveProducer, ...] = ()
+    error: ResponseError | None = None
+
+    @property
+    def open_transactions(self) -> list[ActiveProducer]:
+        """The producers with an open transaction, oldest first: the first of them holds the last stable offset."""
+        holding = [producer for producer in self.producers if producer.transaction_start_offset is not None]
+        return sorted(holding, key=lambda producer: producer.transaction_start_offset or 0)
+
+
+class Producers(PartitionMap[PartitionProducers]):
+    """Producers by partition."""
+
+    asked = "Describing producers"
+    __slots__ = ()
+
+
+def holder_text(partition: TopicPartition, producers: Producers) -> str:
+    """A partition, and in words whose open transaction holds its last stable offset."""
+    found = producers.lookup(*partition)
+    if found is None or not found.open_transactions:
+        return str(partition)
+    holder = found.open_transactions[0]
+    return (
+        f"{partition} from offset {holder.transaction_start_offset} on, by the open transaction of producer "
+        f"{holder.producer_id} (epoch {holder.producer_epoch})"
+    )
