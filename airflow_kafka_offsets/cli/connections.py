@@ -24,7 +24,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 _LONGEST = 200
 """Characters of another library's error that are shown."""
-_STORES = ("airflow_kafka_offsets.ledger.storage", "airflow_kafka_offsets.ledger.local_file")
+_STORES = ("airflow_kafka_offsets.ledger.storage", "airflow_kafka_offsets.ledger.storage")
 """Modules that ask stores for files."""
 _CHECK = "the connection that the root names (s3://<connection id>@<bucket>/…), its endpoint and its credentials"
 

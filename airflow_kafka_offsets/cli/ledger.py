@@ -19,7 +19,7 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
-from airflow_kafka_offsets.offsets.windows.window_names import revisions_of
+from airflow_kafka_offsets.offsets.windows.ledger_names import revisions_of
 
 _LOST = Column("lost", unless=(0, None))
 _REVISION = Column("revision", "rev", unless=(1, None))

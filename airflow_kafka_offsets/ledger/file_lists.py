@@ -16,8 +16,8 @@ from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.windows.ledger_names import is_window, live_revisions
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.window_names import is_window, live_revisions
 
 _FOLDER = "files"
 _FILE = "files.txt"

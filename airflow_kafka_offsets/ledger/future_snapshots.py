@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.windows.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 
 _FORCE = (
     " --force. What is published of them is loaded again by windows of other names: delete the rows of these from "

@@ -16,9 +16,9 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, month_of, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.seams import Seam, seams, uncovered
-from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, month_of, window_extent
+from airflow_kafka_offsets.offsets.windows.tiling import Seam, seams, uncovered
 
 HolePolicy = Literal["fail", "warn"]
 """What to do about a hole: fail the task, or say so and go on."""
@@ -134,7 +134,7 @@ class Surroundings:
         log_start = self._ledger.snapshots.log_starts(first.start_snapshot)
         gaps = []
         for each in first.ranges:
-            committed = commits.get(TopicPartition(each.topic, each.partition), each.window_start)
+            committed = commits.get(TopicPartition.of(each), each.window_start)
             if committed < each.window_start and (start := max(committed, log_start(each))) < each.window_start:
                 gaps.append(Seam(each.topic, each.partition, start, each.window_start))
         pinned, published = self._reaching_into(Stretch(None, first.start_ms, tuple(gaps)))
@@ -233,10 +233,8 @@ class Surroundings:
 
 
 def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:
-    return any(
-        lies_ahead(commits, TopicPartition(each.topic, each.partition), each.window_start) for each in manifest.ranges
-    )
+    return any(lies_ahead(commits, TopicPartition.of(each), each.window_start) for each in manifest.ranges)
 
 
 def _key(seam: Seam) -> TopicPartition:
-    return TopicPartition(seam.topic, seam.partition)
+    return TopicPartition.of(seam)

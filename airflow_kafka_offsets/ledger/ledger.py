@@ -43,10 +43,16 @@ from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.instants import compact_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE, PIPELINE_NAME, LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    PIPELINE,
+    PIPELINE_NAME,
+    LedgerIdentity,
+    live_revisions,
+    month_of,
+    window_extent,
+)
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, month_of, window_extent
 
 FORMAT = 3
 """Formats 1 and 2 are from before the first release, and had no identity."""

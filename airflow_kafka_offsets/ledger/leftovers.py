@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from airflow_kafka_offsets.errors import TopicChangedError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 
@@ -39,12 +40,12 @@ def left_unloaded(ledger: Ledger, topic: str) -> str:
     if not entries:
         return f"Nothing of the old {topic} was loaded."
     seen = ledger.snapshots.read(max(each.number for each in entries))
-    ends = {} if last is None else {(each.topic, each.partition): each.end_offset for each in last.ranges}
+    ends = {} if last is None else {TopicPartition.of(each): each.end_offset for each in last.ranges}
     left = {
         key.partition: (each.high_watermark - start, start)
         for key, each in sorted(seen.boundaries.items())
         if key.topic == topic
-        and (start := ends.get((topic, key.partition), each.log_start_offset)) < each.high_watermark
+        and (start := ends.get(key, each.log_start_offset)) < each.high_watermark
     }
     until = (
         "No window of the old one was published."

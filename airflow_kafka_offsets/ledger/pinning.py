@@ -1,28 +1,162 @@
 """Pinning: windows on their way into the ledger, none of which may share offsets with another one.
 
-There is no lock. A window is compared with those that stand, its manifest is created, and then it is compared with
+There is no lock. A window is compared with those that are there, its manifest is created, and then it is compared with
 those that came meanwhile: of two tasks that pin overlapping windows at one time, whoever looks last sees the other.
 Who sees one takes its own pin back. What has passed is settled: its ``manifest.sha256`` is written. So at most one of
 them is ever settled, and a manifest without its hash is looked at again by whoever pins that window next. Of two tasks
 that pin one and the same window, one may settle it and the other one take it back: both create ``manifest.sha256``,
 exclusively, and who comes second finds out.
+
+Snapshots of the chain never run backwards, so windows between them that don't overlap in time share no offsets, and
+needn't be read. A window that begins or ends at a group's commits or at a log start may reach anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Literal
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
-from airflow_kafka_offsets.ledger.overlaps import Extent, Overlap, StandingWindows
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders, taken_back
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
+from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_id
+from airflow_kafka_offsets.offsets.windows.tiling import ends_before, shared
+
+_AT_A_TIME = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A window's place in time.
+
+    :param window: its name.
+    :param start_ms: its start, Unix milliseconds.
+    :param end_ms: its end.
+    :param start_chained: whether its start snapshot stands in the chain.
+    :param end_chained: whether its end snapshot does.
+    """
+
+    window: str
+    start_ms: int
+    end_ms: int
+    start_chained: bool = True
+    end_chained: bool = True
+
+    @classmethod
+    def between(cls, start: OffsetSnapshot, end: OffsetSnapshot) -> Extent:
+        """That of the window between two snapshots."""
+        name = window_id(start.timestamp_ms, end.timestamp_ms)
+        return cls(name, start.timestamp_ms, end.timestamp_ms, start.as_of.chained, end.as_of.chained)
+
+    @property
+    def chained(self) -> bool:
+        """Whether both do."""
+        return self.start_chained and self.end_chained
+
+    def surely_before(self, other: Extent) -> bool:
+        """Whether the chain says that all its offsets are below the other's."""
+        return self.end_chained and other.start_chained and self.end_ms <= other.start_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A window that shares offsets with another one.
+
+    :param window: its name.
+    :param state: how far it has come.
+    :param loading: which attempt may be loading it, in words; None when none may.
+    :param settled: False while a task is pinning it, or when one died doing so.
+    :param shared: the offsets that both have.
+    """
+
+    window: str
+    state: WindowState
+    loading: str | None
+    settled: bool
+    shared: tuple[LogRange, ...]
+
+
+class WindowIndex:
+    """Windows as one listing of the ledger found them.
+
+    :param folders: the ledger's windows.
+    :param live: their revisions that count, by name.
+    :param unchained: times of the snapshots that don't stand in the chain, Unix milliseconds.
+    """
+
+    def __init__(
+        self, folders: WindowFolders, live: Mapping[str, Sequence[int]], unchained: Collection[int] = ()
+    ) -> None:
+        self._folders = folders
+        self._live = live
+        extents = sorted((_extent(each, unchained) for each in live), key=lambda each: each.start_ms)
+        self._chained = [each for each in extents if each.chained]
+        self._others = [each for each in extents if not each.chained]
+        # How far the chained ones up to each of them reach: so that going back in time can end.
+        self._reach = list(accumulate((each.end_ms for each in self._chained), max))
+
+    def overlap(self, manifest: Manifest, extent: Extent) -> Overlap | None:
+        """A window that shares offsets with another one; None when none does.
+
+        :param manifest: the other one's ranges.
+        :param extent: and its place in time.
+        """
+        possible = [each for each in self._possible(extent) if each.window != manifest.window]
+        found = self._first_overlap(manifest, [each for each in possible if not each.end_chained])
+        if found is not None:
+            return found
+        latest_first = sorted((each for each in possible if each.end_chained), key=lambda each: -each.end_ms)
+        for first in range(0, len(latest_first), _AT_A_TIME):
+            part = latest_first[first : first + _AT_A_TIME]
+            found = self._first_overlap(manifest, part)
+            # Ends in the chain never rise towards the past: what ended before these lies below as well.
+            if found is not None or self._lies_behind(part[-1], manifest):
+                return found
+        return None
+
+    def _first_overlap(self, manifest: Manifest, extents: Sequence[Extent]) -> Overlap | None:
+        read = chain.from_iterable(in_parallel(self._counting, extents))
+        return next(filter(None, (_overlap(manifest, folder, pinned) for folder, pinned in read)), None)
+
+    def _lies_behind(self, extent: Extent, manifest: Manifest) -> bool:
+        return any(ends_before(each.manifest.ranges, manifest.ranges) for _, each in self._counting(extent))
+
+    def _possible(self, extent: Extent) -> Iterable[Extent]:
+        """The windows of which the chain doesn't say that they share nothing with one."""
+        candidates = [*self._others, *(self._crossing(extent) if extent.chained else self._chained)]
+        return [each for each in candidates if not each.surely_before(extent) and not extent.surely_before(each)]
+
+    def _crossing(self, extent: Extent) -> Iterable[Extent]:
+        place = bisect_left(self._chained, extent.end_ms, key=lambda each: each.start_ms)
+        while place and self._reach[place - 1] > extent.start_ms:
+            place -= 1
+            yield self._chained[place]
+
+    def _counting(self, extent: Extent) -> list[tuple[WindowFolder, PinnedManifest]]:
+        found = self._folders.counting(extent.window, self._live[extent.window])
+        return [(each, pinned) for each in found if (pinned := each.pinned()) is not None]
+
+
+def _extent(window: str, unchained: Collection[int]) -> Extent:
+    start_ms, end_ms = window_extent(window)
+    return Extent(window, start_ms, end_ms, start_ms not in unchained, end_ms not in unchained)
+
+
+def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -> Overlap | None:
+    both = shared(manifest.ranges, pinned.manifest.ranges)
+    if not both:
+        return None
+    return Overlap(folder.id, folder.listing().state, folder.loading(), folder.is_settled, tuple(both))
+
 
 OverlapPolicy = Literal["fail", "allow"]
 """What to do about a window that shares offsets with another one of its pipeline: refuse it, or pin it all the same."""
@@ -54,7 +188,7 @@ class Pinning:
         self._folders = folders
         self._snapshots = snapshots
         self._on_overlap = on_overlap
-        self._standing: StandingWindows | None = None
+        self._index: WindowIndex | None = None
         self._unsettled: dict[tuple[str, int], Extent] = {}
 
     def pin(
@@ -78,7 +212,7 @@ class Pinning:
             window = window_between(start, end, on_data_loss=on_data_loss, added=added)
             manifest = Manifest.of(self._pipeline, self._ledger_id(), window)
             if stored is None or stored.manifest.ranges != manifest.ranges:
-                self._refuse_overlap(manifest, _extent(start, end))
+                self._refuse_overlap(manifest, Extent.between(start, end))
                 pinned = folder.pin(manifest) if stored is None else stored
                 # Made from a snapshot that was forgotten since: what is pinned now replaces it, if it differs.
                 same = _made_from(pinned, start, end) or pinned.manifest.ranges == manifest.ranges
@@ -87,7 +221,7 @@ class Pinning:
         key = stored.manifest.window, stored.manifest.revision
         # One that was pinned before may be what a crash left.
         if not self._folders.revision(*key).is_settled:
-            self._unsettled[key] = _extent(start, end)
+            self._unsettled[key] = Extent.between(start, end)
         return stored
 
     def settle(self) -> dict[str, WindowOverlapError]:
@@ -96,11 +230,11 @@ class Pinning:
         :returns: why the others were taken back, by their names.
         """
         refused = {}
-        standing = self._stand() if self._unsettled and self._on_overlap == "fail" else None
+        index = self._look() if self._unsettled and self._on_overlap == "fail" else None
         for key, extent in self._unsettled.items():
             folder = self._folders.revision(*key)
             pinned = folder.pinned()
-            overlap = None if standing is None or pinned is None else standing.overlap(pinned.manifest, extent)
+            overlap = None if index is None or pinned is None else index.overlap(pinned.manifest, extent)
             if overlap is None:
                 if not folder.settle():
                     refused[folder.id] = taken_back(folder)
@@ -110,15 +244,15 @@ class Pinning:
         self._unsettled.clear()
         return refused
 
-    def _stand(self) -> StandingWindows:
+    def _look(self) -> WindowIndex:
         unchained = {each.timestamp_ms for each in self._snapshots.entries() if not AsOfKind(each.kind).chained}
-        return StandingWindows(self._folders, live_revisions(self._folders.names()), unchained)
+        return WindowIndex(self._folders, live_revisions(self._folders.names()), unchained)
 
     def _refuse_overlap(self, manifest: Manifest, extent: Extent) -> None:
         if self._on_overlap == "allow":
             return
-        self._standing = self._standing or self._stand()
-        overlap = self._standing.overlap(manifest, extent)
+        self._index = self._index or self._look()
+        overlap = self._index.overlap(manifest, extent)
         if overlap is not None:
             raise self._error(manifest.window, overlap)
 
@@ -128,7 +262,7 @@ class Pinning:
             raise InstantForgottenError(f"{forgotten[0].as_of} was forgotten since it was resolved. Resolve it again.")
 
     def _error(self, window: str, overlap: Overlap) -> WindowOverlapError:
-        offsets = sum(each.size for each in overlap.shared)
+        offsets = sum(part.span for part in overlap.shared)
         return WindowOverlapError(
             f"Window {window} is not pinned: {offsets} of its offsets are in window {overlap.window} too, which is "
             f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). Loaded by both, these records would be there "
@@ -158,11 +292,6 @@ def _state(overlap: Overlap) -> str:
     if overlap.state in _PUBLISHED:
         return "published"
     return "pinned, not loaded" if overlap.settled else "being pinned"
-
-
-def _extent(start: OffsetSnapshot, end: OffsetSnapshot) -> Extent:
-    name = window_id(start.timestamp_ms, end.timestamp_ms)
-    return Extent(name, start.timestamp_ms, end.timestamp_ms, start.as_of.chained, end.as_of.chained)
 
 
 def _made_from(pinned: PinnedManifest, start: OffsetSnapshot, end: OffsetSnapshot) -> bool:

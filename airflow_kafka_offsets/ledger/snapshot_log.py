@@ -50,9 +50,9 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.offsets.instants import compact_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp, fits, keep_deleted
+from airflow_kafka_offsets.offsets.windows.ledger_names import is_month
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.window_names import is_month
 
 _FILE = re.compile(r"(\d{8})\.json\.gz")
 _FOLDER = re.compile(r"\d{5}")
@@ -110,7 +110,7 @@ class SnapshotLog:
         read = cache(self.read)
 
         def log_start(each: OffsetRange) -> int:
-            return read(number).boundaries[TopicPartition(each.topic, each.partition)].log_start_offset
+            return read(number).boundaries[TopicPartition.of(each)].log_start_offset
 
         return log_start
 

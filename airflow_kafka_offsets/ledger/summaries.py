@@ -27,8 +27,8 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import digest
-from airflow_kafka_offsets.offsets.windows.window_names import window_extent
 
 FORMAT = 1
 _NAME = re.compile(r"(\d{6})(?:\d\d)?_([0-9a-f]{16})\.json")

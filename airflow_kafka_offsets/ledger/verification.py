@@ -16,16 +16,15 @@ from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, by_revision, day_of, summary_of
-from airflow_kafka_offsets.ledger.tiling import check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.seams import Beginning
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.offsets.windows.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows.tiling import Beginning, check_tiling
 
 _RECENT_MS = 7 * 86_400_000
 """Crashes that are older have been found, unless ``full`` is asked for."""

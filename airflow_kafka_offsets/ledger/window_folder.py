@@ -25,12 +25,11 @@ from airflow_kafka_offsets.ledger.storage import (
 )
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
-from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
-from airflow_kafka_offsets.offsets.proof.failure_note import FAILURES, MOST_BYTES, FailureNote
+from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.data_loss import LostRange
-from airflow_kafka_offsets.offsets.windows.ledger_identity import json_object
+from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 
 _TAKEN_BACK = b"taken back"

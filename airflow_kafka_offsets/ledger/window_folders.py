@@ -10,8 +10,7 @@ from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, Publication
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.window_names import (
+from airflow_kafka_offsets.offsets.windows.ledger_names import (
     forgotten_marker,
     is_month,
     live_revisions,
@@ -19,6 +18,7 @@ from airflow_kafka_offsets.offsets.windows.window_names import (
     revision_folder,
     revisions_of,
 )
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 _MOST_TRIES = 1_000
 _FIRST = 1

@@ -15,7 +15,7 @@ from airflow.sdk.definitions.asset import AssetRef
 from airflow_kafka_offsets.lineage.links import WindowLink
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.windows.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.ledger.tiling import Tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
+from airflow_kafka_offsets.offsets.windows.tiling import Tiling
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,60 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 
 
+class OnPartition(Protocol):
+    """Something about one partition."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
 class TopicPartition(NamedTuple):
     """A partition of a topic. Sorts by topic, then by number."""
 
     topic: str
     partition: int
 
+    @classmethod
+    def of(cls, thing: OnPartition) -> TopicPartition:
+        """The partition that something is about."""
+        return cls(thing.topic, thing.partition)
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class LogRange(NamedTuple):
+    """Some offsets of a partition. Sorts by topic, partition and start.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param start_offset: first offset, inclusive.
+    :param end_offset: end, exclusive.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    @property
+    def span(self) -> int:
+        """Number of offsets: exactly the records on a plain topic."""
+        return self.end_offset - self.start_offset
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}: {self.span} offsets from {self.start_offset} on"
+
+
+T = TypeVar("T", bound=OnPartition)
+
+
+def by_partition(things: Iterable[T]) -> dict[TopicPartition, T]:
+    """Things by the partition that each is about."""
+    return {TopicPartition.of(thing): thing for thing in things}
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
@@ -38,14 +84,8 @@ class Element(Protocol):
     def error(self) -> ResponseError | None: ...
 
 
-class PartitionElement(Element, Protocol):
+class PartitionElement(Element, OnPartition, Protocol):
     """An element about one partition."""
-
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def partition(self) -> int: ...
 
 
 E = TypeVar("E", bound=Element)

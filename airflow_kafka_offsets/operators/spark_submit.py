@@ -20,8 +20,7 @@ from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlet
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, show_link
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
-from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish

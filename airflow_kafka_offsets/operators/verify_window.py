@@ -15,19 +15,17 @@ from airflow_kafka_offsets.errors import UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text
-from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
-from airflow_kafka_offsets.offsets.proof.gaps import explain, ranges_with_gaps
+from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
+from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.seams import seams
-from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, window_extent
+from airflow_kafka_offsets.offsets.windows.tiling import Tiling, check_tiling, seams
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import changed_since
 from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_attempts, publish, take_over

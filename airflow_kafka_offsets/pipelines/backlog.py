@@ -12,19 +12,19 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.partitions import AnswerSet, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import AnswerSet, LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.retention import (
     Limit,
     LogPace,
-    PendingRange,
     RangeForecast,
     WindowForecast,
     applies,
     forecast,
     log_pace,
+    rest_of,
 )
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 
@@ -57,44 +57,40 @@ class Backlog:
         ranges = [each for several in pending.values() for each in several]
         records, paces, at_ms = self._first_records(ranges), self._paces(ranges), now_ms()
 
-        def one(each: PendingRange) -> RangeForecast:
-            pace = paces.get(_partition(each), LogPace())
+        def one(each: LogRange) -> RangeForecast:
+            pace = paces.get(TopicPartition.of(each), LogPace())
             return forecast(each, self._extent(each), self._survey.facts[each.topic], records, pace, at_ms)
 
         return [WindowForecast.of(window, map(one, each)) for window, each in pending.items() if each]
 
-    def _pending(self) -> dict[str, list[PendingRange]]:
+    def _pending(self) -> dict[str, list[LogRange]]:
         for manifest in self._manifests:
             check_topics(manifest, self._survey.cluster_id, self._survey.facts)
         pending = {
-            manifest.window: [
-                PendingRange(each.topic, each.partition, each.start_offset, each.end_offset)
-                for each in manifest.non_empty()
-            ]
-            for manifest in self._manifests
+            manifest.window: [pinned.log_range for pinned in manifest.non_empty()] for manifest in self._manifests
         }
         return pending | {REST: list(self._backlog())}
 
-    def _backlog(self) -> Iterator[PendingRange]:
+    def _backlog(self) -> Iterator[LogRange]:
         """What is after the last window. A partition that it doesn't have is new, and all of it is in the next one."""
         ids = {topic: facts.topic_id for topic, facts in self._survey.facts.items()}
         self._end.refuse_other_source(self._survey.cluster_id, ids)
         offsets = dict(self._end.items())
         for each in self._extents:
             assert each.log_start_offset is not None and each.high_watermark is not None
-            start_offset = offsets.get(_partition(each), each.log_start_offset)
+            start_offset = offsets.get(TopicPartition.of(each), each.log_start_offset)
             if start_offset < each.high_watermark:
-                yield PendingRange(each.topic, each.partition, start_offset, each.high_watermark)
+                yield LogRange(each.topic, each.partition, start_offset, each.high_watermark)
 
-    def _extent(self, each: PendingRange) -> LogExtent:
+    def _extent(self, each: LogRange) -> LogExtent:
         extent = self._extents.lookup(each.topic, each.partition)
         assert extent is not None, "topics that are the same ones lose no partitions"
         return extent
 
-    def _first_records(self, ranges: Iterable[PendingRange]) -> FirstRecords:
+    def _first_records(self, ranges: Iterable[LogRange]) -> FirstRecords:
         """The first record of each range that has a limit. Retention doesn't ask whether a record was committed."""
         rests = [
-            each.rest(self._extent(each).log_start_offset or 0)
+            rest_of(each, self._extent(each))
             for each in ranges
             if any(applies(limit, self._survey.facts[each.topic]) for limit in Limit)
         ]
@@ -102,12 +98,12 @@ class Backlog:
         self._note("What deletes records by time is unknown", records)
         return records
 
-    def _paces(self, ranges: Iterable[PendingRange]) -> dict[TopicPartition, LogPace]:
+    def _paces(self, ranges: Iterable[LogRange]) -> dict[TopicPartition, LogPace]:
         """How those partitions grow whose size is limited."""
         sized = [each for each in ranges if applies(Limit.SIZE, self._survey.facts[each.topic])]
         if not sized:
             return {}
-        pieces = {_partition(each): self._extent(each) for each in sized}
+        pieces = {TopicPartition.of(each): self._extent(each) for each in sized}
         sizes, local = self._client.log_sizes(pieces), self._client.list_offsets(pieces, OffsetSpec.EARLIEST_LOCAL)
         self._note("What deletes records by size is unknown", sizes)
         at_ms = now_ms()
@@ -121,10 +117,6 @@ class Backlog:
         failures = answers.failures()
         if failures:
             self.remarks.append(f"{what}: {shorten(f'{name}: {error}' for name, error in failures)}")
-
-
-def _partition(each: PendingRange | LogExtent) -> TopicPartition:
-    return TopicPartition(each.topic, each.partition)
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:

@@ -174,4 +174,4 @@ def _in_order(snapshot: OffsetSnapshot) -> list[Boundary]:
 
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:
     check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-    return client.log_extents([TopicPartition(each.topic, each.partition) for each in manifest.non_empty()])
+    return client.log_extents([TopicPartition.of(each) for each in manifest.non_empty()])

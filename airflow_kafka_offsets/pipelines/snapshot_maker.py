@@ -249,11 +249,7 @@ class SnapshotMaker:
         if not matched:
             return boundaries
         records = self._client.first_records(matched, isolation_level=self._isolation_level)
-        markers = {
-            TopicPartition(each.topic, each.partition)
-            for each in records
-            if each.error is None and each.offset != each.position
-        }
+        markers = {TopicPartition.of(each) for each in records if each.error is None and each.offset != each.position}
         return {
             key: replace(each, evidence=Evidence.MATCHED_MARKER) if key in markers else each
             for key, each in boundaries.items()

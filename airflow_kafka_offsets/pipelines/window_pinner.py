@@ -18,10 +18,10 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.warnings import held_remark, window_remarks
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
 from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
 from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy, SnapshotMaker
 
@@ -182,7 +182,7 @@ class WindowPinner:
         listed = self._client.list_offsets(
             partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self._isolation_level
         )
-        offsets = {(each.topic, each.partition): each.offset for each in listed.raise_for_errors()}
+        offsets = {TopicPartition.of(each): each.offset for each in listed.raise_for_errors()}
         # No record that late: nothing of the topic up to the window's end.
         return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}
 

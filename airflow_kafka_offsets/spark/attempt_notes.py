@@ -12,8 +12,8 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
-from airflow_kafka_offsets.offsets.windows.ledger_identity import json_object
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
+from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.spark.driver_log import metrics_unsaid
 from airflow_kafka_offsets.spark.files.connect_files import ConnectFiles, LedgerFiles
 from airflow_kafka_offsets.spark.ledger.result_files import source_is_proved

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from pyspark import inheritable_thread_target
 
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
-from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
+from airflow_kafka_offsets.offsets.proof.audit import counted_twice, every_offset_once
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, total_of
-from airflow_kafka_offsets.offsets.proof.shortfall import counted_twice
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.files.hadoop import is_connect
 from airflow_kafka_offsets.spark.kafka.unread_records import unread_records

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
-from airflow_kafka_offsets.offsets.proof.failure_note import exit_line
+from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.ledger.failure_file import failures_noted
 from airflow_kafka_offsets.spark.pinned import pinned_window

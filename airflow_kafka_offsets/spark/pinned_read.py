@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask, SplitPlan, split_plan
+from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS, RunConf
@@ -66,7 +67,7 @@ class PinnedRead:
         *,
         allow_gaps: bool = False,
         bytes_per_record: float | None = None,
-        extreme_timestamps: Iterable[ReadTask] = (),
+        extreme_timestamps: Iterable[LogRange] = (),
         note_key: str | None = None,
     ) -> None:
         self.spark = spark
@@ -79,7 +80,7 @@ class PinnedRead:
         self.strict_time = False
         self.proved_read: Tally | None = None
         """What :meth:`write` found to be read: by the attempt that published the window before, or by this one."""
-        self.tasks: Sequence[ReadTask] = ()
+        self.tasks: Sequence[LogRange] = ()
         """Which tasks Spark makes of what :meth:`read` returned last."""
         self._kafka = kafka
         self._named = tuple(extreme_timestamps)

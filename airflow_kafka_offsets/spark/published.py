@@ -21,15 +21,15 @@ from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
-from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.window_names import (
+from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    LedgerIdentity,
     is_month,
     live_revisions,
     month_of,
     revision_folder,
 )
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, pipeline_files
 from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri

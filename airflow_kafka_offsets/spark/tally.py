@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import UnprovenError
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
@@ -203,7 +203,7 @@ def sampled_bytes(rows: DataFrame) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tuple[int, int]]:
+def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tuple[int, int]]:
     """The first and last offset of each task that has rows: one more pass over three columns.
 
     :param rows: as for :func:`scan`; rows of other tasks are left out.
@@ -230,7 +230,7 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[ReadTask]) -> dict[ReadTask, tup
         .groupBy("t", "p", "start", "end")
         .agg(*map(F.expr, extents))
     )
-    return {ReadTask(*each[:4]): (each["first"], each["last"]) for each in found.collect()}
+    return {LogRange(*each[:4]): (each["first"], each["last"]) for each in found.collect()}
 
 
 def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.offsets.proof.failure_note import EXIT_MARK, FailureNote, one_line
+from airflow_kafka_offsets.offsets.proof.driver_notes import EXIT_MARK, FailureNote, one_line
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ import httpx
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.instants import duration_text
-from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 
 _LOOK_S = 2.0
 """Between two looks into the ledger, until the driver has started."""

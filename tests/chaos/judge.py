@@ -4,7 +4,7 @@ And were the windows that cut across others refused, are the holes those that ar
 own, and was nothing published that must not be?
 
 Plain arithmetic on what was published and on what an independent reader saw in the log. Nothing here is shared with
-what is judged: neither :mod:`airflow_kafka_offsets.ledger.tiling` nor the audit.
+what is judged: neither :mod:`airflow_kafka_offsets.offsets.windows.tiling` nor the audit.
 """
 
 from __future__ import annotations

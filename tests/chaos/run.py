@@ -11,7 +11,7 @@ from pathlib import Path
 import boto3
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from dev.spark_cluster import SparkCluster
 from tests.chaos import remade
 from tests.chaos.crew import Answer, Crew

@@ -8,8 +8,8 @@ from typing import Self
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
 from tests.chaos import range_load, spark_load, told
 from tests.chaos.judge import Piece, Times, judge_holes
 from tests.chaos.ledger_files import lists, shelves

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import Claim
 from airflow_kafka_offsets.offsets.instants import parse_instant
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from tests.chaos.judge import Hole, Times
 
 _SOME = 10

@@ -20,8 +20,8 @@ from airflow_kafka_offsets.client.records.batch_counts import count_batches
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.records import LogContent, LogContents, LogRange, ReadPosition
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.records import LogContent, LogContents, ReadPosition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 log = logging.getLogger(__name__)

@@ -93,19 +93,6 @@ class FirstRecords(AnswerSet[FirstRecord]):
         return sorted(self._positions)
 
 
-class LogRange(NamedTuple):
-    """Some offsets of a partition.
-
-    :param start_offset: first offset, inclusive.
-    :param end_offset: end, exclusive.
-    """
-
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-
-
 class LogContent(NamedTuple):
     """What a range of one partition's log holds; what was counted of it so far, where it is in error.
 

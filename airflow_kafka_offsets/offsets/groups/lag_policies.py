@@ -96,7 +96,7 @@ def _counting(lag: GroupLag, only_read: bool) -> list[PartitionLag]:
 
 
 def _with_status(partitions: Iterable[PartitionLag], status: LagStatus) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(each.topic, each.partition) for each in partitions if each.status is status)
+    return tuple(TopicPartition.of(each) for each in partitions if each.status is status)
 
 
 def _judge_partitions(group: str, partitions: list[PartitionLag], no_commit: NoCommit) -> GroupStanding:

@@ -57,7 +57,7 @@ class ResetPlan(PartitionMap[ResetStep]):
 
     def forgotten(self) -> list[TopicPartition]:
         """The partitions whose commits there are to forget."""
-        return [TopicPartition(each.topic, each.partition) for each in self if each.new_offset is None]
+        return [TopicPartition.of(each) for each in self if each.new_offset is None]
 
 
 class Aim(Protocol):
@@ -108,7 +108,7 @@ class ByShift:
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
         if step.committed_offset is None:
             return step._replace(error=_refusal("NO_COMMIT", -1, "there is no commit to shift"))
-        doubt = self.doubts.get(TopicPartition(step.topic, step.partition))
+        doubt = self.doubts.get(TopicPartition.of(step))
         if doubt is not None:
             return step._replace(error=_refusal("LOG_TRUNCATED", 75, f"{doubt}; name a place in the log as it is now"))
         assert extent.high_watermark is not None, "an extent without error has both ends"
@@ -128,7 +128,7 @@ class ToOffsets:
     offsets: Mapping[TopicPartition, int]
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        kept = _kept_in_log(step, self.offsets[TopicPartition(step.topic, step.partition)], extent)
+        kept = _kept_in_log(step, self.offsets[TopicPartition.of(step)], extent)
         if not kept.remark:
             return kept
         return step._replace(error=_refusal("OFFSET_OUT_OF_RANGE", 1, kept.remark))
@@ -145,7 +145,7 @@ class ToSnapshot:
     boundaries: Mapping[TopicPartition, Boundary]
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        known = self.boundaries.get(TopicPartition(step.topic, step.partition))
+        known = self.boundaries.get(TopicPartition.of(step))
         if known is None:
             return step._replace(new_offset=extent.log_start_offset, remark="not in the snapshot: the log start")
         kept = _kept_in_log(step, known.offset, extent)
@@ -182,7 +182,7 @@ def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[Topic
     """
     found = {}
     for each in marked:
-        key = TopicPartition(each.topic, each.partition)
+        key = TopicPartition.of(each)
         before = commits.lookup(*key)
         if each.cut_at is not None:
             found[key] = f"the log was cut at {each.cut_at} since the group committed {each.offset}"

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, shorten
 from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.seams import seams, shared
-from airflow_kafka_offsets.offsets.windows.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows.tiling import seams, shared
 
 _FAR_FUTURE_MS = 253_402_300_799_000
 """The end of the year 9999: names of instants go no further."""

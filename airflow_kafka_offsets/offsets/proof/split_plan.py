@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 MIN_PARTITIONS, MAX_RECORDS = "minPartitions", "maxRecordsPerPartition"
@@ -31,36 +32,6 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTask:
-    """What one Spark task reads.
-
-    :param topic: topic name.
-    :param partition: partition number.
-    :param start_offset: first offset, inclusive.
-    :param end_offset: end, exclusive.
-    """
-
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-
-    @property
-    def span(self) -> int:
-        """Number of offsets: exactly the records on a plain topic."""
-        return self.end_offset - self.start_offset
-
-    def divided(self, parts: int) -> Iterator[ReadTask]:
-        """Equal parts; rounding goes to the later ones, and a part without offsets isn't made."""
-        start = self.start_offset
-        for left in range(parts, 0, -1):
-            end = start + (self.end_offset - start) // left
-            if end > start:
-                yield ReadTask(self.topic, self.partition, start, end)
-            start = end
-
-
-@dataclass(frozen=True, slots=True)
 class SplitPlan:
     """How Spark reads a window; as text, a table.
 
@@ -71,7 +42,7 @@ class SplitPlan:
     :param cores: how many tasks run at the same time; None when unknown.
     """
 
-    tasks: tuple[ReadTask, ...]
+    tasks: tuple[LogRange, ...]
     partitions: int
     options: Mapping[str, str]
     bytes_per_record: float
@@ -92,9 +63,9 @@ class SplitPlan:
         """The largest task over the mean one; 1 when all are equal, and without tasks."""
         return max(each.span for each in self.tasks) * len(self.tasks) / self.span if self.tasks else 1.0
 
-    def largest(self, count: int = _SHOWN) -> list[ReadTask]:
+    def largest(self, count: int = _SHOWN) -> list[LogRange]:
         """The largest tasks, largest first."""
-        return heapq.nsmallest(count, self.tasks, key=lambda each: (-each.span, each.topic, each.partition))
+        return heapq.nsmallest(count, self.tasks, key=lambda task: (-task.span, task))
 
     def _size(self, span: int) -> int:
         return round(span * self.bytes_per_record)
@@ -137,7 +108,7 @@ def split_plan(
     :param options: of Spark's Kafka reader; ``minPartitions="1"`` turns splitting off.
     :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
     """
-    whole = [ReadTask(each.topic, each.partition, each.start_offset, each.end_offset) for each in ranges if each.span]
+    whole = [pinned.log_range for pinned in ranges if pinned.span]
     size = bytes_per_record or DEFAULT_BYTES_PER_RECORD
     chosen = _given(options or {}) or _chosen([each.span for each in whole], size, cores)
     tasks = spark_tasks(whole, **{_ARGUMENTS[name]: int(value) for name, value in chosen.items()})
@@ -145,29 +116,39 @@ def split_plan(
 
 
 def spark_tasks(
-    whole: Sequence[ReadTask], min_partitions: int | None = None, max_records: int | None = None
-) -> Sequence[ReadTask]:
+    whole: Sequence[LogRange], min_partitions: int | None = None, max_records: int | None = None
+) -> Sequence[LogRange]:
     """What Spark 4 makes of whole ranges, in their order."""
     tasks = whole
     if max_records is not None:
-        tasks = [part for each in tasks for part in each.divided(math.ceil(each.span / max_records))]
+        tasks = [part for each in tasks for part in _divided(each, math.ceil(each.span / max_records))]
     if min_partitions is not None and min_partitions > len(tasks):
         return _divided_by_share(tasks, min_partitions)
     return tasks
 
 
-def _divided_by_share(tasks: Sequence[ReadTask], wanted: int) -> list[ReadTask]:
+def _divided(task: LogRange, parts: int) -> Iterator[LogRange]:
+    """Equal parts; rounding goes to the later ones, and a part without offsets isn't made."""
+    start = task.start_offset
+    for left in range(parts, 0, -1):
+        end = start + (task.end_offset - start) // left
+        if end > start:
+            yield task._replace(start_offset=start, end_offset=end)
+        start = end
+
+
+def _divided_by_share(tasks: Sequence[LogRange], wanted: int) -> list[LogRange]:
     """About so many tasks, each range divided by its share of the offsets; small ones are left whole and don't count
     in the shares of the others."""
     total = sum(each.span for each in tasks)
     small = [each for each in tasks if _share(each.span, total, wanted) == 1]
     rest, rest_wanted = total - sum(each.span for each in small), max(wanted - len(small), 1)
     # Spark tells them apart by partition alone: parts of one that differ by an offset are all left whole.
-    whole = {(each.topic, each.partition) for each in small}
+    whole = set(map(TopicPartition.of, small))
     return [
         part
         for each in tasks
-        for part in each.divided(1 if (each.topic, each.partition) in whole else _share(each.span, rest, rest_wanted))
+        for part in _divided(each, 1 if TopicPartition.of(each) in whole else _share(each.span, rest, rest_wanted))
     ]
 
 

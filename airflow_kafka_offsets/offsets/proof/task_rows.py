@@ -13,10 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
-
-Partition = tuple[str, int]
 
 _HEX_DIGITS = 11
 """Of a hash: 44 bits, so that half a million of them are summed up without overflow."""
@@ -31,44 +29,42 @@ class TaskRows:
     :param last: largest offset, inclusive; None without rows.
     """
 
-    task: ReadTask
+    task: LogRange
     first: int | None
     last: int | None
 
-    def silent(self) -> Iterator[ReadTask]:
+    def silent(self) -> Iterator[LogRange]:
         """The stretches without a row at both ends of the range; of a range without rows it is the whole."""
         if self.first is None or self.last is None:
             yield self.task
             return
-        topic, partition = self.task.topic, self.task.partition
-        for start, end in ((self.task.start_offset, self.first), (self.last + 1, self.task.end_offset)):
-            if start < end:
-                yield ReadTask(topic, partition, start, end)
+        ends = self.task._replace(end_offset=self.first), self.task._replace(start_offset=self.last + 1)
+        yield from (stretch for stretch in ends if stretch.span > 0)
 
 
-def split_with_gaps(tasks: Iterable[ReadTask], written: Iterable[PartitionTally]) -> list[ReadTask]:
+def split_with_gaps(tasks: Iterable[LogRange], written: Iterable[PartitionTally]) -> list[LogRange]:
     """The tasks whose rows have to be looked at one by one: several read a partition that lacks some."""
-    rows = {(each.topic, each.partition): each for each in written}
+    rows = by_partition(written)
     return [
         task
-        for partition, parts in _by_partition(tasks)
+        for partition, parts in _parts(tasks)
         if len(parts) > 1 and partition in rows and not _whole(parts, rows[partition])
         for task in parts
     ]
 
 
 def rows_of_tasks(
-    tasks: Iterable[ReadTask],
+    tasks: Iterable[LogRange],
     written: Iterable[PartitionTally],
-    looked_at: Mapping[ReadTask, tuple[int, int]],
+    looked_at: Mapping[LogRange, tuple[int, int]],
 ) -> list[TaskRows]:
     """What each task wrote, in order.
 
     :param looked_at: first and last offset of each of the tasks of :func:`split_with_gaps` that has rows.
     """
-    rows = {(each.topic, each.partition): each for each in written}
+    rows = by_partition(written)
     found = []
-    for partition, parts in _by_partition(tasks):
+    for partition, parts in _parts(tasks):
         tally = rows.get(partition)
         for task in parts:
             extent: tuple[int, int] | tuple[None, None] = (None, None)
@@ -99,11 +95,10 @@ START_HASH = (
 """:func:`start_hash` in Spark's SQL."""
 
 
-def _by_partition(tasks: Iterable[ReadTask]) -> Iterator[tuple[Partition, Sequence[ReadTask]]]:
-    ordered = sorted(tasks, key=lambda each: (each.topic, each.partition, each.start_offset))
-    for partition, parts in groupby(ordered, key=lambda each: (each.topic, each.partition)):
+def _parts(tasks: Iterable[LogRange]) -> Iterator[tuple[TopicPartition, Sequence[LogRange]]]:
+    for partition, parts in groupby(sorted(tasks), TopicPartition.of):
         yield partition, list(parts)
 
 
-def _whole(parts: Sequence[ReadTask], tally: PartitionTally) -> bool:
+def _whole(parts: Sequence[LogRange], tally: PartitionTally) -> bool:
     return tally.count >= sum(each.span for each in parts)

@@ -313,7 +313,7 @@ def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
 
 def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary]) -> Boundaries:
     extents.raise_for_errors()
-    return {TopicPartition(each.topic, each.partition): resolve(each) for each in extents}
+    return {TopicPartition.of(each): resolve(each) for each in extents}
 
 
 def _at_log_end(extent: LogExtent, isolation_level: IsolationLevel) -> Boundary:

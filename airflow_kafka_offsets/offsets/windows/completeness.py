@@ -88,7 +88,7 @@ def sort_by_evidence(
     by_clock: list[TopicPartition] = []
     idle: list[TopicPartition] = []
     for each in others.raise_for_errors():
-        partition = TopicPartition(each.topic, each.partition)
+        partition = TopicPartition.of(each)
         if partition in pending or (stable and each.last_stable_offset != each.high_watermark):
             undecided.append(partition)
         else:

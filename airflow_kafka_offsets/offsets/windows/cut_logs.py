@@ -37,7 +37,7 @@ def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartitio
     """Which logs were cut below an offset, and where, in words."""
     found = {}
     for each in seen:
-        key = TopicPartition(each.topic, each.partition)
+        key = TopicPartition.of(each)
         end = ends.lookup(*key)
         if end is not None and end.end_offset is not None and end.end_offset < each.offset:
             found[key] = f"{key} was cut at {end.end_offset}, below {each.offset}"
@@ -108,7 +108,7 @@ def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
     for each in seen:
         if each.offset == 0:
             continue
-        key = TopicPartition(each.topic, each.partition)
+        key = TopicPartition.of(each)
         end = ends.lookup(*key)
         if end is None:
             yield f"{key} (its leader epoch isn't known)"

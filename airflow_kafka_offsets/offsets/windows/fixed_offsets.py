@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.cut_logs import cut_below, untold
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -111,7 +111,7 @@ class FixedOffsets:
     @classmethod
     def of_window_end(cls, manifest: Manifest, ledger: str | None = None) -> Self:
         """Where a window ends."""
-        ranges = {TopicPartition(each.topic, each.partition): each for each in manifest.ranges}
+        ranges = by_partition(manifest.ranges)
         return cls.of(
             f"end of window {manifest.window}",
             {key: each.end_offset for key, each in ranges.items()},
@@ -138,8 +138,8 @@ class FixedOffsets:
         for each in extents.raise_for_errors():
             end = each.end_offset(isolation_level)
             assert end is not None, "an extent without error has the end that was asked for"
-            ends[TopicPartition(each.topic, each.partition)] = end
-        epochs = {TopicPartition(each.topic, each.partition): each.leader_epoch for each in extents}
+            ends[TopicPartition.of(each)] = end
+        epochs = {TopicPartition.of(each): each.leader_epoch for each in extents}
         return cls.of(source, ends, topic_ids, cluster_id=cluster_id, leader_epochs=epochs)
 
     def items(self) -> Iterator[tuple[TopicPartition, int]]:

@@ -86,7 +86,7 @@ def _ends_later(pinned: OffsetRange, start_leader_epoch: int) -> bool:
 
 def with_epoch(manifest: Manifest) -> set[TopicPartition]:
     """The partitions that are read and of which Kafka can tell whether their log was cut."""
-    return {TopicPartition(each.topic, each.partition) for each in (*known_ends(manifest), *known_starts(manifest))}
+    return {TopicPartition.of(each) for each in (*known_ends(manifest), *known_starts(manifest))}
 
 
 def _without_epoch(manifest: Manifest) -> int:

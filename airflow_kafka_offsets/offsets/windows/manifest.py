@@ -14,10 +14,9 @@ from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.ledger_identity import LEDGER_ID, PIPELINE_NAME
+from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELINE_NAME, is_window
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence, TopicFacts
-from airflow_kafka_offsets.offsets.windows.window_names import is_window
 
 FORMAT = 2
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_changed_topics
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
 
 DataLossPolicy = Literal["fail", "load_rest"]
 """What to do when records of a window are gone: refuse it, or begin where the log does and note the loss."""
@@ -46,6 +46,11 @@ class OffsetRange:
     def window_start(self) -> int:
         """Where the window starts here, lost offsets included: where the one before it ends."""
         return self.start_offset - self.lost_offsets
+
+    @property
+    def log_range(self) -> LogRange:
+        """Its offsets that are to be read."""
+        return LogRange(self.topic, self.partition, self.start_offset, self.end_offset)
 
     def from_log_start(self, log_start_offset: int) -> OffsetRange:
         """What is left of it where the log starts, and how much isn't."""

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogSize
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
 
 Bound = float | None
@@ -36,29 +36,6 @@ class Limit(StrEnum):
     """``retention.ms``."""
     SIZE = "size"
     """``retention.bytes``."""
-
-
-class PendingRange(NamedTuple):
-    """Offsets of one partition that aren't loaded yet.
-
-    :param topic: topic name.
-    :param partition: partition number.
-    :param start_offset: the first of them.
-    :param end_offset: one past the last of them.
-    """
-
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-
-    def lost(self, log_start_offset: int) -> int:
-        """How many of them are gone, when the log starts there."""
-        return max(0, min(log_start_offset, self.end_offset) - self.start_offset)
-
-    def rest(self, log_start_offset: int) -> ReadPosition:
-        """The first of them that may still be there."""
-        return ReadPosition(self.topic, self.partition, max(self.start_offset, log_start_offset))
 
 
 class LogPace(NamedTuple):
@@ -157,6 +134,12 @@ class WindowForecast:
         }
 
 
+def rest_of(pending: LogRange, extent: LogExtent) -> ReadPosition:
+    """The first of some offsets that may still be there."""
+    assert extent.log_start_offset is not None
+    return ReadPosition(pending.topic, pending.partition, max(pending.start_offset, extent.log_start_offset))
+
+
 def applies(limit: Limit, facts: TopicFacts) -> bool:
     """Whether a topic is known to have such a limit."""
     return _allowed(limit, facts) not in (None, NEVER)
@@ -182,7 +165,7 @@ def log_pace(
     start = max(extent.log_start_offset, (local and local.offset) or 0)
     held, size_bytes = extent.high_watermark - start, size and size.size_bytes
     bytes_per_offset = size_bytes / held if size_bytes is not None and held > 0 else None
-    before = None if earlier is None else earlier.boundaries.get(TopicPartition(extent.topic, extent.partition))
+    before = None if earlier is None else earlier.boundaries.get(TopicPartition.of(extent))
     if earlier is None or before is None or before.high_watermark > extent.high_watermark:
         return LogPace(bytes_per_offset)
     written, elapsed_ms = extent.high_watermark - before.high_watermark, max(1, now_ms - earlier.resolved_at_ms)
@@ -190,18 +173,20 @@ def log_pace(
 
 
 def forecast(
-    pending: PendingRange, extent: LogExtent, facts: TopicFacts, records: FirstRecords, pace: LogPace, now_ms: int
+    pending: LogRange, extent: LogExtent, facts: TopicFacts, records: FirstRecords, pace: LogPace, now_ms: int
 ) -> RangeForecast:
     """What retention does to a range.
 
+    :param pending: offsets of one partition that aren't loaded yet.
     :param extent: where the log starts and ends, without an error.
     :param facts: the topic's settings.
     :param records: the first visible record of the range's rest, where it was looked for.
     :param pace: how the log grows.
     """
-    assert extent.log_start_offset is not None and extent.high_watermark is not None
-    rest, lost = pending.rest(extent.log_start_offset), pending.lost(extent.log_start_offset)
-    known = RangeForecast(pending.topic, pending.partition, pending.end_offset - pending.start_offset, lost)
+    rest = rest_of(pending, extent)
+    assert extent.high_watermark is not None
+    lost = min(rest.offset, pending.end_offset) - pending.start_offset
+    known = RangeForecast(pending.topic, pending.partition, pending.span, lost)
     if rest.offset >= pending.end_offset or records.nothing_before(rest, pending.end_offset):
         return known
     bounds = {

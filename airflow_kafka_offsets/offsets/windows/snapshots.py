@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FORMAT = 1
@@ -235,7 +235,7 @@ class OffsetSnapshot:
                 isolation_level=IsolationLevel(fields["isolation_level"]),
                 resolved_at_ms=fields["resolved_at_ms"],
                 topics={topic: TopicFacts.from_json(topic, each) for topic, each in fields["topics"].items()},
-                boundaries={TopicPartition(row.topic, row.partition): row for row in rows},
+                boundaries=by_partition(rows),
                 number=fields["number"],
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -14,8 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS
-from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE
-from airflow_kafka_offsets.offsets.windows.window_names import pipeline_folder
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, pipeline_folder
 from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri, is_connect, store_error
 
 _STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")

@@ -17,7 +17,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import records_of
 
@@ -58,7 +58,7 @@ class DriverRows:
     headers: bool
     _held_bytes: int = field(default=0, init=False)
 
-    def frame(self, stretch: ReadTask) -> DataFrame:
+    def frame(self, stretch: LogRange) -> DataFrame:
         """The records of a stretch in one task, in the columns of Spark's Kafka source. ``timestamp`` is null where
         Spark has none for it.
 
@@ -85,7 +85,7 @@ class DriverRows:
         columns = f"{_COLUMNS}, {_HEADERS}" if self.headers else _COLUMNS
         return self.spark.createDataFrame(rows, columns).coalesce(1)
 
-    def _rows(self, stretch: ReadTask) -> Iterator[tuple[Row, int]]:
+    def _rows(self, stretch: LogRange) -> Iterator[tuple[Row, int]]:
         for _, record in records_of(self.clients, [stretch]):
             row = self._row(stretch, record)
             size = _ROW_BYTES + _size(row[0]) + _size(row[1])
@@ -94,7 +94,7 @@ class DriverRows:
                 row, size = (*row, found or None), size + sum(len(key) + _size(value) for key, value in found)
             yield row, size
 
-    def _row(self, stretch: ReadTask, record: Any) -> Row:
+    def _row(self, stretch: LogRange, record: Any) -> Row:
         return (
             *(record.key(), record.value(), stretch.topic, stretch.partition, int(record.offset())),
             self._microseconds(int(record.timestamp())),

@@ -14,7 +14,7 @@ from itertools import islice
 from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import ExtremeTimestampError, shorten
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS
 from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS
@@ -46,7 +46,7 @@ class Stretch:
     :param timestamp_ms: of the first one, as the producer gave it.
     """
 
-    where: ReadTask
+    where: LogRange
     records: int
     timestamp_ms: int
 
@@ -116,7 +116,7 @@ class _Search:
         last = count = calm = 0
         reached = pinned.end_offset
         for _, record in records_of(
-            self._clients, [ReadTask(pinned.topic, pinned.partition, start, pinned.end_offset)]
+            self._clients, [LogRange(pinned.topic, pinned.partition, start, pinned.end_offset)]
         ):
             offset, timestamp_ms = int(record.offset()), int(record.timestamp())
             if fits(timestamp_ms):
@@ -132,7 +132,7 @@ class _Search:
                 break
         self._reached = reached
         if first is not None:
-            yield Stretch(ReadTask(pinned.topic, pinned.partition, first[0], last + 1), count, first[1])
+            yield Stretch(LogRange(pinned.topic, pinned.partition, first[0], last + 1), count, first[1])
 
 
 def _reads(rows: DataFrame) -> bool:

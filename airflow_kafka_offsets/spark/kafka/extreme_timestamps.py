@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS
 
 _NAMED = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+):(?P<first>\d+)(-(?P<last>\d+))?")
 
 
-def named(text: str) -> tuple[ReadTask, ...]:
+def named(text: str) -> tuple[LogRange, ...]:
     """Read ``flights-0:17, flights-2:40-49``: topic, partition, and the first and last offset.
 
     :raises ConfigurationError: when it is something else.
@@ -33,46 +33,46 @@ def named(text: str) -> tuple[ReadTask, ...]:
         )
     parts = [each.groupdict() for each in found if each is not None]
     return tuple(
-        ReadTask(each["topic"], int(each["partition"]), int(each["first"]), int(each["last"] or each["first"]) + 1)
+        LogRange(each["topic"], int(each["partition"]), int(each["first"]), int(each["last"] or each["first"]) + 1)
         for each in parts
     )
 
 
-def text_of(stretches: Iterable[ReadTask]) -> str:
+def text_of(stretches: Iterable[LogRange]) -> str:
     """The inverse of :func:`named`, in order; stretches that touch are one."""
-    merged: list[ReadTask] = []
-    for each in sorted(stretches, key=lambda one: (one.topic, one.partition, one.start_offset)):
+    merged: list[LogRange] = []
+    for each in sorted(stretches):
         last = merged[-1] if merged else None
         if (
             last
             and (last.topic, last.partition) == (each.topic, each.partition)
             and each.start_offset <= last.end_offset
         ):
-            merged[-1] = replace(last, end_offset=max(last.end_offset, each.end_offset))
+            merged[-1] = last._replace(end_offset=max(last.end_offset, each.end_offset))
         else:
             merged.append(each)
     return ",".join(f"{each.topic}-{each.partition}:{_extent(each)}" for each in merged)
 
 
-def _extent(stretch: ReadTask) -> str:
+def _extent(stretch: LogRange) -> str:
     first, last = stretch.start_offset, stretch.end_offset - 1
     return str(first) if first == last else f"{first}-{last}"
 
 
-def within(apart: Iterable[ReadTask], ranges: Iterable[OffsetRange]) -> list[ReadTask]:
+def within(apart: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[LogRange]:
     """What of the named records belongs to a window, in order and each once."""
-    found: list[ReadTask] = []
+    found: list[LogRange] = []
     for pinned in ranges:
         position = pinned.start_offset
         for each in sorted(apart, key=lambda one: one.start_offset):
             first, end = max(each.start_offset, position), min(each.end_offset, pinned.end_offset)
             if (each.topic, each.partition) == (pinned.topic, pinned.partition) and first < end:
-                found.append(ReadTask(each.topic, each.partition, first, end))
+                found.append(each._replace(start_offset=first, end_offset=end))
                 position = end
     return found
 
 
-def layers(ranges: Sequence[OffsetRange], apart: Iterable[ReadTask]) -> list[tuple[OffsetRange, ...]]:
+def layers(ranges: Sequence[OffsetRange], apart: Iterable[LogRange]) -> list[tuple[OffsetRange, ...]]:
     """The ranges without the records that are read apart: what Spark reads in one go has a partition once."""
     made: list[list[OffsetRange]] = []
     for pinned in ranges:

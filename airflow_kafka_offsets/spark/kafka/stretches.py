@@ -16,8 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 
 from airflow_kafka_offsets.errors import DataLossError, UncheckedSourceError
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
-from airflow_kafka_offsets.offsets.proof.task_rows import Partition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, java_classes
 
 _OPTIONS = {
@@ -34,8 +33,8 @@ _GONE = "org.apache.kafka.clients.consumer.OffsetOutOfRangeException"
 
 
 def records_of(
-    clients: KafkaClients, stretches: Iterable[ReadTask], *, first_alone: bool = False
-) -> Iterator[tuple[ReadTask, Any]]:
+    clients: KafkaClients, stretches: Iterable[LogRange], *, first_alone: bool = False
+) -> Iterator[tuple[LogRange, Any]]:
     """The records of each stretch, in order within a partition: the stretch, and Kafka's ``ConsumerRecord``.
 
     :param clients: of the cluster that was read, with the reader's options.
@@ -45,9 +44,9 @@ def records_of(
     :raises UncheckedSourceError: when Kafka can't be asked, or brings nothing on.
     :raises AuthenticationError: when the brokers refuse the credentials.
     """
-    queues: dict[Partition, deque[ReadTask]] = defaultdict(deque)
-    for each in sorted(stretches, key=lambda each: (each.topic, each.partition, each.start_offset)):
-        queues[each.topic, each.partition].append(each)
+    queues: dict[TopicPartition, deque[LogRange]] = defaultdict(deque)
+    for each in sorted(stretches):
+        queues[TopicPartition.of(each)].append(each)
     if not queues:
         return
     with KafkaClients(clients.spark, {**clients.options, **_OPTIONS}).consumer() as consumer:
@@ -73,12 +72,12 @@ class _Walk:
     """A consumer's walk over the stretches, all partitions at the same time."""
 
     consumer: Any
-    assigned: dict[Partition, Any]
-    queues: dict[Partition, deque[ReadTask]]
+    assigned: dict[TopicPartition, Any]
+    queues: dict[TopicPartition, deque[LogRange]]
     patience: Any
     first_alone: bool
 
-    def run(self) -> Iterator[tuple[ReadTask, Any]]:
+    def run(self) -> Iterator[tuple[LogRange, Any]]:
         for key in list(self.queues):
             self._go_on(key, -1)
         reached, moved = -1, time.monotonic()
@@ -92,12 +91,14 @@ class _Walk:
             elif time.monotonic() - moved > _STALLED_S:
                 raise UncheckedSourceError(self._stalled())
 
-    def _poll(self) -> Iterator[tuple[ReadTask, Any]]:
+    def _poll(self) -> Iterator[tuple[LogRange, Any]]:
         records = self.consumer.poll(self.patience)
         for partition in records.partitions():
-            yield from self._within((str(partition.topic()), int(partition.partition())), records.records(partition))
+            yield from self._within(
+                TopicPartition(str(partition.topic()), int(partition.partition())), records.records(partition)
+            )
 
-    def _within(self, key: Partition, records: Iterable[Any]) -> Iterator[tuple[ReadTask, Any]]:
+    def _within(self, key: TopicPartition, records: Iterable[Any]) -> Iterator[tuple[LogRange, Any]]:
         """Those of a partition's records that lie in a stretch. What a fetch brings beyond isn't looked at."""
         for record in records:
             offset = int(record.offset())
@@ -109,7 +110,7 @@ class _Walk:
                 self._leave(key)
                 return
 
-    def _go_on(self, key: Partition, reached: int) -> None:
+    def _go_on(self, key: TopicPartition, reached: int) -> None:
         """Leave the stretches that end before; seek the next one where it begins later."""
         queue = self.queues[key]
         while queue and queue[0].end_offset <= reached:
@@ -119,7 +120,7 @@ class _Walk:
         elif reached < queue[0].start_offset:
             self.consumer.seek(self.assigned[key], queue[0].start_offset)
 
-    def _leave(self, key: Partition) -> None:
+    def _leave(self, key: TopicPartition) -> None:
         del self.queues[key]
         self.consumer.pause([self.assigned[key]])
 

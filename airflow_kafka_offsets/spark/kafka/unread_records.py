@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import UnreadRecord
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import records_of
 
 
-def unread_records(clients: KafkaClients, stretches: Iterable[ReadTask]) -> tuple[UnreadRecord, ...]:
+def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tuple[UnreadRecord, ...]:
     """The first record of each partition that has one in a stretch, in order.
 
     :param clients: of the cluster that was read, with the reader's options.

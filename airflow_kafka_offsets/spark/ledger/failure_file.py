@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.offsets.proof.failure_note import FAILURES, note_of
+from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, note_of
 from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
 
 

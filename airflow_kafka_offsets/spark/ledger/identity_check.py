@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.errors import LedgerConflictError
-from airflow_kafka_offsets.offsets.windows.ledger_identity import PIPELINE, LedgerIdentity, json_object
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, LedgerIdentity, json_object, pipeline_folder
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.window_names import pipeline_folder
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles
 
 

@@ -12,8 +12,8 @@ from airflow_kafka_offsets.offsets.proof.publication import (
     publication_file,
     publication_numbers,
 )
+from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, revision_folder
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.window_names import live_revisions, revision_folder
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles
 
 

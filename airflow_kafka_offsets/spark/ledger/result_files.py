@@ -12,8 +12,8 @@ from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems
+from airflow_kafka_offsets.offsets.windows.ledger_names import revision_folder
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.window_names import revision_folder
 from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles
 from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

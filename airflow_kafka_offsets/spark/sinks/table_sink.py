@@ -26,7 +26,7 @@ from airflow_kafka_offsets.errors import (
     StoreFailedError,
 )
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.windows.ledger_identity import LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
 from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, hadoop_uri, words
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_owner

@@ -32,7 +32,7 @@ import json, resource, sys, threading, time
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.answers.records import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange
 
 def resident():
     with open("/proc/self/status") as status:

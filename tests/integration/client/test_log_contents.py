@@ -10,8 +10,8 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.records import LogContents, LogRange
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.records import LogContents
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted import GRACE_S, ScriptedCluster

@@ -21,8 +21,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.seams import seams
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.windows.tiling import seams
 from tests.integration.ledger.loads import load, resolve
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 

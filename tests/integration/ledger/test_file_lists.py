@@ -21,7 +21,7 @@ from airflow_kafka_offsets.ledger.storage import StoragePath, read
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.window_names import window_extent
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from tests.integration.ledger.loads import FILES, publish_result, resolve, result_of
 
 

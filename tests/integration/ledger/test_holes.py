@@ -14,8 +14,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
 from tests.integration.ledger.loads import publish
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 

@@ -24,14 +24,13 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, names, plain_uri, read
-from airflow_kafka_offsets.ledger.tiling import Tiling, check_tiling
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
-from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.seams import shared
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
+from airflow_kafka_offsets.offsets.windows.tiling import Tiling, check_tiling, shared
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.proof.results import run_result, tallies

@@ -15,10 +15,10 @@ from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.offsets.proof.failure_note import FailureNote
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.seams import shared
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.tiling import shared
 from tests.integration.ledger.loads import publish
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -266,9 +266,9 @@ class TestTwoAtOneMoment:
 
 def _look_first(pinning: object, ledger: Ledger) -> None:
     """Make its first look now, before anybody has pinned."""
-    from airflow_kafka_offsets.ledger.overlaps import StandingWindows
+    from airflow_kafka_offsets.ledger.pinning import WindowIndex
 
-    pinning._standing = StandingWindows(ledger.window_folders, {})  # type: ignore[attr-defined]
+    pinning._index = WindowIndex(ledger.window_folders, {})  # type: ignore[attr-defined]
 
 
 RACERS = [(minute, minute + 60) for minute in (0, 10, 20, 30, 40, 50)]

@@ -15,8 +15,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, names
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.proof.results import run_result, tallies

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, UnprovenError
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UnreadRecord
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
@@ -267,7 +267,7 @@ class TestUnreadRecords:
         window = open_window(sparse)
         window.read()
         (topic,) = sparse.topics
-        found = unread_records(window.clients(), [ReadTask(topic, 0, *each) for each in stretches])
+        found = unread_records(window.clients(), [LogRange(topic, 0, *each) for each in stretches])
         assert found == tuple(UnreadRecord(topic, 0, each) for each in expected)
 
     def test_are_what_the_windows_isolation_level_sees(
@@ -278,7 +278,7 @@ class TestUnreadRecords:
         (topic,) = sparse.topics
         clients = window.clients()
         dirty = KafkaClients(spark, {**clients.options, "kafka.isolation.level": "read_uncommitted"})
-        assert unread_records(dirty, [ReadTask(topic, 0, 1, 6)]) == (UnreadRecord(topic, 0, 2),)
+        assert unread_records(dirty, [LogRange(topic, 0, 1, 6)]) == (UnreadRecord(topic, 0, 2),)
 
     def test_of_many_partitions_take_seconds(
         self, open_window: OpenWindow, make_flights: MakeFlights, produce: object
@@ -287,7 +287,7 @@ class TestUnreadRecords:
         window = open_window(manifest_of([(topic, each, 0, 20) for each in range(50)]))
         window.read()
         began = time.monotonic()
-        found = unread_records(window.clients(), [ReadTask(topic, each, 15, 20) for each in range(50)])
+        found = unread_records(window.clients(), [LogRange(topic, each, 15, 20) for each in range(50)])
         assert [each.offset for each in found] == [15] * 50
         assert time.monotonic() - began < 60
 

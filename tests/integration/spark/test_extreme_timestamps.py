@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ExtremeTimestampError, UncheckedSourceError
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.kafka import driver_rows, extreme_search, stretches
@@ -233,7 +233,7 @@ class TestTimestampsThatSparkHasNot:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(stretches, "_STALLED_S", 2.0)
             with pytest.raises(UncheckedSourceError, match=f"{mixed}-0 has a record from offset 7 to before 9"):
-                driver_rows.DriverRows(spark, window.clients(), headers=False).frame(ReadTask(mixed, 0, 7, 9))
+                driver_rows.DriverRows(spark, window.clients(), headers=False).frame(LogRange(mixed, 0, 7, 9))
 
     def test_those_among_them_that_spark_can_read_keep_their_timestamps(
         self, spark: SparkSession, told: Callable[..., RunConf], make_extreme: Callable[..., str], table: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.integration.spark.conftest import MakeFlights, OpenWindow
 from tests.unit.spark.manifests import manifest_of
@@ -24,16 +24,16 @@ def window(open_window: OpenWindow, skewed: str) -> PinnedWindow:
     return open_window(manifest_of([(skewed, partition, 0, count) for partition, count in RECORDS.items()]))
 
 
-def tasks_of_spark(window: PinnedWindow, **options: str) -> list[ReadTask]:
+def tasks_of_spark(window: PinnedWindow, **options: str) -> list[LogRange]:
     """What Spark's tasks have read: offsets are dense here, so that the first and the last one are a task's range."""
     rows = window.read(**options)
     bounds = rows.groupBy(F.spark_partition_id(), "topic", "partition").agg(F.min("offset"), F.max("offset")).collect()
-    tasks = [ReadTask(topic, partition, first, last + 1) for _, topic, partition, first, last in bounds]
+    tasks = [LogRange(topic, partition, first, last + 1) for _, topic, partition, first, last in bounds]
     assert rows.rdd.getNumPartitions() == len(tasks), "a task reads one partition, and none is empty"
     return sorted(tasks, key=_place)
 
 
-def _place(task: ReadTask) -> tuple[int, int]:
+def _place(task: LogRange) -> tuple[int, int]:
     return task.partition, task.start_offset
 
 

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.proof.failure_note import MOST_BYTES, FailureNote, exit_line, note_of
+from airflow_kafka_offsets.offsets.proof.driver_notes import MOST_BYTES, FailureNote, exit_line, note_of
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure, spark_failure
 
 

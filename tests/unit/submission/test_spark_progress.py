@@ -20,7 +20,7 @@ from upath import UPath
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.offsets.proof.driver_note import SparkApplication
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.submission import spark_progress
 from airflow_kafka_offsets.submission.spark_progress import StageTeller, Watched, progress_told
 

@@ -17,8 +17,8 @@ from kafka import KafkaProducer
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.seams import seams
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.offsets.windows.tiling import seams
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from dev import ROOT
 from dev.kafka import Broker

@@ -23,7 +23,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.offsets.proof.failure_note import exit_line
+from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.spark import load, writing
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink

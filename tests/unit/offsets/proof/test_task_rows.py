@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
 from airflow_kafka_offsets.offsets.proof.task_rows import (
     TaskRows,
     rows_of_tasks,
@@ -27,11 +27,11 @@ def tally(offsets: list[int], partition: int = 0) -> PartitionTally:
     return PartitionTally("t", partition, len(offsets), min(offsets), max(offsets), sum(offsets), 0)
 
 
-def task(start: int, end: int, partition: int = 0) -> ReadTask:
-    return ReadTask("t", partition, start, end)
+def task(start: int, end: int, partition: int = 0) -> LogRange:
+    return LogRange("t", partition, start, end)
 
 
-def extents(tasks: list[ReadTask], offsets: list[int]) -> Mapping[ReadTask, tuple[int, int]]:
+def extents(tasks: list[LogRange], offsets: list[int]) -> Mapping[LogRange, tuple[int, int]]:
     """What a scan by task finds."""
     found = {each: [offset for offset in offsets if each.start_offset <= offset < each.end_offset] for each in tasks}
     return {each: (min(rows), max(rows)) for each, rows in found.items() if rows}
@@ -48,7 +48,7 @@ class TestStretches:
             pytest.param(None, None, [task(0, 10)], id="the whole range of a task without rows"),
         ],
     )
-    def test_are(self, first: int | None, last: int | None, expected: list[ReadTask]) -> None:
+    def test_are(self, first: int | None, last: int | None, expected: list[LogRange]) -> None:
         assert list(TaskRows(task(0, 10), first, last).silent()) == expected
 
 

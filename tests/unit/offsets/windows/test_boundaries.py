@@ -24,8 +24,8 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows import boundaries
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.offsets.windows.seams import seams
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.tiling import seams
 from airflow_kafka_offsets.offsets.windows.warnings import snapshot_remarks
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, extent, extents, found, listed, no_record, snapshot
 

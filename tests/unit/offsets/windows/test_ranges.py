@@ -22,11 +22,11 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows import data_loss
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.offsets.windows.seams import seams
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.window_names import window_id
+from airflow_kafka_offsets.offsets.windows.tiling import seams
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 

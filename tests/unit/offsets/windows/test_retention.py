@@ -10,12 +10,11 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogSize
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.retention import (
     Limit,
     LogPace,
-    PendingRange,
     RangeForecast,
     WindowForecast,
     applies,
@@ -48,7 +47,7 @@ def told(
     end: int = 50,
 ) -> RangeForecast:
     """Of offsets 20 to ``end`` in a log of 100, whose first record is of now."""
-    pending = PendingRange("t", 0, 20, end)
+    pending = LogRange("t", 0, 20, end)
     found = record(max(20, log_start), max(20, log_start)) if records is None else records
     return forecast(pending, extent(start=log_start, end=100), facts, found, pace, NOW_MS)
 

@@ -20,8 +20,8 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.boundaries import at_instant, clamp
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window, window_between
-from airflow_kafka_offsets.offsets.windows.seams import seams
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.tiling import seams
 from tests.unit.offsets.builders import T0
 
 INSTANTS = [T0 + n * 1000 for n in range(6)]

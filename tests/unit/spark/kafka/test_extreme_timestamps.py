@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.split_plan import ReadTask
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.spark.kafka.extreme_timestamps import named, text_of
 
 
@@ -15,7 +15,7 @@ class TestConf:
         assert text_of(named(text)) == text
 
     def test_joins_stretches_that_touch_in_whatever_order(self) -> None:
-        told = [ReadTask("t", 0, 5, 9), ReadTask("t", 1, 9, 10), ReadTask("t", 0, 9, 12), ReadTask("t", 0, 6, 7)]
+        told = [LogRange("t", 0, 5, 9), LogRange("t", 1, 9, 10), LogRange("t", 0, 9, 12), LogRange("t", 0, 6, 7)]
         assert text_of(told) == "t-0:5-11,t-1:9"
 
     @pytest.mark.parametrize("text", ["t", "t-0", "t-0:", "t-0:1-", "t-x:1", "t-0:-5", "t-0:1;t-0:2"])

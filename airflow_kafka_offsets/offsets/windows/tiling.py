@@ -1,15 +1,15 @@
-"""Seams: where one window's ranges end and another's begin. They meet, leave offsets out, or share some.
-
-Pure arithmetic on ranges. Which windows are to be compared is the ledger's business.
-"""
+"""Tiling: windows meet where one ends and the other begins, leave offsets out, or share some. Arithmetic on ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Protocol, TypeVar
 
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 
@@ -62,7 +62,7 @@ def seams(windows: Iterable[Sequence[OffsetRange]], beginning: Beginning | None 
 
     :param beginning: asked of topics that only the later one has; None leaves them out.
     """
-    return [each for earlier, later in pairwise(windows) for each in _between(_by_partition(earlier), later, beginning)]
+    return [each for earlier, later in pairwise(windows) for each in _between(by_partition(earlier), later, beginning)]
 
 
 def _between(
@@ -70,7 +70,7 @@ def _between(
 ) -> Iterable[Seam]:
     topics = {key.topic for key in earlier}
     for each in later:
-        before = earlier.get(TopicPartition(each.topic, each.partition))
+        before = earlier.get(TopicPartition.of(each))
         if before is not None:
             end_offset = before.end_offset
         elif each.start_evidence in _OWN_BEGINNING:
@@ -85,54 +85,30 @@ def _between(
             yield Seam(each.topic, each.partition, end_offset, each.window_start)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRange:
-    """Offsets that two windows both have.
-
-    :param topic: topic name.
-    :param partition: partition number.
-    :param start_offset: first of them.
-    :param end_offset: end of them, exclusive.
-    """
-
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-
-    @property
-    def size(self) -> int:
-        """How many they are."""
-        return self.end_offset - self.start_offset
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}: {self.size} offsets from {self.start_offset} on"
-
-
-def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[SharedRange]:
+def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[LogRange]:
     """The offsets that are in both of two windows, what was lost of them included. Empty when there are none."""
-    theirs = _by_partition(other)
+    theirs = by_partition(other)
     found = []
     for each in one:
-        meeting = theirs.get(TopicPartition(each.topic, each.partition))
+        meeting = theirs.get(TopicPartition.of(each))
         if meeting is None:
             continue
         start, end = max(each.window_start, meeting.window_start), min(each.end_offset, meeting.end_offset)
         if start < end:
-            found.append(SharedRange(each.topic, each.partition, start, end))
+            found.append(LogRange(each.topic, each.partition, start, end))
     return found
 
 
 def uncovered(gaps: Iterable[Seam], windows: Iterable[Iterable[OffsetRange]]) -> list[Seam]:
     """What is left of some gaps without the offsets that are in other windows, what was lost of them included."""
     left = list(gaps)
-    for ranges in map(_by_partition, windows):
+    for ranges in map(by_partition, windows):
         left = [part for each in left for part in _without(each, ranges)]
     return left
 
 
 def _without(gap: Seam, ranges: Mapping[TopicPartition, OffsetRange]) -> Iterable[Seam]:
-    covering = ranges.get(TopicPartition(gap.topic, gap.partition))
+    covering = ranges.get(TopicPartition.of(gap))
     if covering is None:
         return [gap]
     parts = (
@@ -144,13 +120,90 @@ def _without(gap: Seam, ranges: Mapping[TopicPartition, OffsetRange]) -> Iterabl
 
 def ends_before(earlier: Iterable[OffsetRange], later: Iterable[OffsetRange]) -> bool:
     """Whether on every partition of both one window ends at or before the other's start."""
-    ends = _by_partition(earlier)
+    ends = by_partition(earlier)
     return all(
         before.end_offset <= each.window_start
         for each in later
-        if (before := ends.get(TopicPartition(each.topic, each.partition))) is not None
+        if (before := ends.get(TopicPartition.of(each))) is not None
     )
 
 
-def _by_partition(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, OffsetRange]:
-    return {TopicPartition(each.topic, each.partition): each for each in ranges}
+class Tile(Protocol):
+    """A window among others: a manifest or a summary."""
+
+    @property
+    def window(self) -> str: ...
+
+    @property
+    def start_ms(self) -> int: ...
+
+    @property
+    def end_ms(self) -> int: ...
+
+
+T = TypeVar("T", bound=Tile)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """The verdict over a run of windows.
+
+    :param windows: how many there are.
+    :param problems: every overlap, and every seam where two windows meet in time and not in offsets, in words and in
+        order of time.
+    :param holes: every time without a window that has offsets, in words.
+    """
+
+    windows: int
+    problems: tuple[str, ...]
+    holes: tuple[str, ...] = ()
+
+    @property
+    def tiles(self) -> bool:
+        """Whether there is no gap and no overlap."""
+        return not self.problems and not self.holes
+
+
+def _never(_: object, __: object) -> bool:
+    return False
+
+
+def _unknown(_: object) -> None:
+    return None
+
+
+def check_tiling(
+    windows: Sequence[T],
+    ranges: Callable[[T], Sequence[OffsetRange]],
+    surely_meet: Callable[[T, T], bool] = _never,
+    beginning: Callable[[T], Beginning | None] = _unknown,
+) -> Tiling:
+    """Check windows against each other, in order of their start.
+
+    :param ranges: a window's ranges.
+    :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
+    :param beginning: where topics begin that a window has and the one before it lacks, when the two don't meet in time.
+    """
+    ordered = sorted(windows, key=lambda each: (each.start_ms, each.end_ms))
+    problems: list[str] = []
+    holes: list[str] = []
+    before: list[T] = []
+    for later in ordered:
+        # Windows of other offsets may lie in each other's time: each is compared with all that reach into it.
+        reaching = [each for each in before if each.end_ms > later.start_ms]
+        for each in reaching:
+            common = shared(ranges(each), ranges(later))
+            if common:
+                problems.append(f"windows {each.window} and {later.window} overlap: {shorten(map(str, common))}")
+        if before and not reaching:
+            furthest = max(before, key=lambda each: each.end_ms)
+            if not surely_meet(furthest, later):
+                apart = furthest.end_ms < later.start_ms
+                found = seams([ranges(furthest), ranges(later)], beginning(later) if apart else None)
+                if not apart or not all(each.is_gap for each in found):
+                    problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
+                elif found:
+                    between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
+                    holes.append(f"no window from {between}: {shorten(map(str, found))}")
+        before = [*reaching, later]
+    return Tiling(len(ordered), tuple(problems), tuple(holes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import IntervalError
-from airflow_kafka_offsets.offsets.windows.window_names import (
+from airflow_kafka_offsets.offsets.windows.ledger_names import (
     forgotten_marker,
     is_month,
     live_revisions,

@@ -1,0 +1,147 @@
+"""What Spark's driver notes of an attempt besides its counts: why it failed, and which Spark application it is.
+
+A failure note is shown to people, and decides one thing: whether another try makes sense, by the name of a class of
+``errors.py``. The application's note is signed with a key that the operator makes for the attempt and gives to the
+driver, past the ledger: whoever may write to the ledger can put a note there, and not sign it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from airflow_kafka_offsets import errors
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError
+
+FAILURES = "failures"
+"""Folder of a window in the ledger."""
+MOST_BYTES = 16_384
+"""No note is longer: so many characters, of four bytes at most, and what is around them."""
+_LONGEST = 3_000
+EXIT_MARK = "kafka-offsets-load: "
+"""How :func:`exit_line` begins."""
+_PERMANENT = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, KafkaOffsetsError) and kind.retriable is KafkaOffsetsError.retriable
+}
+"""What a driver may end with that another try would end with too: what never says that it is ``retriable``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureNote:
+    """Why an attempt failed.
+
+    :param error: name of the exception's class.
+    :param message: what it says, as one line.
+    """
+
+    error: str
+    message: str
+
+    def to_bytes(self) -> bytes:
+        """JSON for the file."""
+        return json.dumps({"format": 1} | asdict(self), ensure_ascii=False).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read a note; it is shortened and made one line again, whoever wrote it.
+
+        :raises LedgerCorruptError: when it is something else.
+        """
+        try:
+            fields = json.loads(content)
+            return cls(one_line(str(fields["error"])), one_line(str(fields["message"])))
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"This is no note of a failure: {error!r}.") from error
+
+    @property
+    def is_permanent(self) -> bool:
+        """Whether the exception is one of this package whose cause doesn't pass."""
+        return self.error in _PERMANENT
+
+    def as_error(self) -> KafkaOffsetsError:
+        """The exception that it tells of, where that is permanent; else a :class:`SparkFailedError`, which is tried
+        again."""
+        return _PERMANENT.get(self.error, SparkFailedError)(f"{self.error}: {self.message}")
+
+
+def note_of(error: Exception) -> FailureNote:
+    """The note of an exception."""
+    return FailureNote(type(error).__name__, one_line(str(error)))
+
+
+def exit_line(error: Exception) -> str:
+    """What the ready-made load prints last, when it fails. Its mark tells it from a line that an application logs."""
+    return f"{EXIT_MARK}{type(error).__name__}: {one_line(str(error))}"
+
+
+def one_line(text: str) -> str:
+    """A text of any origin, fit for a log: one line of limited length, without control characters."""
+    words = "".join(each if each.isprintable() else " " for each in text).split()
+    line = " ".join(words)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+_ID = re.compile(r"[A-Za-z0-9._-]+")
+"""Spark's ids of applications, on every master. One becomes part of addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkApplication:
+    """Which Spark application an attempt is.
+
+    :param id: Spark's own id of it.
+    :param ui: address of its UI while it runs; None when it has none, or nobody vouches for it.
+    :param writes: it is to write the window's rows; else the window was published, and it looks at what counts.
+    """
+
+    id: str
+    ui: str | None
+    writes: bool = True
+
+    def to_json(self, attempt: str, key: str | None) -> dict[str, Any]:
+        """The note.
+
+        :param key: signs it; None where no operator has submitted the driver.
+        """
+        signature = None if key is None else _signature(key, attempt, self.id, self.ui)
+        return {"application_id": self.id, "ui": self.ui, "signature": signature, "writes": self.writes}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any], attempt: str, key: str | None) -> SparkApplication:
+        """Read the note.
+
+        :param key: what the driver was given; None where that isn't known any more.
+        :raises LedgerCorruptError: when it isn't one.
+        """
+        try:
+            found, ui, signature = str(fields["application_id"]), fields["ui"], fields.get("signature")
+        except KeyError as error:
+            raise LedgerCorruptError(f"It doesn't name {error}.") from error
+        if not _ID.fullmatch(found):
+            raise LedgerCorruptError(f"{found!r} is no id of a Spark application.")
+        signed = key is not None and hmac.compare_digest(_signature(key, attempt, found, ui), str(signature))
+        return cls(found, str(ui) if signed and _is_address(ui) else None, fields.get("writes") is not False)
+
+
+def _signature(key: str, attempt: str, application_id: str, ui: object) -> str:
+    text = "\n".join((attempt, application_id, str(ui)))
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def _is_address(ui: object) -> bool:
+    """Whether a browser may be sent there: an address of the web, without credentials."""
+    if not isinstance(ui, str):
+        return False
+    try:
+        parts = urlsplit(ui)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        return False
