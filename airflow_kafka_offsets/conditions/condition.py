@@ -1,15 +1,56 @@
-"""A condition: something to wait for, how a check of it goes, and how many checks go out with the requests of one."""
+"""A condition: something to wait for, how a check of it goes, and how many checks go out with the requests of one.
+
+A check is a generator of calls of the client. Calls that differ only in what they are about are made as one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeAlias
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.conditions.questions import Asking, Question, ask_as_one
+from airflow_kafka_offsets.errors import ClusterError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCall(Generic[A]):
+    """A call of the client. Nothing that concerns single topics, partitions or groups is raised by it: that is data, so
+    that one wait's misspelt topic is no other's fault.
+
+    :param wanted: what it is about.
+    :param isolation_level: which records count, where that matters.
+    """
+
+    wanted: frozenset[Any]
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+
+    def make(self, client: OffsetsClient) -> A:
+        """The answer."""
+        raise NotImplementedError
+
+    def part(self, answer: A) -> A:
+        """What belongs to this call in the answer to one about more. By default the whole: a look-up finds it."""
+        return answer
+
+
+Asking: TypeAlias = Generator[ClientCall[Any], Any, A]
+"""A part of a check that calls the client, and comes to an answer of its own."""
+
+
+def ask(
+    kind: type[ClientCall[A]],
+    wanted: Iterable[Any],
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> Asking[A]:
+    """Within a check: call the client, and go on with the answer."""
+    answer: A = yield kind(frozenset(wanted), isolation_level)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +71,8 @@ class Progress:
     ends: FixedOffsets | None = None
 
 
-Steps: TypeAlias = Asking[Progress]
-"""A check, from question to question; each question comes back as its answer."""
+Outcome: TypeAlias = Progress | Exception
+"""How far a wait has come, or why that can't be told: a ``KafkaOffsetsError``, unless something is broken."""
 
 
 class Condition:
@@ -44,7 +85,7 @@ class Condition:
 
     __slots__ = ()
 
-    def steps(self) -> Steps:
+    def steps(self) -> Asking[Progress]:
         """One check.
 
         :raises ConditionFailedError: when it can't come true, by a policy that the user chose.
@@ -61,7 +102,7 @@ class Condition:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for a trigger."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # see the class
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # see the class
         return {"kind": self.kind} | {name: _plain(value) for name, value in values.items()}
 
 
@@ -73,38 +114,58 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-Outcome: TypeAlias = Progress | Exception
-"""How far a wait has come, or why that can't be told: a ``KafkaOffsetsError``, unless something is broken."""
-
-
 def check_all(client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Condition, Outcome]:
-    """Check conditions side by side: in each round, equal kinds of questions go out as one."""
+    """Check conditions side by side: in each round, equal kinds of calls are made as one."""
     outcomes: dict[Condition, Outcome] = {}
     running = {condition: condition.steps() for condition in conditions}
-    questions: dict[Condition, Question[Any]] = {}
-    _advance(running, {}, questions, outcomes)
-    while questions:
-        answers = ask_as_one(client, questions.values())
-        _advance({each: running[each] for each in questions}, answers, questions, outcomes)
+    calls = _advance(running, {}, outcomes)
+    while calls:
+        answers = _answers(client, set(calls.values()))
+        calls = _advance(
+            {condition: running[condition] for condition in calls},
+            {condition: answers[call] for condition, call in calls.items()},
+            outcomes,
+        )
     return outcomes
 
 
 def _advance(
-    running: Mapping[Condition, Steps],
-    answers: Mapping[Question[Any], Any],
-    questions: dict[Condition, Question[Any]],
-    outcomes: dict[Condition, Outcome],
-) -> None:
-    """Take each check to its next question, or to its end."""
+    running: Mapping[Condition, Asking[Progress]], answers: Mapping[Condition, Any], outcomes: dict[Condition, Outcome]
+) -> dict[Condition, ClientCall[Any]]:
+    """Take each check to its next call, or to its end."""
+    calls: dict[Condition, ClientCall[Any]] = {}
     for condition, steps in running.items():
-        question = questions.pop(condition, None)
-        answer = None if question is None else answers[question]
+        answer = answers.get(condition)
         try:
             if isinstance(answer, Exception):  # the same one for many: without the frames of the others
-                questions[condition] = steps.throw(answer.with_traceback(None))
+                calls[condition] = steps.throw(answer.with_traceback(None))
             else:
-                questions[condition] = steps.send(answer)
+                calls[condition] = steps.send(answer)
         except StopIteration as ended:
             outcomes[condition] = ended.value
         except Exception as error:
             outcomes[condition] = error
+    return calls
+
+
+def _answers(client: OffsetsClient, calls: Iterable[ClientCall[Any]]) -> dict[ClientCall[Any], Any]:
+    """The answer to each call, or the error that came instead."""
+    alike: dict[ClientCall[Any], list[ClientCall[Any]]] = defaultdict(list)
+    for call in calls:
+        alike[replace(call, wanted=frozenset())].append(call)
+    answers: dict[ClientCall[Any], Any] = {}
+    for of_a_kind in alike.values():
+        answers |= _made_as_one(client, of_a_kind)
+    return answers
+
+
+def _made_as_one(client: OffsetsClient, calls: list[ClientCall[Any]]) -> dict[ClientCall[Any], Any]:
+    union = replace(calls[0], wanted=frozenset().union(*(call.wanted for call in calls)))
+    try:
+        answer = union.make(client)
+    except Exception as error:
+        if len(calls) == 1 or isinstance(error, ClusterError):
+            return dict.fromkeys(calls, error)
+        # Something about one of them: each is to learn its own.
+        return {call: found for alone in calls for call, found in _made_as_one(client, [alone]).items()}
+    return {call: answer if call == union else call.part(answer) for call in calls}

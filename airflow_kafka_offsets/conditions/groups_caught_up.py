@@ -1,8 +1,7 @@
 """Groups caught up: every group has read what there is to read on all partitions of its topics.
 
-Lag is arithmetic on offsets (:mod:`.lag`), and where transactions leave markers and aborted records at a
-log's end, no consumer's commit ever makes it zero (E12, E13). So where arithmetic alone stands in the way, the log is
-read from the committed offset: a tail without a record counts as nothing.
+Where transactions leave markers and aborted records at a log's end, no consumer's commit ever makes lag zero (E12,
+E13). So where arithmetic on offsets alone stands in the way, the log is read from the committed offset.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
-from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.left_to_read import read_at, read_left
-from airflow_kafka_offsets.conditions.questions import Asking, Lags, LagsOn, ask, ask_partitions
+from airflow_kafka_offsets.conditions.client_calls import Lags, LagsOn, ask_partitions, read_at, read_left, worst
+from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
@@ -75,25 +73,25 @@ class GroupsCaughtUp(Condition):
         if self.topics is not None and self.abandoned_topics == "ignore":
             raise ConfigurationError("topics= says which topics count: abandoned_topics= has nothing to add to it.")
 
-    def steps(self) -> Steps:
-        standings = [self._judge(each) for each in (yield from self._lags())]
-        groups = [each.behind for each in standings if each.total is not None]
-        left = yield from read_left(groups, self.isolation_level, self._allows)
-        standings = [each.without(filter(left.is_clear, each.behind)) for each in standings]
-        ages = yield from self._ages(standings)
-        done = all(map(self._fits, standings)) and all(map(self._is_young, ages.values()))
-        summary = "; ".join(_describe(each, ages.get(each.group)) for each in standings)
-        summary += "" if done else left.remark()
-        totals = [each.total for each in standings]
-        remaining = None if None in totals else sum(each or 0 for each in totals)
-        return Progress(done, summary, self._result(standings, ages), remaining)
+    def steps(self) -> Asking[Progress]:
+        groups = [self._judge(lag) for lag in (yield from self._lags())]
+        known = [group.behind for group in groups if group.total is not None]
+        left = yield from read_left(known, self.isolation_level, self._allows)
+        groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
+        ages = yield from self._ages(groups)
+        fits = all(group.total is not None and self._allows(group.behind) for group in groups)
+        done = fits and all(age_ms is not None and age_ms <= (self.max_age_ms or 0) for age_ms in ages.values())
+        summary = "; ".join(_describe(group, ages.get(group.group)) for group in groups)
+        summary += "" if done else left.note()
+        totals = [group.total for group in groups]
+        remaining = None if None in totals else sum(total or 0 for total in totals)
+        return Progress(done, summary, self._result(groups, ages), remaining)
 
     def _lags(self) -> Asking[GroupLags]:
         if self.topics is None:
-            return (yield from ask(Lags.about(self.groups, isolation_level=self.isolation_level)))
+            return (yield from ask(Lags, self.groups, self.isolation_level))
         partitions = yield from ask_partitions(self.topics)
-        wanted = ((group, partitions) for group in self.groups)
-        return (yield from ask(LagsOn.about(wanted, isolation_level=self.isolation_level)))
+        return (yield from ask(LagsOn, ((group, partitions) for group in self.groups), self.isolation_level))
 
     def _judge(self, lag: GroupLag) -> GroupStanding:
         if lag.unknown and self.unknown_group == "fail":
@@ -101,73 +99,52 @@ class GroupsCaughtUp(Condition):
                 f"Group {lag.group} doesn't exist (GROUP_ID_NOT_FOUND). Is it misspelt, or not started yet? "
                 "unknown_group='wait' waits for it."
             )
-        standing = judge_group(lag, no_commit=self.no_commit, only_read=self.abandoned_topics == "ignore")
-        if standing.ahead and self.ahead_of_log == "fail":
+        group = judge_group(lag, no_commit=self.no_commit, only_read=self.abandoned_topics == "ignore")
+        if group.ahead and self.ahead_of_log == "fail":
             raise ConditionFailedError(
-                f"The commit of group {lag.group} on {standing.ahead[0]} is past the log's end (OFFSET_OUT_OF_RANGE): "
+                f"The commit of group {lag.group} on {group.ahead[0]} is past the log's end (OFFSET_OUT_OF_RANGE): "
                 "the topic was truncated or re-created, or the commit copied. ahead_of_log='wait' waits."
             )
-        if standing.cut and self.ahead_of_log == "fail":
+        if group.cut and self.ahead_of_log == "fail":
             raise ConditionFailedError(
-                f"The log of {standing.cut[0]} was cut below the commit of group {lag.group} and has grown past it "
+                f"The log of {group.cut[0]} was cut below the commit of group {lag.group} and has grown past it "
                 "again (unclean leader election): it has not read what stands before its commit now. airflow "
                 "kafka-offsets reset puts the group where it is to go on. ahead_of_log='wait' waits."
             )
-        return standing
+        return group
 
     def _limit(self) -> int | None:
         unlimited = self.max_lag is self.max_partition_lag is self.max_age_ms is None
         return 0 if unlimited else self.max_lag
 
-    def _fits(self, standing: GroupStanding) -> bool:
-        """Whether a group is within the limits on offsets."""
-        return standing.total is not None and self._allows(standing.behind)
-
-    def _allows(self, behind: Sequence[Behind]) -> bool:
-        lags = [each.lag for each in behind]
+    def _allows(self, partitions: Sequence[Behind]) -> bool:
+        """Whether a group that is behind on these is within the limits on offsets."""
+        lags = [behind.lag for behind in partitions]
         limit, partition_limit = self._limit(), self.max_partition_lag
         within = limit is None or sum(lags) <= limit
         return within and (partition_limit is None or max(lags, default=0) <= partition_limit)
 
-    def _is_young(self, age_ms: int | None) -> bool:
-        return age_ms is not None and age_ms <= (self.max_age_ms or 0)
-
-    def _ages(self, standings: list[GroupStanding]) -> Asking[dict[str, int | None]]:
+    def _ages(self, groups: list[GroupStanding]) -> Asking[dict[str, int | None]]:
         """The age in milliseconds of each group's oldest unread record, where there is a limit to it.
 
         None where records were deleted before they were read: nobody knows how old they were.
         """
         if self.max_age_ms is None:
             return {}
-        behind = [(each.group, one) for each in standings if not each.lost for one in each.behind]
-        left = yield from read_at([one for _, one in behind], self.isolation_level)
+        unread = [(group.group, behind) for group in groups if not group.lost for behind in group.behind]
+        left = yield from read_at([behind for _, behind in unread], self.isolation_level)
         now = now_ms()
-        ages = {each.group: None if each.lost else 0 for each in standings if each.total is not None}
-        for group, one in behind:
-            if left.is_clear(one):
+        ages = {group.group: None if group.lost else 0 for group in groups if group.total is not None}
+        for name, behind in unread:
+            if left.is_clear(behind):
                 continue
-            timestamp_ms = self._timestamp(one, left.records)
-            known = ages.get(group)
-            ages[group] = None if known is None or timestamp_ms is None else max(known, now - timestamp_ms)
+            timestamp_ms, known = _timestamp(behind, left.records), ages.get(name)
+            ages[name] = None if known is None or timestamp_ms is None else max(known, now - timestamp_ms)
         return ages
 
-    def _timestamp(self, behind: Behind, records: FirstRecords) -> int | None:
-        """The first unread record's; None where the leader gave none yet, though its log ends further on."""
-        found = records.lookup(*behind.position)
-        assert found is not None, "every position was asked for"
-        if found.error is not None:
-            raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
-        if found.offset is not None and found.timestamp_ms is None:
-            raise ConfigurationError(
-                f"max_age needs the timestamp of the record at {behind.position.topic}-{behind.position.partition} "
-                f"offset {found.offset}, which can't be told: its codec isn't installed (pip install "
-                "'airflow-kafka-offsets[codecs]'), it was written before Kafka 0.10, or its timestamp is negative."
-            )
-        return found.timestamp_ms
-
-    def _result(self, standings: Iterable[GroupStanding], ages: dict[str, int | None]) -> dict[str, Any]:
+    def _result(self, groups: Iterable[GroupStanding], ages: dict[str, int | None]) -> dict[str, Any]:
         limits = {"max_lag": self._limit(), "max_partition_lag": self.max_partition_lag}
-        result: dict[str, Any] = {"groups": {each.group: each.total for each in standings}}
+        result: dict[str, Any] = {"groups": {group.group: group.total for group in groups}}
         result |= {name: limit for name, limit in limits.items() if limit is not None}
         if self.max_age_ms is not None:
             in_s = {group: None if ms is None else ms / 1000 for group, ms in ages.items()}
@@ -175,17 +152,31 @@ class GroupsCaughtUp(Condition):
         return result
 
 
-def _describe(standing: GroupStanding, age_ms: int | None) -> str:
-    if standing.why_unknown:
-        return f"{standing.group} {standing.why_unknown}"
-    text = f"{standing.group} is {standing.total} behind"
-    worst = sorted(standing.behind, key=lambda each: -each.lag)[:3]
-    if worst:
-        text += f" ({', '.join(f'{each} {each.lag}' for each in worst)})"
-    if standing.behind and standing.uncommitted:
-        text += f"; it has no commit on {standing.uncommitted} partitions"
-    if standing.lost:
-        text += f"; {standing.lost} offsets were deleted before it read them, so that nobody knows how old they were"
+def _timestamp(behind: Behind, records: FirstRecords) -> int | None:
+    """The first unread record's; None where the leader gave none yet, though its log ends further on."""
+    found = records.lookup(*behind.position)
+    assert found is not None, "every position was asked for"
+    if found.error is not None:
+        raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
+    if found.offset is not None and found.timestamp_ms is None:
+        raise ConfigurationError(
+            f"max_age needs the timestamp of the record at {behind} offset {found.offset}, which can't be told: its "
+            "codec isn't installed (pip install 'airflow-kafka-offsets[codecs]'), it was written before Kafka 0.10, or "
+            "its timestamp is negative."
+        )
+    return found.timestamp_ms
+
+
+def _describe(group: GroupStanding, age_ms: int | None) -> str:
+    if group.why_unknown:
+        return f"{group.group} {group.why_unknown}"
+    text = f"{group.group} is {group.total} behind"
+    if group.behind:
+        text += f" ({worst(group.behind)})"
+    if group.behind and group.uncommitted:
+        text += f"; it has no commit on {group.uncommitted} partitions"
+    if group.lost:
+        text += f"; {group.lost} offsets were deleted before it read them, so that nobody knows how old they were"
     if age_ms:
         text += f"; its oldest unread record is {duration_text(age_ms / 1000)} old"
     return text

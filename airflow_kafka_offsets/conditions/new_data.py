@@ -8,10 +8,15 @@ from typing import ClassVar
 
 from airflow_kafka_offsets.arguments import as_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
-from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.left_to_read import read_left
-from airflow_kafka_offsets.conditions.questions import Asking, Extents, Listed, ask, ask_topics
-from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
+from airflow_kafka_offsets.conditions.client_calls import (
+    Extents,
+    Listed,
+    ask_same_logs,
+    ask_topics,
+    note_unknowable,
+    read_left,
+)
+from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
@@ -48,16 +53,16 @@ class NewData(Condition):
         refuse_text("topics", self.topics)
         as_count(self.min_records, "min_records", least=1)
 
-    def steps(self) -> Steps:
+    def steps(self) -> Asking[Progress]:
         metadata = yield from ask_topics(self.topics)
         partitions = partitions_of(metadata)
-        extents = (yield from ask(Extents.about(partitions))).raise_for_errors()
+        extents = (yield from ask(Extents, partitions)).raise_for_errors()
         self.since.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         self.since.refuse_truncated(
-            {TopicPartition(each.topic, each.partition): each.high_watermark or 0 for each in extents}
+            {TopicPartition(log.topic, log.partition): log.high_watermark or 0 for log in extents}
         )
         new = self._new(extents)
-        counts = {topic: sum(each.lag for each in new if each.position.topic == topic) for topic in self.topics}
+        counts = {topic: sum(data.lag for data in new if data.position.topic == topic) for topic in self.topics}
         total = sum(counts.values())
         real = (yield from self._holds_record(new)) if total >= self.min_records else False
         stale = yield from self._stale(partitions, counts)
@@ -66,31 +71,26 @@ class NewData(Condition):
         unknowable = (yield from ask_same_logs(self.since, metadata)) if done else []
         if unknowable:
             result["unknowable"] = unknowable
-        return Progress(
-            done,
-            f"{_describe(counts, stale, self.min_records, real)}; since {self.since.source}{remark(unknowable)}",
-            result,
-            ends=FixedOffsets.of_ends(
-                "log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids
-            ),
-        )
+        text = f"{_describe(counts, stale, self.min_records, real)}; since {self.since.source}"
+        ends = FixedOffsets.of_ends("log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids)
+        return Progress(done, text + note_unknowable(unknowable), result, ends=ends)
 
     def _new(self, extents: LogExtents) -> list[Behind]:
         """Where new data starts and how many offsets it has, on each partition that has any."""
         old = dict(self.since.items())
         found = []
-        for each in extents:
-            end = each.end_offset(self.isolation_level)
-            assert end is not None and each.log_start_offset is not None, "an extent without error has both"
-            start = max(old.get(TopicPartition(each.topic, each.partition), 0), each.log_start_offset)
+        for log in extents:
+            end = log.end_offset(self.isolation_level)
+            assert end is not None and log.log_start_offset is not None, "an extent without error has both"
+            start = max(old.get(TopicPartition(log.topic, log.partition), 0), log.log_start_offset)
             if end > start:
-                found.append(Behind(ReadPosition(each.topic, each.partition, start), end - start))
+                found.append(Behind(ReadPosition(log.topic, log.partition, start), end - start))
         return found
 
     def _holds_record(self, new: list[Behind]) -> Asking[bool]:
         """Whether there is a visible record in all this, and not markers and aborted records alone."""
         left = yield from read_left([new], self.isolation_level, lambda behind: not behind)
-        if any(each.offset is not None for each in left.records):
+        if any(record.offset is not None for record in left.records):
             return True
         left.records.raise_for_errors()
         return False
@@ -99,17 +99,16 @@ class NewData(Condition):
         """The newest timestamps of the topics without new data: that of a record, or of a transaction's end (E41). None
         where there is none.
         """
-        stale = [each for each in partitions if not counts[each.topic]]
+        stale = [partition for partition in partitions if not counts[partition.topic]]
         if not stale:
             return {}
-        level = IsolationLevel.READ_UNCOMMITTED
-        wanted = ((OffsetSpec.MAX_TIMESTAMP, each) for each in stale)
-        listed = (yield from ask(Listed.about(wanted, isolation_level=level)))[OffsetSpec.MAX_TIMESTAMP]
-        newest: dict[str, int | None] = dict.fromkeys(each.topic for each in stale)
-        for each in listed:
-            if each.timestamp_ms is not None:
-                newest[each.topic] = max(newest[each.topic] or 0, each.timestamp_ms)
-        return {topic: None if each is None else iso_instant(each) for topic, each in newest.items()}
+        wanted = ((OffsetSpec.MAX_TIMESTAMP, partition) for partition in stale)
+        listed = yield from ask(Listed, wanted, IsolationLevel.READ_UNCOMMITTED)
+        newest: dict[str, int | None] = dict.fromkeys(partition.topic for partition in stale)
+        for record in listed[OffsetSpec.MAX_TIMESTAMP]:
+            if record.timestamp_ms is not None:
+                newest[record.topic] = max(newest[record.topic] or 0, record.timestamp_ms)
+        return {topic: None if when_ms is None else iso_instant(when_ms) for topic, when_ms in newest.items()}
 
 
 def _describe(counts: Mapping[str, int], stale: Mapping[str, str | None], wanted: int, real: bool) -> str:
@@ -117,7 +116,7 @@ def _describe(counts: Mapping[str, int], stale: Mapping[str, str | None], wanted
     text = f"{total} new of {wanted}"
     if total >= wanted and not real:
         text += ", all of them transaction markers or aborted records"
-    fresh = [f"{topic} {count}" for topic, count in sorted(counts.items(), key=lambda each: -each[1]) if count]
+    fresh = [f"{topic} {count}" for topic, count in sorted(counts.items(), key=lambda item: -item[1]) if count]
     if fresh:
         text += f" ({shorten(fresh)})"
     if stale:

@@ -6,10 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.left_to_read import read_left
-from airflow_kafka_offsets.conditions.questions import Asking, Extents, LagsOn, ask, ask_topics
-from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
+from airflow_kafka_offsets.conditions.client_calls import (
+    Extents,
+    LagsOn,
+    ask_same_logs,
+    ask_topics,
+    note_unknowable,
+    read_left,
+    worst,
+)
+from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
@@ -44,12 +50,11 @@ class OffsetsReached(Condition):
         if not self.target.topics:
             raise ConfigurationError(f"There is nothing to reach: {self.target.source} has no partitions.")
 
-    def steps(self) -> Steps:
+    def steps(self) -> Asking[Progress]:
         metadata = yield from ask_topics(self.target.names())
         self.target.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         partitions = tuple(key for key, _ in self.target.items())
-        lags = yield from ask(LagsOn.about([(self.group, partitions)], isolation_level=self.isolation_level))
-        (lag,) = lags
+        (lag,) = yield from ask(LagsOn, [(self.group, partitions)], self.isolation_level)
         if lag.unknown:
             raise ConditionFailedError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach the {self.target.source}. "
@@ -73,16 +78,15 @@ class OffsetsReached(Condition):
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)
         read = yield from read_left([to_go], self.isolation_level, lambda behind: not behind)
-        to_go = [each for each in to_go if not read.is_clear(each)]
-        left = sum(each.lag for each in to_go)
+        to_go = [behind for behind in to_go if not read.is_clear(behind)]
         result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(partitions)}
         result |= self.target.where()
-        text = self._describe(to_go) + read.remark() + self._gone(lag)
+        text = self._describe(to_go) + read.note() + self._gone(lag)
         unknowable = [] if to_go else (yield from ask_same_logs(self.target, metadata))
         if unknowable:
             result["unknowable"] = unknowable
-            text += remark(unknowable)
-        return Progress(not to_go, text, result, left)
+            text += note_unknowable(unknowable)
+        return Progress(not to_go, text, result, sum(behind.lag for behind in to_go))
 
     def _to_go(self, lag: GroupLag) -> list[Behind]:
         if lag.error is not None:
@@ -90,28 +94,26 @@ class OffsetsReached(Condition):
         lag.partitions.raise_for_errors()
         found = []
         for key, target in self.target.items():
-            each = lag.partitions.lookup(*key)
-            assert each is not None and each.log_start_offset is not None, "every partition of the target was asked for"
-            stands = each.log_start_offset if each.committed_offset is None else each.committed_offset
+            own = lag.partitions.lookup(*key)
+            assert own is not None and own.log_start_offset is not None, "every partition of the target was asked for"
+            stands = own.log_start_offset if own.committed_offset is None else own.committed_offset
             if stands < target:
-                position = ReadPosition(*key, max(stands, each.log_start_offset))
-                found.append(Behind(position, target - stands, max(0, each.log_start_offset - stands)))
+                position = ReadPosition(*key, max(stands, own.log_start_offset))
+                found.append(Behind(position, target - stands, max(0, own.log_start_offset - stands)))
         return found
 
     def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[Behind]) -> Asking[None]:
         """Ask for the high watermark where the end of a log lies before the target."""
-        waited_for = {TopicPartition(*each.position[:2]) for each in to_go}
-        targets = dict(self.target.items())
-        short = {
+        waited_for = {TopicPartition(*behind.position[:2]) for behind in to_go}
+        short = [
             key
-            for each in lag.partitions
-            if (key := TopicPartition(each.topic, each.partition)) in waited_for
-            and _end(each, self.isolation_level) < targets[key]
-        }
+            for key, target in self.target.items()
+            if key in waited_for and _end(lag.partitions.lookup(*key), self.isolation_level) < target
+        ]
         if short:
-            extents = (yield from ask(Extents.about(short))).raise_for_errors()
+            extents = (yield from ask(Extents, short)).raise_for_errors()
             self.target.refuse_truncated(
-                {TopicPartition(each.topic, each.partition): each.high_watermark or 0 for each in extents}
+                {TopicPartition(log.topic, log.partition): log.high_watermark or 0 for log in extents}
             )
 
     def _gone(self, lag: GroupLag) -> str:
@@ -119,23 +121,22 @@ class OffsetsReached(Condition):
         gone = [
             str(key)
             for key, target in self.target.items()
-            if (each := lag.partitions.lookup(*key)) is not None
-            and each.committed_offset is None
-            and 0 < target <= (each.log_start_offset or 0)
+            if (own := lag.partitions.lookup(*key)) is not None
+            and own.committed_offset is None
+            and 0 < target <= (own.log_start_offset or 0)
         ]
         return f"; it never committed on {shorten(gone)}, where nothing before the target is left" if gone else ""
 
     def _describe(self, to_go: list[Behind]) -> str:
         if not to_go:
             return f"{self.group} has reached the {self.target.source}"
-        worst = sorted(to_go, key=lambda each: -each.lag)[:3]
-        listed = ", ".join(f"{each} {each.lag}" for each in worst)
-        left, lost = sum(each.lag for each in to_go), sum(each.lost for each in to_go)
-        text = f"{self.group} is {left} offsets before the {self.target.source} ({listed})"
+        left, lost = sum(behind.lag for behind in to_go), sum(behind.lost for behind in to_go)
+        text = f"{self.group} is {left} offsets before the {self.target.source} ({worst(to_go)})"
         return f"{text}; {lost} offsets were deleted before it read them" if lost else text
 
 
-def _end(lag: PartitionLag, isolation_level: IsolationLevel) -> int:
+def _end(lag: PartitionLag | None, isolation_level: IsolationLevel) -> int:
+    assert lag is not None, "every partition of the target was asked for"
     end = lag.last_stable_offset if isolation_level is IsolationLevel.READ_COMMITTED else lag.high_watermark
     assert end is not None, "a partition without error has the end that counts"
     return end

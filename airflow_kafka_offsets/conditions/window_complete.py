@@ -7,17 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from airflow_kafka_offsets.arguments import one_of, refuse_text
-from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps
-from airflow_kafka_offsets.conditions.questions import (
-    Asking,
-    Extents,
-    Facts,
-    Listed,
-    Records,
-    Writers,
-    ask,
-    ask_partitions,
-)
+from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Records, Writers, ask_partitions
+from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers
@@ -80,7 +71,7 @@ class WindowComplete(Condition):
             if duration is not None and duration < 0:
                 raise ConfigurationError(f"{name} is a duration of 0 or more.")
 
-    def steps(self) -> Steps:
+    def steps(self) -> Asking[Progress]:
         instant = iso_instant(self.instant_ms)
         elapsed_ms = now_ms() - self._looked_up_ms
         if elapsed_ms < 0:
@@ -90,12 +81,12 @@ class WindowComplete(Condition):
         passed = yield from self._with_record(listed, self._looked_up_ms)
         found = yield from self._sort(listed, passed, elapsed_ms)
         found = yield from self._apply_policy(found, elapsed_ms)
-        future = [str(each) for each in _from_the_future(listed) if each in passed]
-        producers = (yield from ask(Writers.about(found.undecided))) if found.undecided else Producers()
+        future = [str(partition) for partition in _from_the_future(listed) if partition in passed]
+        producers = (yield from ask(Writers, found.undecided)) if found.undecided else Producers()
         result = {
             "instant": instant,
             "partitions_passed": len(found.passed) + len(found.by_clock),
-            "assumed_idle": [str(each) for each in found.assumed],
+            "assumed_idle": list(map(str, found.assumed)),
         }
         text = f"{instant}: {found.describe(producers)}"
         if found.idle and self.idle_after_ms is not None:
@@ -113,34 +104,32 @@ class WindowComplete(Condition):
 
     def _look_up(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Asking[ListedOffsets]:
         spec = OffsetSpec.at(to_datetime(timestamp_ms))
-        wanted = ((spec, each) for each in partitions)
-        listed = yield from ask(Listed.about(wanted, isolation_level=self.isolation_level))
+        listed = yield from ask(Listed, ((spec, partition) for partition in partitions), self.isolation_level)
         return listed[spec].raise_for_errors().refuse_older_answers()
 
     def _with_record(self, listed: ListedOffsets, timestamp_ms: int) -> Asking[set[TopicPartition]]:
         """The partitions where a visible record was found, and no marker or aborted one with old records behind it."""
-        found = [ReadPosition(each.topic, each.partition, each.offset) for each in listed if each.offset is not None]
+        found = [ReadPosition(own.topic, own.partition, own.offset) for own in listed if own.offset is not None]
         records = yield from self._read(found)
-        others = [ReadPosition(*each[:3]) for each in records if each.offset != each.position]
+        others = [ReadPosition(*record[:3]) for record in records if record.offset != record.position]
         late = yield from self._read(others, at_or_after_ms=timestamp_ms)
-        passed = [each for each in records if each.offset == each.position]
-        passed += [each for each in late if each.offset is not None]
-        return {TopicPartition(each.topic, each.partition) for each in passed}
+        passed = [record for record in records if record.offset == record.position]
+        passed += [record for record in late if record.offset is not None]
+        return {TopicPartition(record.topic, record.partition) for record in passed}
 
     def _read(self, positions: list[ReadPosition], at_or_after_ms: int | None = None) -> Asking[FirstRecords]:
         if not positions:
             return FirstRecords()
-        wanted = ((at_or_after_ms, each) for each in positions)
-        records = yield from ask(Records.about(wanted, isolation_level=self.isolation_level))
-        return records[at_or_after_ms].raise_for_errors()
+        wanted = ((at_or_after_ms, position) for position in positions)
+        return (yield from ask(Records, wanted, self.isolation_level))[at_or_after_ms].raise_for_errors()
 
     def _sort(self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int) -> Asking[Completeness]:
-        others = [each for each in listed.partitions() if each not in passed]
-        extents = (yield from ask(Extents.about(others))) if others else LogExtents()
+        others = [partition for partition in listed.partitions() if partition not in passed]
+        extents = (yield from ask(Extents, others)) if others else LogExtents()
         append_time: list[str] = []
         if others and elapsed_ms >= CLOCK_MARGIN_MS:
-            facts = yield from ask(Facts.about(each.topic for each in others))
-            append_time = [each.topic for each in facts.values() if each.timestamp_type == _APPEND_TIME]
+            facts = yield from ask(Facts, (partition.topic for partition in others))
+            append_time = [topic.topic for topic in facts.values() if topic.timestamp_type == _APPEND_TIME]
         return sort_by_evidence(
             sorted(passed),
             extents,
@@ -158,11 +147,12 @@ class WindowComplete(Condition):
                 f"No record at or after {iso_instant(self._looked_up_ms)} on {shorten(map(str, found.idle))}, "
                 f"{duration_text(elapsed_ms / 1000)} later (idle='fail'). Is a producer down?"
             )
-        alive = {each.topic for each in found.idle}
+        alive = {partition.topic for partition in found.idle}
         if self.idle == "require_heartbeat":
             alive = yield from self._alive(alive)
-        assumed = tuple(each for each in found.idle if each.topic in alive)
-        return replace(found, assumed=assumed, idle=tuple(each for each in found.idle if each.topic not in alive))
+        assumed = tuple(partition for partition in found.idle if partition.topic in alive)
+        idle = tuple(partition for partition in found.idle if partition.topic not in alive)
+        return replace(found, assumed=assumed, idle=idle)
 
     def _alive(self, topics: Iterable[str]) -> Asking[set[str]]:
         """The topics where somebody wrote as late as an idle partition needs it."""
@@ -171,10 +161,10 @@ class WindowComplete(Condition):
         timestamp_ms = self._looked_up_ms + self.idle_after_ms
         listed = yield from self._look_up(partitions, timestamp_ms)
         alive = yield from self._with_record(listed, timestamp_ms)
-        return {each.topic for each in alive.difference(_from_the_future(listed))}
+        return {partition.topic for partition in alive.difference(_from_the_future(listed))}
 
 
 def _from_the_future(listed: ListedOffsets) -> list[TopicPartition]:
     """Where the record that was found can't be of today (E5): the first one that late in the log."""
     latest_ms = now_ms() + _MOST_AHEAD_MS
-    return [TopicPartition(each.topic, each.partition) for each in listed if (each.timestamp_ms or 0) > latest_ms]
+    return [TopicPartition(own.topic, own.partition) for own in listed if (own.timestamp_ms or 0) > latest_ms]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -19,8 +19,7 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
-from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger
+from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, Poll, PollSchedule
 
 _SHARED_WATCHER = (
     "Several assets have this same watcher, so that its state has no place: after a restart it begins anew. Give each "
@@ -107,3 +106,13 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
                     self.log.info("%s", line)
                 said = line
                 yield outcome
+
+    async def first_outcome(
+        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule, is_it: Callable[[Outcome], bool]
+    ) -> Outcome:
+        """The first outcome of a kind that polls find out about a condition from now on."""
+        async with aclosing(self.outcomes_of(condition, polls, waits)) as found:
+            async for outcome in found:
+                if is_it(outcome):
+                    return outcome
+        raise RuntimeError("The poll ended, which it never does by itself.")

@@ -12,8 +12,7 @@ from airflow_kafka_offsets.arguments import as_names
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
-from airflow_kafka_offsets.triggers.shared import refusing_arguments
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule, refusing_arguments
 
 
 class KafkaLagZeroTrigger(KafkaEdgeTrigger):

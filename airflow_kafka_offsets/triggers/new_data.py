@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.arguments import as_names
-from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.conditions.condition import Outcome, Progress
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import WindowError
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
-from airflow_kafka_offsets.triggers.shared import refusing_arguments
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule, refusing_arguments
 
 
 class KafkaNewDataTrigger(KafkaEdgeTrigger):
@@ -46,27 +44,30 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
     async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
         """An event each time that enough has arrived."""
         kept = await self.recall()
-        since = None if kept is None else FixedOffsets.from_json(kept)
+        since = await self._log_ends(polls, waits) if kept is None else FixedOffsets.from_json(kept)
         while True:
-            outcome = await self._next(since, polls, waits)
+            outcome = await self.first_outcome(replace(self._first, since=since), polls, waits, _is_news)
             if isinstance(outcome, Progress):
-                if since is not None:
-                    yield TriggerEvent(outcome.result)
-                since = outcome.ends
-            elif since is not None:
+                yield TriggerEvent(outcome.result)
+                since = _ends(outcome)
+            elif isinstance(outcome, WindowError):
                 since = since.without(outcome.topic)
-            assert since is not None, "new data is judged by log ends"
             await self.keep(since.to_json())
 
-    async def _next(
-        self, since: FixedOffsets | None, polls: AsyncIterator[Poll], waits: PollSchedule
-    ) -> Progress | WindowError:
-        """Enough new data, log ends to begin with, or that the offsets of a topic mean nothing any more."""
-        condition = self._first if since is None else replace(self._first, since=since)
-        async with aclosing(self.outcomes_of(condition, polls, waits)) as found:
-            async for outcome in found:
-                if isinstance(outcome, WindowError) and outcome.topic is not None:
-                    return outcome
-                if isinstance(outcome, Progress) and (outcome.done or since is None):
-                    return outcome
-        raise RuntimeError("The poll ended, which it never does by itself.")
+    async def _log_ends(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> FixedOffsets:
+        """Log ends to begin with."""
+        since = _ends(await self.first_outcome(self._first, polls, waits, lambda found: isinstance(found, Progress)))
+        await self.keep(since.to_json())
+        return since
+
+
+def _is_news(outcome: Outcome) -> bool:
+    """Enough new data, or that the offsets of a topic mean nothing any more."""
+    if isinstance(outcome, Progress):
+        return outcome.done
+    return isinstance(outcome, WindowError) and outcome.topic is not None
+
+
+def _ends(outcome: Outcome) -> FixedOffsets:
+    assert isinstance(outcome, Progress) and outcome.ends is not None, "new data is judged by log ends"
+    return outcome.ends

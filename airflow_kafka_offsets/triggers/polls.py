@@ -1,32 +1,40 @@
-"""Polls: one client and one poll for all waits on a connection, however many tasks wait there.
+"""Polls: one client and one poll for all triggers on a connection and isolation level, however many tasks wait there.
 
 Waits come and go while a poll goes on. Each is checked at the multiples of its interval by one clock, so that waits of
-the same interval are checked together whenever they came, and their questions go out as one.
+the same interval are checked together whenever they came, and their calls of the client are made as one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.conditions.condition import Condition, Outcome, check_all
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress, check_all
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, client_timeout_s
 from airflow_kafka_offsets.hooks.kept_client import KeptClient
 from airflow_kafka_offsets.offsets.instants import duration_text
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 Outcomes = Mapping[Condition, Outcome]
 """What a poll found out, by condition."""
 
-_MOST_QUESTIONS = 30
-"""A poll asks so many questions at most, each of which ends by the client's own deadline."""
+_MOST_CALLS = 30
+"""A poll calls the client so often at most, and each call ends by the client's own deadline."""
+_SHORTEST_S = 0.1
+"""Airflow lets ``poke_interval`` be 0."""
+_SPREAD_S = 2.0
+"""Within so many seconds, and within a quarter of their interval, waits take in what a poll found out."""
 
 
 class Poll(NamedTuple):
@@ -135,8 +143,10 @@ class _Asker:
         return await self._check(settings, conditions)
 
     async def _check(self, settings: ClientSettings, conditions: Collection[Condition]) -> Outcomes:
-        work = asyncio.get_running_loop().run_in_executor(self._thread, _check, self._clients, settings, conditions)
-        timeout_s = _MOST_QUESTIONS * client_timeout_s()
+        clients, timeout_s = self._clients, _MOST_CALLS * client_timeout_s()
+        work = asyncio.get_running_loop().run_in_executor(
+            self._thread, lambda: check_all(clients.get(settings), conditions)
+        )
         try:
             async with asyncio.timeout(timeout_s):
                 return await work
@@ -157,15 +167,8 @@ class _Asker:
         self._thread.shutdown(wait=False)
 
 
-def _check(clients: KeptClient, settings: ClientSettings, conditions: Collection[Condition]) -> Outcomes:
-    return check_all(clients.get(settings), conditions)
-
-
-async def poll(kafka_conn_id: str, waits: PollSchedule) -> AsyncGenerator[Poll]:
-    """Poll for as long as somebody listens.
-
-    :param waits: whose conditions are checked; asked at each tick.
-    """
+async def _polling(kafka_conn_id: str, waits: PollSchedule) -> AsyncGenerator[Poll]:
+    """Poll for as long as somebody listens."""
     asker = _Asker(kafka_conn_id)
     try:
         while True:
@@ -173,3 +176,92 @@ async def poll(kafka_conn_id: str, waits: PollSchedule) -> AsyncGenerator[Poll]:
             yield Poll(number, await asker.check(conditions))
     finally:
         asker.close()
+
+
+_WAITS: dict[Hashable, PollSchedule] = defaultdict(PollSchedule)
+"""Who waits on which shared poll. An entry is never removed: a poll that starts or ends holds on to it."""
+
+
+class KafkaPollTrigger(BaseEventTrigger):
+    """
+    Base of the triggers: all those on one connection and isolation level share one client and one poll.
+
+    The shared stream's items are the outcomes of a poll by condition; each trigger picks its own. What each waits for
+    is not in the stream's arguments, which are those of whoever came first, but in a registry that the poll reads at
+    each tick. ``dag.test()`` calls :meth:`run`, which polls for one trigger alone.
+
+    :param kafka_conn_id: connection id; looked up anew at each poll, so that an edited connection takes effect.
+    :param isolation_level: which records count.
+    :param poll_interval_s: seconds between polls.
+    """
+
+    supports_triggerer_queue = True
+
+    def __init__(self, *, kafka_conn_id: str, isolation_level: str, poll_interval_s: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
+        self.kafka_conn_id = kafka_conn_id
+        with refusing_arguments():
+            self.isolation_level = IsolationLevel.of(isolation_level)
+        self.poll_interval_s = max(poll_interval_s, _SHORTEST_S)
+
+    def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
+        """This trigger's events. Each trigger says its own.
+
+        :param polls: what each poll found out.
+        :param waits: where to join with the conditions that are to be polled.
+        """
+        raise NotImplementedError
+
+    def shared_stream_key(self) -> Hashable:
+        """What makes two triggers share a poll."""
+        return ("airflow_kafka_offsets", self.kafka_conn_id, str(self.isolation_level))
+
+    @classmethod
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Poll]:
+        """Poll for all triggers of the key."""
+        first = cls(**kwargs)
+        async with aclosing(_polling(first.kafka_conn_id, _WAITS[first.shared_stream_key()])) as outcomes:
+            async for poll in outcomes:
+                yield poll
+
+    def filter_shared_stream(self, shared_stream: AsyncIterator[Poll]) -> AsyncGenerator[TriggerEvent]:
+        """This trigger's events from the shared poll."""
+        return self.events(shared_stream, _WAITS[self.shared_stream_key()])
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """This trigger's events from a poll of its own."""
+        waits = PollSchedule()
+        async with (
+            aclosing(_polling(self.kafka_conn_id, waits)) as outcomes,
+            aclosing(self.events(outcomes, waits)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    async def outcomes_of(
+        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule
+    ) -> AsyncGenerator[Outcome]:
+        """What polls find out about a condition from now on, leaving out those that say again that it doesn't hold."""
+        last: Progress | None = None
+        with waits.joined(condition, self.poll_interval_s) as number:
+            async for poll in polls:
+                outcome = poll.outcomes.get(condition)
+                says_it_again = last is not None and not last.done and outcome == last
+                if outcome is None or poll.number <= number or says_it_again:
+                    continue
+                last = outcome if isinstance(outcome, Progress) else None
+                # Not at the same time as everybody else: a thousand that log would block the triggerer's event loop.
+                await asyncio.sleep(random.random() * min(_SPREAD_S, self.poll_interval_s / 4))
+                yield outcome
+
+
+@contextmanager
+def refusing_arguments() -> Iterator[None]:
+    """Refuse wrong arguments in the way that Airflow takes: a triggerer survives a TypeError, and no other one.
+
+    A row that another version of this package wrote may be one that this version doesn't understand.
+    """
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise TypeError(f"This trigger's arguments make no sense here: {error}") from error

@@ -9,10 +9,19 @@ from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.conditions.kinds import condition_from_json
-from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
-from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
-from airflow_kafka_offsets.triggers.shared import KafkaPollTrigger, refusing_arguments
+from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.conditions.wait import Wait
+from airflow_kafka_offsets.conditions.window_complete import WindowComplete
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, Poll, PollSchedule, refusing_arguments
+
+_KINDS: Mapping[str, type[Condition]] = {
+    condition.kind: condition for condition in (GroupsCaughtUp, OffsetsReached, WindowComplete, NewData)
+}
 
 
 class KafkaWaitTrigger(KafkaPollTrigger):
@@ -63,12 +72,23 @@ class KafkaWaitTrigger(KafkaPollTrigger):
                 verdict = self._wait.take(outcome, time.time())
                 if verdict.line:
                     self.log.info("%s", verdict.line)
-                if verdict.status != "waiting":
-                    yield TriggerEvent(_payload(verdict))
+                if verdict.status == "failed":
+                    yield TriggerEvent({"status": "failed", "message": verdict.message})
+                    return
+                if verdict.status == "done":
+                    yield TriggerEvent({"status": "done", "result": verdict.result})
                     return
 
 
-def _payload(verdict: WaitStatus) -> dict[str, Any]:
-    if verdict.status == "failed":
-        return {"status": "failed", "message": verdict.message}
-    return {"status": "done", "result": verdict.result}
+def condition_from_json(fields: Mapping[str, Any]) -> Condition:
+    """The inverse of :meth:`.condition.Condition.to_json`."""
+    arguments = {name: _value(name, value) for name, value in fields.items() if name != "kind"}
+    return _KINDS[fields["kind"]](**arguments)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name == "isolation_level":
+        return IsolationLevel(value)
+    if isinstance(value, Mapping):
+        return FixedOffsets.from_json(value)
+    return tuple(value) if isinstance(value, list) else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,14 +10,13 @@ from typing import Any
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names
-from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.conditions.condition import Outcome, Progress
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
 from airflow_kafka_offsets.triggers.edges import KafkaEdgeTrigger
-from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
-from airflow_kafka_offsets.triggers.shared import refusing_arguments
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule, refusing_arguments
 
 
 class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
@@ -79,15 +77,13 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
             end_ms = (now_ms() // self.window_ms + 1) * self.window_ms
             await self.keep(end_ms)
         while True:
-            yield TriggerEvent(await self._complete(end_ms, polls, waits))
+            outcome = await self.first_outcome(replace(self._first, instant_ms=end_ms), polls, waits, _is_complete)
+            assert isinstance(outcome, Progress)
+            extent = {"start": iso_instant(end_ms - self.window_ms), "end": iso_instant(end_ms)}
+            yield TriggerEvent(extent | {name: fact for name, fact in outcome.result.items() if name != "instant"})
             end_ms += self.window_ms
             await self.keep(end_ms)
 
-    async def _complete(self, end_ms: int, polls: AsyncIterator[Poll], waits: PollSchedule) -> dict[str, Any]:
-        """Wait until the window with this end is complete; its payload."""
-        async with aclosing(self.outcomes_of(replace(self._first, instant_ms=end_ms), polls, waits)) as found:
-            async for outcome in found:
-                if isinstance(outcome, Progress) and outcome.done:
-                    extent = {"start": iso_instant(end_ms - self.window_ms), "end": iso_instant(end_ms)}
-                    return extent | {name: each for name, each in outcome.result.items() if name != "instant"}
-        raise RuntimeError("The poll ended, which it never does by itself.")
+
+def _is_complete(outcome: Outcome) -> bool:
+    return isinstance(outcome, Progress) and outcome.done

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.pipelines.publisher import proved_attempts
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.triggers.shared import refusing_arguments
+from airflow_kafka_offsets.triggers.polls import refusing_arguments
 
 _SHORTEST_S = 1.0
 """Each look is some requests to the ledger's store."""

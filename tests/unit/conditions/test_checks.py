@@ -1,4 +1,4 @@
-"""Checks: any number of conditions are checked with the questions of one, and none suffers from another one's fault."""
+"""Checks: any number of conditions are checked with the calls of one, and none suffers from another one's fault."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.conditions.condition import Condition, Progress, Steps, check_all
+from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, Condition, Progress, ask, check_all
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.kinds import condition_from_json
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
-from airflow_kafka_offsets.conditions.questions import Question, ask
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.triggers.wait import condition_from_json
 
 ASKED: list[tuple[frozenset[int], str]] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Squares(Question[dict[int, int]]):
+class Squares(ClientCall[dict[int, int]]):
     """The squares of ``wanted``, from a service that answers many at once; ``mood`` is a kind of its own."""
 
     mood: str = "good"
 
-    def ask(self, client: Any) -> dict[int, int]:
+    def make(self, client: Any) -> dict[int, int]:
         ASKED.append((self.wanted, self.mood))
         if self.mood == "bad":
             raise KafkaOffsetsError("not today")
@@ -51,10 +50,10 @@ class Sum(Condition):
     numbers: tuple[frozenset[int], ...]
     mood: str = "good"
 
-    def steps(self) -> Steps:
+    def steps(self) -> Asking[Progress]:
         answers = []
         for each in self.numbers:
-            answers.append((yield from ask(Squares(each, self.mood))))
+            answers.append((yield Squares(each, mood=self.mood)))
         return Progress(True, "", {"answers": answers})
 
 
@@ -62,14 +61,14 @@ class Sum(Condition):
 class Broken(Condition):
     kind: ClassVar[str] = "broken"
 
-    def steps(self) -> Steps:
-        yield from ask(Squares(frozenset({1})))
+    def steps(self) -> Asking[Progress]:
+        yield from ask(Squares, [1])
         raise ZeroDivisionError
 
 
 def check(*conditions: Condition) -> dict[Condition, Any]:
     ASKED.clear()
-    return check_all(None, conditions)  # type: ignore[arg-type]  # these questions don't ask a client
+    return check_all(None, conditions)  # type: ignore[arg-type]  # these calls need no client
 
 
 def sums(*numbers: Iterable[int], mood: str = "good") -> Sum:
@@ -77,11 +76,11 @@ def sums(*numbers: Iterable[int], mood: str = "good") -> Sum:
 
 
 class TestAskingAsOne:
-    def test_equal_kinds_of_questions_go_out_as_one_each_round(self) -> None:
+    def test_equal_kinds_of_calls_go_out_as_one_each_round(self) -> None:
         check(sums([1, 2], [5]), sums([2, 3], [6]), sums([9]))
         assert [(frozenset({1, 2, 3, 9}), "good"), (frozenset({5, 6}), "good")] == ASKED
 
-    def test_questions_that_differ_in_more_than_what_they_are_about_do_not(self) -> None:
+    def test_calls_that_differ_in_more_than_what_they_are_about_do_not(self) -> None:
         check(sums([1]), sums([1], mood="fine"))
         assert sorted(mood for _, mood in ASKED) == ["fine", "good"]
 
@@ -103,7 +102,7 @@ class TestAskingAsOne:
 
 
 class TestFaults:
-    def test_a_failed_question_is_the_outcome_of_those_that_asked_it_alone(self) -> None:
+    def test_a_failed_call_is_the_outcome_of_those_that_made_it_alone(self) -> None:
         outcomes = check(sums([1], mood="bad"), sums([1]))
         assert isinstance(outcomes[sums([1], mood="bad")], KafkaOffsetsError)
         assert outcomes[sums([1])].done

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
-from airflow_kafka_offsets.conditions.questions import Ends
-from airflow_kafka_offsets.conditions.same_logs import ask_same_logs, remark
+from airflow_kafka_offsets.conditions.client_calls import Ends, ask_same_logs, note_unknowable
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -35,9 +34,9 @@ def judged(
     steps = ask_same_logs(positions, now or metadata())
     asked: frozenset[LogEpoch] = frozenset()
     try:
-        question = next(steps)
-        assert isinstance(question, Ends)
-        asked = question.wanted
+        call = next(steps)
+        assert isinstance(call, Ends)
+        asked = call.wanted
         steps.send({each: answers[each] for each in asked})
     except StopIteration as ended:
         return ended.value, asked
@@ -72,7 +71,7 @@ class TestUnknown:
     def test_what_brokers_never_tell_passes_and_is_said(self) -> None:
         found, _ = judged(SEEN, failed(ResponseError("UNSUPPORTED_VERSION", 35, False)))
         assert found == ["whether logs were cut since: t-0 (brokers before Kafka 2.1 don't tell)"]
-        assert remark(found) == f", but Kafka doesn't tell {found[0]}"
+        assert note_unknowable(found) == f", but Kafka doesn't tell {found[0]}"
 
     def test_topics_without_ids_and_offsets_without_epochs_are_said(self) -> None:
         old = FixedOffsets.of("snapshot 1", {ZERO: 7, ONE: 0}, cluster_id="cluster-1")
@@ -83,7 +82,7 @@ class TestUnknown:
 
     def test_nothing_is_claimed_of_offsets_that_were_written_by_hand(self) -> None:
         assert judged(FixedOffsets.of("target", {ZERO: 7}), {}) == ([], frozenset())
-        assert remark([]) == ""
+        assert note_unknowable([]) == ""
 
     def test_a_leader_that_fails_to_answer_is_an_error_that_may_pass(self) -> None:
         with pytest.raises(OffsetsError, match="Asking whether logs were cut since") as error:

@@ -1,0 +1,242 @@
+"""The calls of the client that checks make, and what several of them tell together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
+from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, ask
+from airflow_kafka_offsets.errors import OffsetsError
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch, LogExtents, Producers
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords
+from airflow_kafka_offsets.offsets.groups.lag import GroupLags
+from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.cut_logs import not_known, refuse_later_epochs, refuse_unanswered
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
+
+_CAN_NOT_READ = {
+    "TOPIC_AUTHORIZATION_FAILED": "without the ACL Read",
+    "MESSAGE_TOO_LARGE": "past a batch that unpacks to too much",
+    "UNSUPPORTED_COMPRESSION_TYPE": "without their codecs (pip install 'airflow-kafka-offsets[codecs]')",
+}
+"""Errors with which offsets are still counted, as an upper bound on records."""
+
+
+class Topics(ClientCall[TopicsMetadata]):
+    """Which partitions topics have. ``wanted``: names."""
+
+    def make(self, client: OffsetsClient) -> TopicsMetadata:
+        return client.topics(sorted(self.wanted))
+
+    def part(self, answer: TopicsMetadata) -> TopicsMetadata:
+        found = (answer.lookup(name) for name in self.wanted)
+        return TopicsMetadata((topic for topic in found if topic is not None), answer.cluster_id)
+
+
+class Facts(ClientCall[dict[str, TopicFacts]]):
+    """How topics are configured. ``wanted``: names of topics that exist."""
+
+    def make(self, client: OffsetsClient) -> dict[str, TopicFacts]:
+        return client.topic_facts(sorted(self.wanted))
+
+
+class Lags(ClientCall[GroupLags]):
+    """How far groups are behind on all that they touch. ``wanted``: group ids."""
+
+    def make(self, client: OffsetsClient) -> GroupLags:
+        return client.group_lags(sorted(self.wanted), isolation_level=self.isolation_level)
+
+    def part(self, answer: GroupLags) -> GroupLags:
+        found = (answer.lookup(group) for group in self.wanted)
+        return GroupLags(lag for lag in found if lag is not None)
+
+
+class LagsOn(ClientCall[GroupLags]):
+    """How far groups are behind on some partitions. ``wanted``: pairs of group id and a tuple of partitions."""
+
+    def make(self, client: OffsetsClient) -> GroupLags:
+        groups: dict[str, dict[TopicPartition, None]] = defaultdict(dict)
+        for group, partitions in self.wanted:
+            groups[group] |= dict.fromkeys(partitions)
+        return client.group_lags(groups, isolation_level=self.isolation_level)
+
+    def part(self, answer: GroupLags) -> GroupLags:
+        found = ((answer.lookup(group), partitions) for group, partitions in self.wanted)
+        return GroupLags(lag.on(partitions) for lag, partitions in found if lag is not None)
+
+
+class Extents(ClientCall[LogExtents]):
+    """Where logs start and end. ``wanted``: partitions."""
+
+    def make(self, client: OffsetsClient) -> LogExtents:
+        return client.log_extents(sorted(self.wanted))
+
+    def part(self, answer: LogExtents) -> LogExtents:
+        return answer.of_partitions(self.wanted)
+
+
+class Listed(ClientCall[dict[OffsetSpec, ListedOffsets]]):
+    """Which offsets satisfy specs. ``wanted``: pairs of spec and partition."""
+
+    def make(self, client: OffsetsClient) -> dict[OffsetSpec, ListedOffsets]:
+        return client.list_offsets_by(_by_first(self.wanted), isolation_level=self.isolation_level)
+
+    def part(self, answer: dict[OffsetSpec, ListedOffsets]) -> dict[OffsetSpec, ListedOffsets]:
+        return {spec: answer[spec].of_partitions(keys) for spec, keys in _by_first(self.wanted).items()}
+
+
+class Records(ClientCall[dict[int | None, FirstRecords]]):
+    """The first visible records at or after some positions. ``wanted``: pairs of the timestamp from which on records
+    count (None for all) and a position.
+    """
+
+    def make(self, client: OffsetsClient) -> dict[int | None, FirstRecords]:
+        return client.first_records_by(_by_first(self.wanted), isolation_level=self.isolation_level)
+
+    def part(self, answer: dict[int | None, FirstRecords]) -> dict[int | None, FirstRecords]:
+        parts = {}
+        for timestamp_ms, positions in _by_first(self.wanted).items():
+            found = (answer[timestamp_ms].lookup(*position) for position in positions)
+            parts[timestamp_ms] = FirstRecords(record for record in found if record is not None)
+        return parts
+
+
+class Writers(ClientCall[Producers]):
+    """Who writes to partitions. ``wanted``: partitions."""
+
+    def make(self, client: OffsetsClient) -> Producers:
+        return client.producers(sorted(self.wanted))
+
+
+class Ends(ClientCall[dict[LogEpoch, EpochEnd]]):
+    """Where leader epochs end in their logs. ``wanted``: epochs."""
+
+    def make(self, client: OffsetsClient) -> dict[LogEpoch, EpochEnd]:
+        return client.ends_of(self.wanted)
+
+    def part(self, answer: dict[LogEpoch, EpochEnd]) -> dict[LogEpoch, EpochEnd]:
+        return {epoch: answer[epoch] for epoch in self.wanted}
+
+
+def _by_first(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for first, second in sorted(pairs, key=lambda pair: pair[1]):
+        found[first].append(second)
+    return found
+
+
+def ask_topics(topics: Iterable[str]) -> Asking[TopicsMetadata]:
+    """Within a check: cluster, ids and partitions of some topics.
+
+    :raises OffsetsError: naming those that are unknown or may not be described.
+    """
+    return (yield from ask(Topics, topics)).raise_for_errors()
+
+
+def ask_partitions(topics: Iterable[str]) -> Asking[tuple[TopicPartition, ...]]:
+    """Within a check: all partitions of some topics, in order; raises as :func:`ask_topics` does."""
+    return tuple(partitions_of((yield from ask_topics(topics))))
+
+
+@dataclass(frozen=True, slots=True)
+class LeftToRead:
+    """Which partitions have a visible record left, and not transaction markers or aborted records alone (E12, E13).
+
+    :param records: what was read.
+    :param unreadable: topics that can't be read, and why, in words.
+    """
+
+    records: FirstRecords = field(default_factory=FirstRecords)
+    unreadable: tuple[str, ...] = ()
+
+    def is_clear(self, behind: Behind) -> bool:
+        """Whether it is known that nothing is left to read, and nothing was lost."""
+        return not behind.lost and self.records.nothing_before(behind.position, behind.end_offset)
+
+    def note(self) -> str:
+        """For the end of a summary; empty when all could be read."""
+        return f"; transaction markers count too on {', '.join(self.unreadable)}" if self.unreadable else ""
+
+
+def read_left(
+    groups: Sequence[Sequence[Behind]], isolation_level: IsolationLevel, allowed: Callable[[Sequence[Behind]], bool]
+) -> Asking[LeftToRead]:
+    """Within a check: read where that may make the difference.
+
+    First on the partition of each group that is furthest behind: mostly there is a record, and that settles it.
+
+    :param groups: the partitions that each group is behind on.
+    :param allowed: whether being behind on just these would be good enough.
+    :raises OffsetsError: when a log can't be read for a reason that may pass.
+    """
+    doubtful = [group for group in groups if group and not allowed(group)]
+    furthest = [max(group, key=lambda behind: behind.lag) for group in doubtful]
+    first = yield from read_at(furthest, isolation_level)
+    rest = [
+        behind
+        for group, top in zip(doubtful, furthest, strict=True)
+        if first.is_clear(top) or allowed([top])
+        for behind in group
+        if behind is not top
+    ]
+    more = yield from read_at(rest, isolation_level)
+    unreadable = tuple(sorted({*first.unreadable, *more.unreadable}))
+    return LeftToRead(FirstRecords([*first.records, *more.records]), unreadable)
+
+
+def read_at(partitions: Sequence[Behind], isolation_level: IsolationLevel) -> Asking[LeftToRead]:
+    """Within a check: read all of these; raises as :func:`read_left` does."""
+    if not partitions:
+        return LeftToRead()
+    wanted = ((None, behind.position) for behind in partitions)
+    records = (yield from ask(Records, wanted, isolation_level))[None]
+    failures = [(what, error) for what, error in records.failures() if error.name not in _CAN_NOT_READ]
+    if failures:
+        raise OffsetsError("Reading from where the group stands", failures)
+    why = {f"{found.topic} {_CAN_NOT_READ[found.error.name]}" for found in records if found.error is not None}
+    return LeftToRead(records, tuple(sorted(why)))
+
+
+def worst(partitions: Iterable[Behind]) -> str:
+    """The three that are furthest behind, in words."""
+    furthest = sorted(partitions, key=lambda behind: -behind.lag)[:3]
+    return ", ".join(f"{behind} {behind.lag}" for behind in furthest)
+
+
+def ask_same_logs(seen: FixedOffsets, metadata: TopicsMetadata) -> Asking[list[str]]:
+    """Within a check, right before it passes: whether logs are still the ones that some offsets were seen in. What
+    nobody can tell of that, in words; mostly nothing.
+
+    A cut that has grown again shows in the leader epochs alone, whose ends take a request to each leader: a wait that
+    goes on isn't held up by it.
+
+    :param metadata: cluster and topics as they are now; offsets on other topics aren't asked about.
+    :raises LogTruncatedError: a log was cut below an offset, and has grown past it again.
+    :raises OffsetsError: a leader can't be asked, or a log hasn't come to the epoch of its offset.
+    """
+    seen = seen.on(metadata.topic_ids)
+    epochs = [
+        LogEpoch(offset.topic, offset.partition, offset.leader_epoch)
+        for offset in seen.seen()
+        if offset.leader_epoch is not None and offset.offset > 0
+    ]
+    answers = (yield from ask(Ends, epochs)) if epochs else {}
+    ends = EpochEnds(answers.values())
+    seen.refuse_cut(ends)
+    refuse_unanswered(ends)
+    refuse_later_epochs(not_known(seen.seen(), ends), metadata.leader_epoch)
+    return seen.unknowable(ends)
+
+
+def note_unknowable(unknowable: Iterable[str]) -> str:
+    """For the end of a summary."""
+    words = ", ".join(unknowable)
+    return f", but Kafka doesn't tell {words}" if words else ""
