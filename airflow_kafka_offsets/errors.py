@@ -97,9 +97,7 @@ class ClusterError(KafkaOffsetsError):
 class ClusterUnreachableError(ClusterError):
     """No broker answered within the deadline. Transient."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class AuthenticationError(ClusterError):
@@ -126,9 +124,7 @@ class OffsetsError(KafkaOffsetsError):
 class OutdatedSurveyError(KafkaOffsetsError):
     """Another task has stored what Kafka said later, of a log or topic that has grown meanwhile. Transient."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class WindowError(KafkaOffsetsError):
@@ -177,9 +173,7 @@ class FutureRecordError(WindowError):
 class HoleError(WindowError):
     """Offsets before a window are in no published window. Passes once they are loaded."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class ExtremeTimestampError(WindowError):
@@ -194,34 +188,26 @@ class CountedTwiceError(UnprovenError):
     """What was read isn't what was written, or isn't one read's count, and some rows may have been read anew for an
     executor that was lost. Another try reads once; a sort reads twice each time."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class UncheckedSourceError(KafkaOffsetsError):
     """Whether a window was read from the cluster and topics that it was resolved on couldn't be asked. Nothing is
     published without that answer. Transient."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class DriverGoneError(KafkaOffsetsError):
     """Spark's driver vanished before it had said how its attempt ended. A new attempt may come through."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class SparkFailedError(KafkaOffsetsError):
     """Spark, or the application that it ran, failed for a reason that isn't one of this package. It may pass."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class ConditionFailedError(KafkaOffsetsError):
@@ -231,9 +217,7 @@ class ConditionFailedError(KafkaOffsetsError):
 class CommitRefusedError(KafkaOffsetsError):
     """Offsets were not committed: the group has active members. Passes once they have left."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class LedgerError(KafkaOffsetsError):
@@ -247,17 +231,13 @@ class LedgerConflictError(LedgerError):
 class InstantForgottenError(LedgerConflictError):
     """Somebody forgot an instant while a window was being pinned with it. Resolving the window again helps."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class CommitConflictError(LedgerConflictError):
     """Another commit to the table came in between, so that the window's rows were not written. Writing again helps."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class LedgerCorruptError(LedgerError):
@@ -268,9 +248,7 @@ class StoreFailedError(LedgerError):
     """The ledger's store didn't do what a command or Spark's driver asked of it: it may have been out of reach.
     Transient."""
 
-    @property
-    def retriable(self) -> bool:
-        return True
+    retriable = True
 
 
 class ExclusiveCreateError(LedgerError):
@@ -279,9 +257,9 @@ class ExclusiveCreateError(LedgerError):
 
 def shorten(items: Iterable[str]) -> str:
     """The first few items in words, and how many more there are; ``none`` of no items."""
-    listed = [each for each in items if each] or ["none"]
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    named = [item for item in items if item] or ["none"]
+    more = len(named) - _SHOWN
+    return ", ".join(named[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def number_of(count: int, noun: str) -> str:

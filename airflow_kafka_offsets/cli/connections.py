@@ -112,7 +112,7 @@ def store_failure(error: Exception, root: str | None) -> StoreFailedError | None
     :param root: ``--ledger``; None for the setting.
     """
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
-    ours = [each for each in modules if each.startswith("airflow_kafka_offsets.")]
+    ours = [name for name in modules if name.startswith("airflow_kafka_offsets.")]
     if not ours or ours[-1] not in _STORES:
         return None
     place = ledger_root(root)

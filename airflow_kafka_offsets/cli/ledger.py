@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
-from airflow_kafka_offsets.cli.tables import Column, Row, every_column
+from airflow_kafka_offsets.cli.tables import Column, Row, every_column, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.whereabouts import find
@@ -44,7 +43,7 @@ _SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 def list_windows(args: Any) -> int:
     """A row a window."""
     ledger = stored_ledger(args)
-    print_rows([_row(ledger, each) for each in ledger.summaries()], args, _WINDOWS)
+    print_rows([_summary_row(ledger, window) for window in ledger.summaries()], args, _WINDOWS)
     return 0
 
 
@@ -57,12 +56,12 @@ def show_window(args: Any) -> int:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
     window = args.window or names[-1]
     require_windows(ledger, [window], names)
-    known = [each.revision for each in ledger.window_folders.live(window)]
+    known = [folder.revision for folder in ledger.window_folders.live(window)]
     if args.revision is not None and args.revision not in known:
         raise ConfigurationError(
             f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known)) or 'none'}."
         )
-    print_rows(list(_ranges(ledger.pinned(window, args.revision))), args, _RANGES)
+    print_rows(_range_rows(ledger.pinned(window, args.revision)), args, _RANGES)
     return 0
 
 
@@ -70,9 +69,9 @@ def show_window(args: Any) -> int:
 def verify_ledger(args: Any) -> int:
     """A row a claim."""
     claims = verify(stored_ledger(args), full=args.full)
-    print_rows([asdict(each) for each in claims], args, _CLAIMS)
+    print_rows([asdict(claim) for claim in claims], args, _CLAIMS)
     told = ("hole",) if args.on_hole == "warn" else ()
-    return 0 if all(each.holds or each.claim in told for each in claims) else 1
+    return 0 if all(claim.holds or claim.claim in told for claim in claims) else 1
 
 
 @command
@@ -84,8 +83,8 @@ def find_record(args: Any) -> int:
     topics = ledger.pinned(windows[-1].id).manifest.topics if windows and found.window is None else {}
     if topics and args.topic not in topics:
         raise ConfigurationError(f"{ledger.uri} has no topic {args.topic!r}; it has {', '.join(sorted(topics))}.")
-    record = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
-    print_rows([record | asdict(found)], args, every_column([record | asdict(found)]), single=True)
+    row = {"topic": args.topic, "partition": args.partition, "offset": args.offset} | asdict(found)
+    print_rows([row], args, every_column([row]), single=True)
     return 0 if found.window is not None else 1
 
 
@@ -95,11 +94,11 @@ def forget_windows(args: Any) -> int:
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows, revisions_of(ledger.window_folders.names()))
     if not args.force:
-        for each in args.windows:
-            _refuse_in_use(ledger, each)
+        for window in args.windows:
+            _refuse_in_use(ledger, window)
     instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
     forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
-    print_rows([{"forgotten": each, "instants": forgotten} for each in args.windows], args, _FORGOTTEN)
+    print_rows([{"forgotten": window, "instants": forgotten} for window in args.windows], args, _FORGOTTEN)
     return 0
 
 
@@ -121,9 +120,9 @@ def _refuse_in_use(ledger: Ledger, window: str) -> None:
 @command
 def list_files(args: Any) -> int:
     """A row a file of the published windows."""
-    start_ms, end_ms = (None if each is None else parse_instant(each) for each in (args.start, args.end))
+    start_ms, end_ms = (None if given is None else parse_instant(given) for given in (args.start, args.end))
     found = stored_ledger(args).file_lists.between(start_ms, end_ms)
-    rows = [{"window": window, "file": each} for window, files in found.items() for each in files]
+    rows = [{"window": window, "file": file} for window, files in found.items() for file in files]
     print_rows(rows, args, _FILES)
     return 0
 
@@ -132,7 +131,10 @@ def list_files(args: Any) -> int:
 def forget_snapshots(args: Any) -> int:
     """A row a snapshot that doesn't count any more."""
     forgotten = forget_after(stored_ledger(args), parse_instant(args.after))
-    print_rows([_entry_row(each) for each in forgotten], args, _SNAPSHOTS)
+    rows = [
+        {"forgotten": entry.number, "at": iso_instant(entry.timestamp_ms), "as_of": entry.kind} for entry in forgotten
+    ]
+    print_rows(rows, args, _SNAPSHOTS)
     return 0
 
 
@@ -141,7 +143,7 @@ def require_windows(ledger: Ledger, windows: list[str], known: Collection[str]) 
 
     :raises ConfigurationError: naming one that doesn't.
     """
-    unknown = [each for each in windows if each not in known]
+    unknown = [window for window in windows if window not in known]
     if unknown:
         raise ConfigurationError(
             f"{ledger.uri} has no window {unknown[0]}: airflow kafka-offsets ledger list {ledger.pipeline} "
@@ -149,38 +151,26 @@ def require_windows(ledger: Ledger, windows: list[str], known: Collection[str]) 
         )
 
 
-def _row(ledger: Ledger, each: WindowSummary) -> Row:
+def _summary_row(ledger: Ledger, window: WindowSummary) -> Row:
     return {
-        "window": each.window,
-        "revision": each.revision,
-        "start": iso_instant(each.start_ms),
-        "end": iso_instant(each.end_ms),
-        "state": str(each.state),
-        "offsets": each.offsets,
-        "lost": each.lost_offsets,
-        "rows": each.rows,
-        "attempts": each.attempts,
-        "output": each.output,
-        "manifest": ledger.window_folders.revision(each.window, each.revision).manifest_uri,
-        "sha256": each.sha256,
+        "window": window.window,
+        "revision": window.revision,
+        "start": iso_instant(window.start_ms),
+        "end": iso_instant(window.end_ms),
+        "state": str(window.state),
+        "offsets": window.offsets,
+        "lost": window.lost_offsets,
+        **row_of(window, "rows", "attempts", "output"),
+        "manifest": ledger.window_folders.revision(window.window, window.revision).manifest_uri,
+        "sha256": window.sha256,
     }
 
 
-def _entry_row(each: Entry) -> Row:
-    return {"forgotten": each.number, "at": iso_instant(each.timestamp_ms), "as_of": each.kind}
-
-
-def _ranges(pinned: PinnedManifest) -> Iterator[Row]:
-    for each in pinned.manifest.ranges:
-        yield {
-            "topic": each.topic,
-            "partition": each.partition,
-            "start_offset": each.start_offset,
-            "end_offset": each.end_offset,
-            "offsets": each.span,
-            "lost": each.lost_offsets,
-            "start_evidence": str(each.start_evidence),
-            "end_evidence": str(each.end_evidence),
-            "manifest": pinned.uri,
-            "sha256": pinned.sha256,
-        }
+def _range_rows(pinned: PinnedManifest) -> list[Row]:
+    return [
+        row_of(range_, "topic", "partition", "start_offset", "end_offset")
+        | {"offsets": range_.span, "lost": range_.lost_offsets}
+        | row_of(range_, "start_evidence", "end_evidence")
+        | {"manifest": pinned.uri, "sha256": pinned.sha256}
+        for range_ in pinned.manifest.ranges
+    ]

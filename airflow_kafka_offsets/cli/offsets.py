@@ -1,16 +1,16 @@
-"""``airflow kafka-offsets list``: what leaders answer to ListOffsets."""
+"""``airflow kafka-offsets list`` and ``lag``: what leaders answer to ListOffsets, and how far groups are behind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
 from airflow_kafka_offsets.cli.printing import command, print_rows
-from airflow_kafka_offsets.cli.tables import Column, Row
+from airflow_kafka_offsets.cli.tables import Column, Row, row_of
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
-from airflow_kafka_offsets.offsets.answers.logs import SegmentsOffsets
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
@@ -19,6 +19,11 @@ _PARTITION = Column("partition", "part")
 _ERROR = Column("error", folds=True, unless=(None,))
 _COLUMNS = (_TOPIC, _PARTITION, Column("offset"), Column("timestamp_ms", unless=(None,)), Column("outcome"), _ERROR)
 _SEGMENT_COLUMNS = (_TOPIC, _PARTITION, Column("offsets", folds=True), _ERROR)
+_MEASURED = (
+    *("topic", "partition", "committed_offset", "leader_epoch", "metadata"),
+    *("log_start_offset", "high_watermark", "last_stable_offset", "lag", "status", "error"),
+)
+"""Fields of a partition's lag, as rows have them."""
 
 
 @command
@@ -28,49 +33,85 @@ def list_offsets(args: Any) -> int:
     with kafka_client(args) as client:
         partitions = _only(client.partitions_of(args.topics), args.partitions)
         if args.segments:
-            return _list_segments(client.segment_offsets(partitions, _before(spec)), args)
+            return _list_segments(client, partitions, spec, args)
         listed = client.list_offsets(partitions, spec, isolation_level=IsolationLevel.of(args.isolation))
-    print_rows([_row(each) for each in listed], args, _COLUMNS)
+    fields = ("topic", "partition", "offset", "timestamp_ms", "leader_epoch", "outcome", "error")
+    print_rows([row_of(offset, *fields) for offset in listed], args, _COLUMNS)
     return 1 if len(listed.errors()) else 0
 
 
-def _list_segments(found: SegmentsOffsets, args: Any) -> int:
-    rows = [
-        {
-            "topic": each.topic,
-            "partition": each.partition,
-            "offsets": list(each.offsets),
-            "error": None if each.error is None else str(each.error),
-        }
-        for each in found
-    ]
+def _list_segments(client: OffsetsClient, partitions: list[TopicPartition], before: OffsetSpec, args: Any) -> int:
+    if before.timestamp_ms is None and before not in (OffsetSpec.LATEST, OffsetSpec.EARLIEST):
+        raise ConfigurationError("--segments takes --at latest, earliest, or an instant.")
+    found = client.segment_offsets(partitions, before)
+    rows = [row_of(segments, "topic", "partition", "offsets", "error") for segments in found]
     print_rows(rows, args, _SEGMENT_COLUMNS)
     return 1 if len(found.errors()) else 0
-
-
-def _before(spec: OffsetSpec) -> OffsetSpec:
-    if spec.timestamp_ms is None and spec not in (OffsetSpec.LATEST, OffsetSpec.EARLIEST):
-        raise ConfigurationError("--segments takes --at latest, earliest, or an instant.")
-    return spec
 
 
 def _only(partitions: list[TopicPartition], wanted: Sequence[int] | None) -> list[TopicPartition]:
     if wanted is None:
         return partitions
-    chosen = [each for each in partitions if each.partition in wanted]
-    missing = set(wanted) - {each.partition for each in chosen}
+    chosen = [key for key in partitions if key.partition in wanted]
+    missing = set(wanted) - {key.partition for key in chosen}
     if missing:
         raise ConfigurationError(f"There is no partition {', '.join(map(str, sorted(missing)))} in the topics named.")
     return chosen
 
 
-def _row(each: ListedOffset) -> Row:
-    return {
-        "topic": each.topic,
-        "partition": each.partition,
-        "offset": each.offset,
-        "timestamp_ms": each.timestamp_ms,
-        "leader_epoch": each.leader_epoch,
-        "outcome": str(each.outcome),
-        "error": None if each.error is None else str(each.error),
-    }
+@command
+def measure_lag(args: Any) -> int:
+    """A row a partition. What is wrong with a group and with none of its partitions gets a row of its own; so does a
+    group without a partition to judge.
+    """
+    if bool(args.groups) == args.all_groups:
+        raise ConfigurationError("Name groups, or say --all-groups; one of the two. Write --topics after the groups.")
+    if args.zookeeper and (args.all_groups or not args.topics):
+        raise ConfigurationError("--zookeeper takes groups and --topics by name: ZooKeeper's commits can't be listed.")
+    level = IsolationLevel.of(args.isolation)
+    with kafka_client(args) as client:
+        if args.zookeeper:
+            lags = _zookeeper_lags(client, args, level)
+        else:
+            groups = client.all_groups() if args.all_groups else args.groups
+            lags = list(client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True))
+    print_rows([row for lag in lags for row in _lag_rows(lag)], args, _lag_columns(level))
+    return 1 if any(lag.total is None for lag in lags) else 0
+
+
+def _zookeeper_lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[GroupLag]:
+    partitions = client.partitions_of(args.topics)
+    commits = [client.zookeeper_offsets(group, partitions) for group in args.groups]
+    extents = client.log_extents(partitions)
+    return [GroupLag(offsets, extents, isolation_level=level) for offsets in commits]
+
+
+def _lag_columns(level: IsolationLevel) -> tuple[Column, ...]:
+    """The end is that by which the lag is measured."""
+    end = "last_stable_offset" if level is IsolationLevel.READ_COMMITTED else "high_watermark"
+    return (
+        Column("group", folds=True),
+        Column("topic", folds=True, unless=(None,)),
+        Column("partition", "part", unless=(None,)),
+        Column("committed_offset", "committed", unless=(None,)),
+        Column(end, "end", unless=(None,)),
+        Column("lag"),
+        Column("status"),
+        _ERROR,
+    )
+
+
+def _lag_rows(lag: GroupLag) -> Iterator[Row]:
+    group, errors = {"group": lag.group}, [own.error for own in lag.partitions]
+    if not errors or (lag.error is not None and lag.error not in errors):
+        error = None if lag.error is None else str(lag.error)
+        yield group | dict.fromkeys(_MEASURED) | {"status": str(_status(lag)), "error": error}
+    for own in lag.partitions:
+        yield group | row_of(own, *_MEASURED)
+
+
+def _status(lag: GroupLag) -> LagStatus:
+    """Of a group as a whole."""
+    if lag.unknown:
+        return LagStatus.UNKNOWN_GROUP
+    return LagStatus.NO_COMMIT if lag.never_committed else LagStatus.ERROR

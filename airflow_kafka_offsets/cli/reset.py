@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
-from airflow_kafka_offsets.cli.tables import Column, Row, printable
+from airflow_kafka_offsets.cli.tables import Column, Row, printable, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.resets import ResetPlan, ResetStep
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -44,7 +44,7 @@ def reset(args: Any) -> int:
             isolation_level=IsolationLevel.of(args.isolation),
         )
         plan = resetter.plan(destination)
-        print_rows([_row(each) for each in plan], args, _COLUMNS)
+        print_rows([_row(step) for step in plan], args, _COLUMNS)
         if args.execute:
             resetter.execute(plan, new_group=args.new_group)
             done = "forgotten" if args.forget else "written"
@@ -81,13 +81,5 @@ def _say(text: str) -> None:
 
 def _row(step: ResetStep) -> Row:
     moved = None if None in (step.committed_offset, step.new_offset) else step.new_offset - step.committed_offset  # type: ignore[operator]
-    return {
-        "topic": step.topic,
-        "partition": step.partition,
-        "committed_offset": step.committed_offset,
-        "new_offset": step.new_offset,
-        "moves_by": moved,
-        "leader_epoch": step.leader_epoch,
-        "remark": step.remark or None,
-        "error": None if step.error is None else str(step.error),
-    }
+    row = row_of(step, "topic", "partition", "committed_offset", "new_offset") | {"moves_by": moved}
+    return row | row_of(step, "leader_epoch") | {"remark": step.remark or None} | row_of(step, "error")

@@ -5,7 +5,7 @@ Not its job: JSON and YAML, which have everything (:mod:`~airflow_kafka_offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 _GAP = 2
 """Blanks between two columns."""
@@ -43,9 +43,22 @@ class Column:
         return self.label or self.name
 
 
+def row_of(element: Any, *names: str) -> Row:
+    """Fields of something, as JSON has them: errors and outcomes are texts."""
+    return {name: _plain(getattr(element, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or type(value) in (int, str):
+        return value
+    return list(value) if isinstance(value, tuple) else str(value)
+
+
 def telling(columns: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
     """The columns that say something of these rows."""
-    return [each for each in columns if not each.unless or any(row[each.name] not in each.unless for row in rows)]
+    return [
+        column for column in columns if not column.unless or any(row[column.name] not in column.unless for row in rows)
+    ]
 
 
 def every_column(rows: Sequence[Row]) -> list[Column]:
@@ -59,10 +72,12 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> 
 
     :param width: columns of the terminal; None where there is none.
     """
-    widths = [max(len(each.title), *(len(_text(row[each.name])) for row in rows)) for each in columns]
+    widths = [max(len(column.title), *(len(_text(row[column.name])) for row in rows)) for column in columns]
     if width is None:
         return _lines(rows, columns, widths)
-    least = [min(natural, _NARROWEST) if each.folds else natural for each, natural in zip(columns, widths, strict=True)]
+    least = [
+        min(natural, _NARROWEST) if column.folds else natural for column, natural in zip(columns, widths, strict=True)
+    ]
     if sum(least) + _GAP * (len(columns) - 1) > width:
         return "\n".join(upright(row, columns) for row in rows)
     return _folded(rows, columns, least, width)
@@ -70,30 +85,27 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> 
 
 def upright(row: Row, columns: Sequence[Column]) -> str:
     """One record, a field a line."""
-    indent = max(len(each.title) for each in columns) + len(":") + _GAP
-    return "".join(f"{each.title + ':':<{indent}}{_text(row[each.name])}\n" for each in columns)
+    indent = max(len(column.title) for column in columns) + len(":") + _GAP
+    return "".join(f"{column.title + ':':<{indent}}{_text(row[column.name])}\n" for column in columns)
 
 
 def _lines(rows: Sequence[Row], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    right = [_is_number(each, rows) for each in columns]
-    cells = [[each.title for each in columns], *([_text(row[each.name]) for each in columns] for row in rows)]
-    lines = (
-        (" " * _GAP).join(
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(line, widths, right, strict=True)
-        )
-        for line in cells
-    )
+    """What rich's table would print, in a twentieth of the time: there may be ten thousand rows."""
+    pads = [
+        f">{width}" if _is_number(column, rows) else f"<{width}" for column, width in zip(columns, widths, strict=True)
+    ]
+    cells = [[column.title for column in columns], *([_text(row[column.name]) for column in columns] for row in rows)]
+    lines = ((" " * _GAP).join(map(format, line, pads)) for line in cells)
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _folded(rows: Sequence[Row], columns: Sequence[Column], least: Sequence[int], width: int) -> str:
     grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=None)
-    for each, narrowest in zip(columns, least, strict=True):
-        justify = "right" if _is_number(each, rows) else "left"
-        grid.add_column(each.title, justify=justify, no_wrap=not each.folds, overflow="fold", min_width=narrowest)  # type: ignore[arg-type]
+    for column, narrowest in zip(columns, least, strict=True):
+        justify = "right" if _is_number(column, rows) else "left"
+        grid.add_column(column.title, justify=justify, no_wrap=not column.folds, overflow="fold", min_width=narrowest)  # type: ignore[arg-type]
     for row in rows:
-        grid.add_row(*(_text(row[each.name]) for each in columns))
+        grid.add_row(*(_text(row[column.name]) for column in columns))
     page = StringIO()
     Console(file=page, width=width, markup=False, highlight=False, emoji=False, color_system=None).print(grid)
     return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
@@ -101,13 +113,13 @@ def _folded(rows: Sequence[Row], columns: Sequence[Column], least: Sequence[int]
 
 def _is_number(column: Column, rows: Sequence[Row]) -> bool:
     found = [row[column.name] for row in rows if row[column.name] is not None]
-    return bool(found) and all(isinstance(each, int) and not isinstance(each, bool) for each in found)
+    return bool(found) and all(isinstance(value, int) and not isinstance(value, bool) for value in found)
 
 
 def printable(text: str) -> str:
     """A text that others wrote, as a terminal may show it: whoever names a group, or writes to a ledger, decides on its
     letters, and not on colours, links, the cursor, or where a line ends."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def _text(value: Any) -> str:

@@ -1,24 +1,38 @@
-"""``airflow kafka-offsets ledger resolve``: windows pinned ahead of their runs, many at once; or one of them anew."""
+"""``airflow kafka-offsets ledger resolve``, ``re-resolve`` and ``publish``: the commands on windows that ask Kafka."""
 
 from __future__ import annotations
 
+import json
+import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.arguments import as_topics
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import command, print_rows, with_progress
-from airflow_kafka_offsets.cli.tables import Column, Row
-from airflow_kafka_offsets.errors import ClusterError, KafkaOffsetsError
+from airflow_kafka_offsets.cli.tables import Column, Row, every_column
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.pinning import Pinning
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import now_ms, parse_instant
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.pipelines.publisher import (
+    CountedAttempt,
+    counted_attempt,
+    handed_over,
+    proved_attempts,
+    publish,
+    take_over,
+)
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.runs.interval import RunInterval
 from airflow_kafka_offsets.runs.schedule import ticks
@@ -41,17 +55,14 @@ def resolve_windows(args: Any) -> int:
     refuse_future(interval.end_ms, now_ms(), "Give --end a tick that has passed.")
     instants = ticks(args.cron, args.timezone, interval.start_ms, interval.end_ms)
     topics = as_topics(args.topics, args.topic_pattern)
-    level, policies = (
-        IsolationLevel.of(args.isolation),
-        Policies(args.on_data_loss, args.on_future_record, args.on_overlap),
-    )
+    level, policies = IsolationLevel.of(args.isolation), _policies(args)
     ledger = new_ledger(args.ledger, args.pipeline)
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
         pinner = WindowPinner(client, ledger, topics, level, policies)
         snapshots = with_progress(pinner.maker.snapshots(instants), "windows", len(instants))
         pinning = pinner.pinning()
         try:
-            pinned = [_pin(pinner, ledger, pinning, *each) for each in pairwise(snapshots)]
+            pinned = [_pin(pinner, ledger, pinning, *ends) for ends in pairwise(snapshots)]
         finally:
             refused = pinning.settle()
     rows = [_refused(name, refused[name]) if (name := row["window"]) in refused else row for row in pinned]
@@ -64,15 +75,18 @@ def re_resolve_windows(args: Any) -> int:
     """A row a window, resolved anew."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
-    manifests = [ledger.pinned(each).manifest for each in args.windows]
-    topics = sorted({topic for each in manifests for topic in each.topics})
-    policies = Policies(args.on_data_loss, args.on_future_record, args.on_overlap)
+    manifests = [ledger.pinned(window).manifest for window in args.windows]
+    topics = sorted({topic for manifest in manifests for topic in manifest.topics})
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
-        pinner = WindowPinner(client, ledger, topics, manifests[0].isolation_level, policies)
+        pinner = WindowPinner(client, ledger, topics, manifests[0].isolation_level, _policies(args))
         resolved = pinner.re_resolve(*map(window_extent, args.windows))
-    revisions = [each.revision for each in manifests]
-    print_rows([_row(each, before) for each, before in zip(resolved, revisions, strict=True)], args, _COLUMNS)
+    rows = [_row(now, before.revision) for now, before in zip(resolved, manifests, strict=True)]
+    print_rows(rows, args, _COLUMNS)
     return 0
+
+
+def _policies(args: Any) -> Policies:
+    return Policies(args.on_data_loss, args.on_future_record, args.on_overlap)
 
 
 def _pin(pinner: WindowPinner, ledger: Ledger, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
@@ -87,7 +101,7 @@ def _pin(pinner: WindowPinner, ledger: Ledger, pinning: Pinning, start: OffsetSn
 
 
 def _refused(window: str, error: KafkaOffsetsError) -> Row:
-    return {"window": window, "revision": None, "offsets": None, "lost": None, "remark": None, "error": str(error)}
+    return dict.fromkeys(column.name for column in _COLUMNS) | {"window": window, "error": str(error)}
 
 
 def _row(resolved: ResolvedWindow, before: int = 0) -> Row:
@@ -103,3 +117,67 @@ def _row(resolved: ResolvedWindow, before: int = 0) -> Row:
         "remark": " ".join(remarks) or None,
         "error": None,
     }
+
+
+@command
+def publish_window(args: Any) -> int:
+    """One row: what counts of the window."""
+    ledger = stored_ledger(args)
+    require_windows(ledger, [args.window], [folder.id for folder in ledger.windows()])
+    with kafka_client(args) as client:
+        counted = _counted(client, ledger, ledger.pinned(args.window), args)
+        found = publish(client, ledger, counted)
+    row = {
+        "window": args.window,
+        "revision": found.revision,
+        "published": found.attempt,
+        "rows": found.rows,
+        "output": found.output,
+        "verdict": str(counted.verdict) if found.attempt == counted.result.attempt else None,
+    }
+    print_rows([row], args, every_column([row]), single=True)
+    return 0
+
+
+def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args: Any) -> CountedAttempt:
+    if args.result is not None:
+        return take_over(client, ledger, pinned, _read(args.result))
+    if args.attempt is not None:
+        return _named(ledger, args.window, args.attempt)
+    proved = proved_attempts(ledger, pinned)
+    if not proved:
+        raise _nothing_to_publish(ledger, pinned)
+    return proved[-1]
+
+
+def _nothing_to_publish(ledger: Ledger, pinned: PinnedManifest) -> LedgerError:
+    window = f"window {pinned.manifest.window}, revision {pinned.manifest.revision}"
+    counted = ledger.folder_of(pinned).listing().results
+    if not counted:
+        return LedgerError(f"Nothing has loaded {window}, yet: no attempt has counted it. Run its load first.")
+    return LedgerError(
+        f"Of {window}, no attempt has counted what proves it ({shorten(counted)}): load it, or name one with --attempt "
+        "to see what it lacks."
+    )
+
+
+def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
+    """An attempt at any revision of a window that counts."""
+    revisions = ledger.revisions(window)
+    for revision in revisions:
+        found = counted_attempt(ledger, revision, attempt)
+        if found is not None:
+            return found
+    counted = [name for revision in revisions for name in ledger.folder_of(revision).listing().results]
+    raise ConfigurationError(
+        f"Attempt {attempt} has counted nothing of window {window}. Those that have: {shorten(counted) or 'none'}."
+    )
+
+
+def _read(place: str) -> RunResult:
+    try:
+        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+        fields = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--result {place} can't be read as JSON: {error}.") from error
+    return handed_over(fields, f"--result {place}")
