@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from airflow_kafka_offsets.ledger.holes import HolePolicy
     from airflow_kafka_offsets.ledger.ledger import Ledger
-    from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 
 
 class KafkaCommitOffsetsOperator(BaseOperator):
@@ -93,9 +92,13 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             commits = self._commits(client, manifest)
             ahead = _ahead(manifest, end, commits)
             if ahead:
-                self._look_for_holes(ledger, manifest, commits, Loader.of(context, _attempt(folder)))
+                published = folder.publication()
+                attempt = {} if published is None else folder.attempt(published.attempt)
+                self._look_for_holes(ledger, manifest, commits, Loader.of(context, attempt))
             # Brokers that know topic ids make sure themselves that the topics are still the ones that were loaded.
-            topic_ids = {topic: each.topic_id for topic, each in manifest.topics.items() if each.topic_id is not None}
+            topic_ids = {
+                topic: facts.topic_id for topic, facts in manifest.topics.items() if facts.topic_id is not None
+            }
             client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
         kept = len(manifest.ranges) - len(ahead)
         self.log.info("Group %s: committed %s partitions, %s stood further already", self.group, len(ahead), kept)
@@ -103,7 +106,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 
     def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
         """How far the group has committed, without the partitions where it hasn't."""
-        partitions = [TopicPartition(each.topic, each.partition) for each in manifest.ranges]
+        partitions = [TopicPartition(records.topic, records.partition) for records in manifest.ranges]
         commits = client.committed_offsets({self.group: partitions}).raise_for_errors()
         # One of another log doesn't say how far the group has come in this one.
         extents = client.log_extents(partitions).raise_for_errors()
@@ -113,7 +116,9 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         refuse_cut_commits(found.offsets, self.group)
         refuse_commits_past_end(found.offsets, extents, self.group)
         return {
-            TopicPartition(each.topic, each.partition): each.offset for each in found.offsets if each.offset is not None
+            TopicPartition(commit.topic, commit.partition): commit.offset
+            for commit in found.offsets
+            if commit.offset is not None
         }
 
     def _look_for_holes(
@@ -122,12 +127,11 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         holes = Surroundings(ledger, manifest).since(commits)
         if holes and self.on_hole == "fail":
             raise refusal(manifest.window, holes, loader)
-        for each in holes:
-            self.log.warning("Group %s is moved past offsets that no published window has: %s", self.group, each)
-        if not commits and (run := loader.earlier_run()) is not None:
-            self._begin_beside(run)
-
-    def _begin_beside(self, run: str) -> None:
+        for hole in holes:
+            self.log.warning("Group %s is moved past offsets that no published window has: %s", self.group, hole)
+        run = None if commits else loader.earlier_run()
+        if run is None:
+            return
         said = f"Group {self.group} has no commits, and run {run} of this Dag, of an earlier window, isn't over"
         if self.on_hole == "fail":
             raise HoleError(
@@ -140,14 +144,9 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 def _ahead(manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition, int]) -> list[CommittedOffset]:
     """What the group is to commit: the window's end, where it hasn't come so far."""
     found = []
-    for each in manifest.ranges:
-        key = TopicPartition(each.topic, each.partition)
-        if lies_ahead(commits, key, each.end_offset):
+    for records in manifest.ranges:
+        key = TopicPartition(records.topic, records.partition)
+        if lies_ahead(commits, key, records.end_offset):
             epoch = end.boundaries[key].leader_epoch
-            found.append(CommittedOffset(each.topic, each.partition, each.end_offset, epoch, manifest.window))
+            found.append(CommittedOffset(*key, records.end_offset, epoch, manifest.window))
     return found
-
-
-def _attempt(folder: WindowFolder) -> dict[str, Any]:
-    published = folder.publication()
-    return {} if published is None else folder.attempt(published.attempt)

@@ -1,21 +1,36 @@
-"""What our operators share: the arguments that name a pipeline, and which faults a retry can mend."""
+"""What our operators share: the arguments that name a pipeline, how a window is pinned, which faults a retry mends."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
 from airflow_kafka_offsets.arguments import as_topics, one_of
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy
-from airflow_kafka_offsets.pipelines.window_pinner import Policies, WindowPinner
+from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
+from airflow_kafka_offsets.references.window_ref import WindowRef
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
+    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
 
 @contextmanager
@@ -88,3 +103,77 @@ class KafkaPipelineOperator(BaseOperator):
         """What to do about what a log may have in store."""
         one_of("on_future_record", self.on_future_record, "fail", "warn")
         return Policies(on_future_record=self.on_future_record)
+
+
+class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
+    """
+    Base of the operators that pin a window and hand on a reference to it.
+
+    :param on_data_loss: what to do when records of the window are gone already: ``fail`` (default), naming exact
+        counts, or ``load_rest``, which pins the rest and writes the loss into the manifest.
+    :param on_overlap: what to do when another window of the pipeline, pinned or published, has some of the window's
+        offsets: ``fail`` (default), naming it, or ``allow``. Their common records are then loaded by both, and verify
+        fails on both.
+    :param new_topics_from: where a topic begins that is added to the pipeline: at an instant in ISO-8601 with a zone,
+        or, by default, at its log start. (templated)
+
+    The other arguments are those of :class:`KafkaPipelineOperator`.
+    """
+
+    template_fields: Sequence[str] = (*KafkaPipelineOperator.template_fields, "new_topics_from")
+
+    def __init__(
+        self,
+        *,
+        on_data_loss: DataLossPolicy = "fail",
+        on_overlap: OverlapPolicy = "fail",
+        new_topics_from: str | datetime | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.on_data_loss = on_data_loss
+        self.on_overlap = on_overlap
+        self.new_topics_from = new_topics_from
+
+    @abstractmethod
+    def resolve(self, pinner: WindowPinner, context: Context) -> ResolvedWindow:
+        """Pin the run's window."""
+
+    @failing_fast()
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Resolve and pin."""
+        with self.pinner() as pinner, telling_leftovers(self.ledger()):
+            resolved = self.resolve(pinner, context)
+        self._log(resolved.pinned)
+        for remark in resolved.remarks:
+            self.log.warning(remark)
+        ref = WindowRef.of(ledger_root(self.ledger_root), resolved.pinned)
+        note_outlets(self, context, ref, {})
+        self.seen = SeenWindow(resolved.pinned, KafkaOffsetsHook(self.kafka_conn_id).settings().bootstrap_servers)
+        return ref.to_json()
+
+    def policies(self) -> Policies:
+        one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
+        one_of("on_overlap", self.on_overlap, "fail", "allow")
+        return replace(
+            super().policies(),
+            on_data_loss=self.on_data_loss,
+            on_overlap=self.on_overlap,
+            new_topics_from_ms=given_instant(self.new_topics_from) if self.new_topics_from else None,
+        )
+
+    def _log(self, pinned: PinnedManifest) -> None:
+        ranges = sorted(pinned.manifest.non_empty(), key=lambda records: -records.span)
+        largest = ", ".join(
+            f"{records.topic}-{records.partition} [{records.start_offset}, {records.end_offset})"
+            for records in ranges[:3]
+        )
+        self.log.info(
+            "Window %s: %s offsets in %s partitions%s. Manifest %s, sha256 %s",
+            pinned.manifest.window,
+            pinned.manifest.span,
+            len(ranges),
+            f", the largest {largest}" if largest else "",
+            pinned.uri,
+            pinned.sha256,
+        )

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.operators.pinning_operator import KafkaResolvingOperator
+from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.snapshot import as_of
 from airflow_kafka_offsets.pipelines.window_pinner import ResolvedWindow, WindowPinner
 
@@ -25,7 +25,7 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
     :param since: where the first increment starts: ``earliest`` (default), ``latest``, or an instant in ISO-8601 with a
         zone. In a ledger that has windows already it starts at the end of the last one. (templated)
 
-    The other arguments are those of :class:`~airflow_kafka_offsets.operators.pinning_operator.KafkaResolvingOperator`.
+    The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaResolvingOperator`.
 
     XCom: see :class:`~airflow_kafka_offsets.references.window_ref.WindowRef`.
     """

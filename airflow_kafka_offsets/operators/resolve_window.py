@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.operators.pinning_operator import KafkaResolvingOperator
+from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.pipelines.window_pinner import ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.runs.interval import run_interval
 
@@ -30,7 +30,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
     :param re_resolve: resolve the two instants anew, as the window's next revision. Instants that another window
         shares stay as they are. (templated: ``"{{ dag_run.conf.get('re_resolve', '') }}"``)
 
-    The other arguments are those of :class:`~airflow_kafka_offsets.operators.pinning_operator.KafkaResolvingOperator`.
+    The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaResolvingOperator`.
 
     XCom: see :class:`~airflow_kafka_offsets.references.window_ref.WindowRef`.
     """

@@ -64,14 +64,13 @@ class KafkaRetentionWatchOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Look, tell, and fail if asked to."""
         fail_within_ms = as_milliseconds(self.fail_within, "fail_within")
-        forecasts = sorted(
-            self._forecasts(existing_ledger(self.ledger_root, self.pipeline)), key=lambda each: each.urgency
-        )
-        for each in forecasts:
-            self.log.info("Not loaded: %s", each)
+        ledger = existing_ledger(self.ledger_root, self.pipeline)
+        forecasts = sorted(self._forecasts(ledger), key=lambda forecast: forecast.urgency)
+        for forecast in forecasts:
+            self.log.info("Not loaded: %s", forecast)
         if fail_within_ms is not None:
             _refuse_loss(forecasts, fail_within_ms)
-        return {"windows": [each.to_json() for each in forecasts]}
+        return {"windows": [forecast.to_json() for forecast in forecasts]}
 
     def _forecasts(self, ledger: Ledger) -> list[WindowForecast]:
         end = last_end(ledger)
@@ -87,10 +86,11 @@ class KafkaRetentionWatchOperator(BaseOperator):
 
 
 def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:
-    losing = [each for each in forecasts if each.loses_by(now_ms() + within_ms)]
+    losing = [forecast for forecast in forecasts if forecast.loses_by(now_ms() + within_ms)]
     if losing:
+        first = shorten(f"{forecast.window} on {forecast.ranges[0]}" for forecast in losing)
         raise AirflowFailException(
             f"{len(losing)} of {len(forecasts)} windows that aren't loaded have lost records, or lose some within "
-            f"{duration_text(within_ms / 1000)}: {shorten(f'{each.window} on {each.ranges[0]}' for each in losing)}. "
+            f"{duration_text(within_ms / 1000)}: {first}. "
             "Load them now, or raise retention.ms or retention.bytes of the topic until they are loaded."
         )

@@ -128,12 +128,13 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         if published is not None:
             own = load.tries.published(load.ledger, window)
             return None if own is None else (pinned, own)
-        counted = load.tries.counted(load.ledger, pinned, self._failed)
+        counted = load.tries.counted(load.ledger, pinned, None if self._memory is None else self._memory.failed)
         if counted is None:
             return None
         self.log.info(
             "Attempt %s of an earlier try has loaded and counted window %s: publishing it now, without running Spark",
-            *(counted.result.attempt, window),
+            counted.result.attempt,
+            window,
         )
         return counted.pinned, counted.result.attempt
 
@@ -216,10 +217,6 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         self.log.info("Window %s: %s rows in %s; %s", folder.id, *told(report))
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
-
-    @property
-    def _failed(self) -> str | None:
-        return None if self._memory is None else self._memory.failed
 
     def _uncounted(self, folder: WindowFolder, attempt: str) -> KafkaOffsetsError:
         """Why there is nothing to publish. The provider takes a driver pod that vanishes for one that ended well."""

@@ -140,10 +140,11 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout as error:
-            window = WindowRef.from_json(self.window).window
+            window, longest = WindowRef.from_json(self.window).window, self._longest_wait()
+            within = "its time" if longest is None else duration_text(longest.total_seconds())
             raise AirflowFailException(
-                f"Window {window} was not loaded within {_seconds(self._longest_wait())}: look for what became of "
-                "its load, then clear this task."
+                f"Window {window} was not loaded within {within}: look for what became of its load, then clear this "
+                "task."
             ) from error
 
     def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:
@@ -222,20 +223,16 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         ranges = ranges_with_gaps(manifest, result)
         if not ranges:
             return replace(verdict, explained=GapCauses())
-        span = sum(each.end_offset - each.start_offset for each in ranges)
+        span = sum(gaps.end_offset - gaps.start_offset for gaps in ranges)
         self.log.info("Explaining %s gaps: reading %s offsets of %s partitions", verdict.gaps, span, len(ranges))
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             topics = client.topic_facts(sorted(manifest.topics))
             check_topics(manifest, client.cluster_id(), topics)
             contents = client.log_contents(ranges, isolation_level=manifest.isolation_level)
-        LogContents(each for each in contents if not each.is_gone).raise_for_errors()
+        LogContents(content for content in contents if not content.is_gone).raise_for_errors()
         facts = (*manifest.topics.values(), *topics.values())
-        causes, problems = explain(result, contents, {each.topic for each in facts if each.compacted})
+        causes, problems = explain(result, contents, {topic.topic for topic in facts if topic.compacted})
         return replace(verdict, explained=causes, read_problems=problems)
-
-
-def _seconds(wait: timedelta | None) -> str:
-    return "its time" if wait is None else duration_text(wait.total_seconds())
 
 
 def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str, Any]:
@@ -277,10 +274,10 @@ def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
         other = ledger.window_folders.published(window) if touches and window != manifest.window else None
         if other is not None:
             near.append(ledger.pinned(other.id, other.revision).manifest)
-    tiling = check_tiling(near, lambda each: each.ranges)
+    tiling = check_tiling(near, lambda window: window.ranges)
     backwards = []
     for apart in Surroundings(ledger, manifest).apart():
-        first, second = sorted((manifest, apart), key=lambda each: each.start_ms)
+        first, second = sorted((manifest, apart), key=lambda window: window.start_ms)
         found = [seam for seam in seams([first.ranges, second.ranges]) if not seam.is_gap]
         if found:
             backwards.append(f"windows {first.window} and {second.window}: {shorten(map(str, found))}")
