@@ -25,23 +25,11 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 class GroupsCaughtUp(Condition):
     """Every group is at most so far behind on all partitions of its topics, ``stable_polls`` times in a row.
 
-    :param groups: group ids.
-    :param topics: judge these topics alone; None for all that a group has committed on or reads.
-    :param max_lag: the most offsets that a group may be behind in total; None for no such limit. Without any limit it
-        is 0.
-    :param max_partition_lag: the most offsets that it may be behind on one partition; None for no such limit.
-    :param max_age_ms: the oldest that the first unread record of a partition may be, in milliseconds by its timestamp
-        and this machine's clock; None for no such limit.
-    :param no_commit: what a partition without a commit counts (E18): everything from the log start
-        (``from_log_start``), nothing (``ignore``, as long as there is a commit elsewhere), or it is waited for
-        (``wait``), even where it is empty.
-    :param unknown_group: ``fail`` or ``wait`` while a group doesn't exist; it never passes (E19).
-    :param ahead_of_log: ``fail`` or ``wait`` while a commit lies past the log's end (E17), or the log was cut below it
-        and has grown again (S15): it never passes.
-    :param abandoned_topics: topics that a group has commits on and no member reads (E22) ``count``, or are left out
-        (``ignore``) as long as the group has members.
-    :param stable_polls: how many polls in a row all this has to hold.
-    :param isolation_level: which records count, and which end of the log.
+    Arguments are those of :class:`~airflow_kafka_offsets.sensors.group_lag.KafkaGroupLagSensor`: None is for no such
+    limit, and for all topics that a group has committed on or reads. ``no_commit`` (E18) is what a partition without a
+    commit counts, empty ones too; ``unknown_group`` (E19) and ``ahead_of_log`` (E17, S15) never pass.
+
+    :param max_age_ms: in milliseconds, by the first unread record's timestamp and this machine's clock.
     """
 
     kind: ClassVar[str] = "groups_caught_up"

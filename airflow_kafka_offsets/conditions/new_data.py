@@ -36,8 +36,7 @@ class NewData(Condition):
     that ``since`` was seen in.
 
     :param topics: topic names.
-    :param since: where old data ends. A partition that isn't in it is new from its log start on (E23); with no offsets
-        at all, everything is.
+    :param since: where old data ends. A partition that isn't in it is new from its log start on (E23).
     :param min_records: how many, 1 or more.
     :param isolation_level: which records count.
     """

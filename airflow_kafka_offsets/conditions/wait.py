@@ -62,7 +62,7 @@ class Wait:
             "held": self._held,
             "faults": self._faults,
             "said": self._said,
-            "history": [list(each) for each in self._history],
+            "history": list(map(list, self._history)),
         }
 
     @property

@@ -32,20 +32,14 @@ _MOST_AHEAD_MS = 3_600_000
 class WindowComplete(Condition):
     """A moment has passed on every partition of the topics.
 
-    The evidence is a visible record at or after it; a transaction marker, which bears its broker's time, is none (E41).
-    Under ``read_committed`` all that lies before such a record is decided: it stands below the last stable offset.
-    On LogAppendTime topics a minute of the brokers' time past the moment is evidence too (E6).
+    The evidence is a visible record at or after it (E7); a transaction marker, which bears its broker's time, is none
+    (E41). Under ``read_committed`` all that lies before such a record is decided: it stands below the last stable
+    offset. On LogAppendTime topics a minute of the brokers' time past the moment is evidence too (E6).
 
-    :param topics: topic names.
+    Arguments are those of :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, durations
+    in milliseconds.
+
     :param instant_ms: the moment, Unix milliseconds.
-    :param allowed_lateness_ms: records may be so late, in milliseconds: the evidence is a record at or after the
-        moment and this (E7).
-    :param idle: what a partition without such a record means. ``wait``: it is waited for. ``assume_after``: it counts
-        as passed once the moment (with lateness) is ``idle_after_ms`` ago. ``require_heartbeat``: so it does, if
-        another partition of its topic has a record that late, so that its producers are known to have been alive.
-        ``fail``: the task fails then.
-    :param idle_after_ms: for these three, in milliseconds.
-    :param isolation_level: which records count.
     """
 
     kind: ClassVar[str] = "window_complete"

@@ -58,8 +58,8 @@ class Loader:
         previous = getattr(self.ti, "get_previous_dagrun", None)
         if previous is None or self.schedule.dag_id != self.ti.dag_id:
             return None
-        found = filter(None, (previous(state=each) for each in _ACTIVE))
-        return next((str(each.run_id) for each in found), None)
+        found = filter(None, (previous(state=state) for state in _ACTIVE))
+        return next((str(run.run_id) for run in found), None)
 
     def command(self, stretch: Stretch) -> str:
         """What loads it."""
@@ -99,7 +99,8 @@ class SeenHoles:
         for _ in range(2):
             found = Surroundings(ledger, manifest)
             before = found.before()
-            missing = tuple(each for each in before.unpinned if not loader.loads(each)) if before is not None else ()
+            unpinned = () if before is None else before.unpinned
+            missing = tuple(stretch for stretch in unpinned if not loader.loads(stretch))
             if not missing:
                 break
         return cls(before, found.after(), missing, found.alone)
@@ -113,8 +114,8 @@ class SeenHoles:
 
 def refusal(window: str, holes: Sequence[Hole], loader: Loader) -> HoleError:
     """The error of a window that comes after holes."""
-    ways = [f"load what is missing: {loader.command(each)}" for hole in holes for each in hole.unpinned]
-    pinned = [each for hole in holes for each in hole.pinned]
+    ways = [f"load what is missing: {loader.command(stretch)}" for hole in holes for stretch in hole.unpinned]
+    pinned = [window for hole in holes for window in hole.pinned]
     if pinned:
         ways.append(
             f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; one that no run is to load "

@@ -61,11 +61,12 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     partition_date = context.get("partition_date")
     if partition_date is not None:
         return RunInterval(instant_ms(partition_date), instant_ms(_next_tick(context["dag"].timetable, partition_date)))
-    schedule = Schedule(getattr(context.get("dag"), "dag_id", "DAG"), getattr(context.get("dag"), "timetable", None))
-    interval = (context.get("data_interval_start"), context.get("data_interval_end"))
-    if interval[0] is None or interval[1] is None:
+    dag = context.get("dag")
+    schedule = Schedule(getattr(dag, "dag_id", "DAG"), getattr(dag, "timetable", None))
+    first, last = context.get("data_interval_start"), context.get("data_interval_end")
+    if first is None or last is None:
         raise IntervalError(_without_interval(schedule))
-    found = RunInterval(instant_ms(interval[0]), instant_ms(interval[1]))
+    found = RunInterval(instant_ms(first), instant_ms(last))
     if getattr(context.get("dag_run"), "run_type", None) == _MANUAL:
         _refuse_other_cut(schedule, found)
     return found
@@ -89,8 +90,7 @@ def _without_interval(schedule: Schedule) -> str:
         return f"This run has neither a data interval nor a partition date. {_HINT}"
     example = ""
     if window is not None:
-        between = f"{iso_instant(window[0])} to {iso_instant(window[1])}"
-        example = f", for the last window that is over ({between}): {schedule.backfill(*window)}"
+        example = f", for the last window that is over ({_between(*window)}): {schedule.backfill(*window)}"
     if schedule.by_partition:
         key = "" if window is None else f" (such as {schedule.partition_key(window[0])})"
         return (
@@ -122,11 +122,13 @@ def _refuse_other_cut(schedule: Schedule, interval: RunInterval) -> None:
     window = schedule.last_window(interval.end_ms)
     last = ""
     if window is not None:
-        between = f"{iso_instant(window[0])} to {iso_instant(window[1])}"
-        last = f" The last one before it, {between}: {schedule.backfill(*window)}."
+        last = f" The last one before it, {_between(*window)}: {schedule.backfill(*window)}."
     raise IntervalError(
-        f"This run was started by hand, and its interval, {iso_instant(interval.start_ms)} to "
-        f"{iso_instant(interval.end_ms)}, isn't one that the schedule cuts: its window would overlap the schedule's "
-        f"own. Backfill those, or clear their runs.{last} For a window of any other time pass start= and end=, in a "
-        "pipeline of its own."
+        f"This run was started by hand, and its interval, {_between(interval.start_ms, interval.end_ms)}, isn't one "
+        "that the schedule cuts: its window would overlap the schedule's own. Backfill those, or clear their runs."
+        f"{last} For a window of any other time pass start= and end=, in a pipeline of its own."
     )
+
+
+def _between(start_ms: int, end_ms: int) -> str:
+    return f"{iso_instant(start_ms)} to {iso_instant(end_ms)}"

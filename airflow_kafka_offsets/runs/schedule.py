@@ -57,16 +57,20 @@ class Schedule:
     def gives_intervals(self) -> bool:
         """Whether each run of the schedule has an interval of some length."""
         if self.by_end:
-            crons = getattr(self.timetable, "timetables", [self.timetable])
-            return all(bool(each.interval) for each in crons)
+            return all(bool(timetable.interval) for timetable in self._timetables)
         return isinstance(self.timetable, CronDataIntervalTimetable | DeltaDataIntervalTimetable)
+
+    @property
+    def _timetables(self) -> list[Any]:
+        found: list[Any] = getattr(self.timetable, "timetables", [self.timetable])
+        return found
 
     def cuts_at(self, timestamp_ms: int) -> bool:
         """Whether an instant is one of the schedule's ticks, or it can't be told, as of a schedule without cron."""
-        crons = [each for each in getattr(self.timetable, "timetables", [self.timetable]) if _expression(each)]
+        crons = [timetable for timetable in self._timetables if _expression(timetable)]
         moment = to_datetime(timestamp_ms - _SECOND_MS)
         return not crons or any(
-            instant_ms(tick_after(each.expression, each.timezone, moment)) == timestamp_ms for each in crons
+            instant_ms(tick_after(cron.expression, cron.timezone, moment)) == timestamp_ms for cron in crons
         )
 
     def last_window(self, before_ms: int) -> tuple[int, int] | None:
@@ -88,7 +92,7 @@ class Schedule:
         except IntervalError:
             return None
         if self.by_end:
-            return [(instant_ms(to_datetime(each) - self.timetable.interval), each) for each in found[1:]]
+            return [(instant_ms(to_datetime(end) - self.timetable.interval), end) for end in found[1:]]
         return list(pairwise(found))
 
     def backfill(self, start_ms: int, end_ms: int) -> str:
@@ -139,7 +143,7 @@ def in_sdk(timetable: Any) -> Any:
         case trigger.MultipleCronTriggerTimetable():
             crons = timetable._timetables
             return MultipleCronTriggerTimetable(
-                *(each._expression for each in crons), timezone=crons[0]._timezone, interval=crons[0]._interval
+                *(cron._expression for cron in crons), timezone=crons[0]._timezone, interval=crons[0]._interval
             )
         case trigger.DeltaTriggerTimetable():
             return DeltaTriggerTimetable(timetable._delta, interval=timetable._interval)

@@ -92,16 +92,12 @@ def kafka_window_load(
     :param allowed_lateness: see :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, as
         ``idle`` and ``idle_after``. By default an idle partition is waited for.
     :param isolation_level: which records count: ``read_committed`` by default. (templated)
-    :param on_data_loss: what to do when records of the window are gone: ``fail`` (default), or ``load_rest``.
-    :param on_future_record: what to do about a record from the future: ``fail`` (default), or ``warn``.
-    :param on_overlap: what to do when another window of the pipeline has some of the window's offsets: ``fail``
-        (default), or ``allow``.
-    :param explain_gaps: verify explains offsets without a record from the log; by default it doesn't.
-    :param on_hole: what verify does about offsets between the nearest published window before this one and this one
-        that nobody loads: ``fail`` (default), or ``warn``.
+    :param on_data_loss: see :class:`~airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator`, as
+        ``on_future_record`` and ``on_overlap``. By default each fails.
+    :param explain_gaps: see :class:`~airflow_kafka_offsets.operators.verify_window.KafkaVerifyWindowOperator`, as
+        ``on_hole``. By default gaps aren't explained, and a hole that nobody loads fails.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
-    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``; ``kafka_default`` by default.
-        (templated)
+    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
     :param outlets: assets whose events verify gives, so that Dags which they start find the window proved.
     :param default_args: arguments of all four tasks, such as ``retries``, ``retry_delay`` and ``pool``.
     :param load: all other arguments of
