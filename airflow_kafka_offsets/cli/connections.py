@@ -24,8 +24,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 _LONGEST = 200
 """Characters of another library's error that are shown."""
-_STORES = ("airflow_kafka_offsets.ledger.storage", "airflow_kafka_offsets.ledger.storage")
-"""Modules that ask stores for files."""
+_STORE = "airflow_kafka_offsets.ledger.storage"
+"""The module that asks stores for files."""
 _CHECK = "the connection that the root names (s3://<connection id>@<bucket>/…), its endpoint and its credentials"
 
 
@@ -113,7 +113,7 @@ def store_failure(error: Exception, root: str | None) -> StoreFailedError | None
     """
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
     ours = [name for name in modules if name.startswith("airflow_kafka_offsets.")]
-    if not ours or ours[-1] not in _STORES:
+    if not ours or ours[-1] != _STORE:
         return None
     place = ledger_root(root)
     check = "who may read and write there" if place.startswith("file:") else _CHECK
