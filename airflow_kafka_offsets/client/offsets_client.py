@@ -11,28 +11,31 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Self
 
-from airflow_kafka_offsets.client.calls import Calls
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
 from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
-from airflow_kafka_offsets.client.lookups.instant_lookup import look_up
+from airflow_kafka_offsets.client.lookups.instant_lookup import (
+    Survey,
+    cluster_id_of,
+    fetch_survey,
+    look_up,
+    look_up_instants,
+)
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
 from airflow_kafka_offsets.client.lookups.record_search import find_records_by
-from airflow_kafka_offsets.client.lookups.topic_survey import Survey, cluster_id_of, fetch_survey, look_up_instants
-from airflow_kafka_offsets.client.names import own_topic_ids, several
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
 from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers
 from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
-from airflow_kafka_offsets.client.requests.list_offsets_v0 import fetch_segment_offsets, refuse_segments_of
+from airflow_kafka_offsets.client.requests.list_offsets import fetch_segment_offsets, refuse_segments_of
 from airflow_kafka_offsets.client.requests.offset_commit import refuse_active_group, send_commit
 from airflow_kafka_offsets.client.requests.offset_delete import send_delete
-from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
-from airflow_kafka_offsets.client.requests.offset_fetch_v0 import fetch_zookeeper_offsets
+from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets, fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of, fetch_epoch_ends
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
+from airflow_kafka_offsets.client.routing.session import Calls
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffsets,
@@ -404,3 +407,13 @@ class OffsetsClient:
         deleted = self._ask(lambda session: send_delete(session, group, wanted))
         refuse_active_group(group, deleted)
         return deleted
+
+
+def several(names: Iterable[str]) -> list[str]:
+    """Names, each once.
+
+    :raises ConfigurationError: for a text, which is a sequence of letters.
+    """
+    if isinstance(names, str):
+        raise ConfigurationError(f"Several names are asked for, and {names!r} is one: put it into a list.")
+    return list(dict.fromkeys(names))

@@ -1,10 +1,15 @@
-"""The hook: an :class:`OffsetsClient` from an Airflow connection."""
+"""DOC
+
+hooks.kafka_offsets: The hook: an :class:`OffsetsClient` from an Airflow connection.
+
+hooks.kept_client: The kept client: one client from poll to poll, made anew when somebody has edited the connection.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
 
@@ -122,3 +127,30 @@ def _keys(connection: Connection) -> dict[str, Any]:
         "sasl.password": connection.password,
     }
     return extra | {key: value for key, value in fields.items() if value}
+
+
+class KeptClient:
+    """A client that stays connected between calls. Used by one thread at a time; closed in the end."""
+
+    def __init__(self) -> None:
+        self._settings: ClientSettings | None = None
+        self._client: OffsetsClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def get(self, settings: ClientSettings) -> OffsetsClient:
+        """The client for these settings: the last one, if they are the same."""
+        if self._client is None or settings != self._settings:
+            self.close()
+            self._client, self._settings = OffsetsClient(settings, timeout_s=client_timeout_s()), settings
+        return self._client
+
+    def close(self) -> None:
+        """Close its connections. The next :meth:`get` makes a new client."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

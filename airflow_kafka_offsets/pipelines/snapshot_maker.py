@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from airflow_kafka_offsets.client.lookups.topic_survey import Survey
+from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import (

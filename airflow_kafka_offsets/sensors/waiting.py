@@ -20,8 +20,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome
 from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.kept_client import KeptClient
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 

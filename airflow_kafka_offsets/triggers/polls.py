@@ -21,8 +21,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress, check_all
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, client_timeout_s
-from airflow_kafka_offsets.hooks.kept_client import KeptClient
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient, client_timeout_s
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -172,7 +173,7 @@ def bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
 
     :raises ConfigurationError: when there are none, or one is no ``host:port``.
     """
-    servers = tuple(each.strip() for each in keys.get("bootstrap.servers", "").split(",") if each.strip())
+    servers = tuple(filter(None, map(str.strip, keys.get("bootstrap.servers", "").split(","))))
     if not servers:
         raise ConfigurationError('The Kafka connection has no bootstrap.servers. Set it to "host:port,host:port".')
     for server in servers:
@@ -241,3 +242,33 @@ def _request_timeout_s(keys: Mapping[str, str]) -> float | None:
                 raise ConfigurationError(f"{key} is {keys[key]!r}; it is a number of milliseconds above 0.")
             return int(keys[key]) / 1000
     return None
+
+
+def tls_context(settings: TlsSettings) -> ssl.SSLContext:
+    """The context of all connections of a client, built once, so that an unreadable file is refused at once.
+
+    :raises ConfigurationError: naming the key whose file can't be read or used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = settings.verify_hostname and settings.verify_certificate
+    if not settings.verify_certificate:
+        context.verify_mode = ssl.CERT_NONE
+    ca, certificate, key = settings.ca_location, settings.certificate_location, settings.key_location
+    if ca is None:
+        context.load_default_certs()
+    else:
+        try:
+            context.load_verify_locations(ca)
+        except OSError as error:
+            raise ConfigurationError(f"ssl.ca.location {ca} can't be used: {error}.") from error
+    if certificate is not None:
+        try:
+            # An empty password instead of none: OpenSSL would ask for it on the terminal, and block the task.
+            context.load_cert_chain(certificate, key, settings.key_password or "")
+        except OSError as error:
+            raise ConfigurationError(
+                f"ssl.certificate.location {certificate} with ssl.key.location {key} can't be used: {error}. Check "
+                "both files and ssl.key.password."
+            ) from error
+    return context

@@ -1,7 +1,7 @@
 """The transport: connections to brokers, one I/O thread per client, and a deadline on everything.
 
-This is the only module that touches kafka-python's private parts (3.0.x): ``KafkaConnectionManager`` and the
-``NetworkSelector`` under it, driven directly. Their bootstrap and metadata loop are left out: they retry a refused
+Only this module and :mod:`.kafka_python` touch kafka-python's private parts (3.0.x): ``KafkaConnectionManager`` and
+the ``NetworkSelector`` under it, driven directly. Their bootstrap and metadata loop are left out: they retry a refused
 password until they time out, and can't be given the rest of a deadline. :mod:`.metadata` asks who the brokers are.
 
 Whatever goes wrong below becomes one of three things here: :class:`RequestFailedError` with Kafka's code for it (data,
@@ -11,7 +11,6 @@ further up), :class:`.errors.AuthenticationError` (at once), or :class:`.errors.
 from __future__ import annotations
 
 import random
-import socket
 import ssl
 import threading
 import time
@@ -20,23 +19,25 @@ from typing import Any, TypeVar
 
 import kafka.errors as kafka_errors
 from kafka.future import Future
-from kafka.net.inet import KafkaNetSocket
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import MetadataResponse
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.framing import Framed, Unreadable
-from airflow_kafka_offsets.client.connection.quiet_logs import IO_LOOP, quiet_kafka_logs
+from airflow_kafka_offsets.client.connection.kafka_python import (
+    IO_LOOP,
+    Connections,
+    Framed,
+    Unreadable,
+    manager_config,
+    quiet_kafka_logs,
+)
 from airflow_kafka_offsets.client.connection.response_errors import (
     REQUEST_TIMED_OUT,
     THROTTLING_QUOTA_EXCEEDED,
     client_error,
     named_error,
 )
-from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.connection.tls import tls_context
+from airflow_kafka_offsets.client.connection.settings import ClientSettings, tls_context
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.instants import duration_text
 
@@ -80,7 +81,7 @@ class Transport:
         quiet_kafka_logs()
         # Its warnings about slow tasks are about callbacks; decoding ten thousand partitions may take its time.
         self._net = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
-        self._brokers = _Connections(self._net, **_manager_config(settings, context))
+        self._brokers = Connections(self._net, **manager_config(settings, context))
         self._failures: dict[NodeId, ResponseError] = {}
         self.throttle_time_ms = 0
         """The longest that any broker throttled us by, since somebody set it to 0."""
@@ -192,7 +193,7 @@ class Transport:
 
     def learn_brokers(self, brokers: Iterable[Any]) -> None:
         """Replace the known brokers by those of a metadata answer."""
-        self._brokers.cluster._brokers = {each.node_id: each for each in brokers}
+        self._brokers.cluster._brokers = {broker.node_id: broker for broker in brokers}
 
     def learn_coordinator(self, coordinator: Any) -> None:
         """Note a coordinator that the last metadata answer didn't have, or had elsewhere."""
@@ -205,13 +206,13 @@ class Transport:
 
     def brokers(self) -> list[int]:
         """Ids of the known brokers; none before the first metadata answer."""
-        return sorted(each.node_id for each in self._brokers.cluster.brokers())
+        return sorted(broker.node_id for broker in self._brokers.cluster.brokers())
 
     def candidates(self) -> list[NodeId]:
         """Everybody who can be asked what any broker knows: open connections first, ``bootstrap.servers`` last."""
         cluster = self._brokers.cluster
-        known: list[NodeId] = [each.node_id for each in cluster.brokers()]
-        bootstrap: list[NodeId] = [each.node_id for each in cluster.bootstrap_brokers()]
+        known: list[NodeId] = [broker.node_id for broker in cluster.brokers()]
+        bootstrap: list[NodeId] = [broker.node_id for broker in cluster.bootstrap_brokers()]
         random.shuffle(known)
         random.shuffle(bootstrap)
         return sorted(known + bootstrap, key=lambda node: not self._is_connected(node))
@@ -239,7 +240,7 @@ class Transport:
 
     async def gather(self, works: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
         """Run coroutines side by side and return their results in order. The first exception is raised."""
-        return [await each for each in [self.start(work) for work in works]]
+        return [await started for started in [self.start(work) for work in works]]
 
     async def wait_for_any(self, futures: Sequence[Any], timeout_s: float) -> None:
         """Wait until one of the futures is done, or the time is over."""
@@ -249,102 +250,11 @@ class Transport:
             if not woken.is_done:
                 woken.success(None)
 
-        for each in futures:
-            each.add_both(wake)
+        for future in futures:
+            future.add_both(wake)
         timer = self._net.call_later(timeout_s, wake)
         await woken
         self._net.cancel(timer)
-
-
-class _KeepsLastWords:
-    """Hands over what a broker said right before it closed the connection.
-
-    kafka-python 3.0.12 drops it when both arrive together: the reason why a password was refused, for one.
-    """
-
-    def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        received, error = super()._sock_recv()  # type: ignore[misc]
-        return (received, None) if received else (received, error)
-
-
-class _TcpTransport(_KeepsLastWords, KafkaTCPTransport):
-    pass
-
-
-class _TlsTransport(_KeepsLastWords, KafkaSSLTransport):
-    pass
-
-
-class _Connections(KafkaConnectionManager):
-    """kafka-python's connections, opened in a way that ends by the deadline and closes what it opened.
-
-    kafka-python 3.0.12 leaves the socket of a refused connection and of a failed TLS handshake to the garbage
-    collector, and waits for a TLS handshake without end.
-    """
-
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        refusal: Exception | None = None
-        for family, kind, protocol, _, address in _addresses(node):
-            sock = socket.socket(family, kind, protocol)
-            try:
-                return await self._open(node, sock, address, timeout_at)
-            except BaseException as error:
-                sock.close()
-                if not isinstance(error, (OSError, kafka_errors.KafkaError)):
-                    raise
-                refusal = error
-        assert refusal is not None, "a name that resolves has an address"
-        raise refusal
-
-    async def _open(self, node: Any, sock: socket.socket, address: Any, timeout_at: float | None) -> Any:
-        sock.setblocking(False)
-        for option in self.config["socket_options"]:
-            sock.setsockopt(*option)
-        await KafkaNetSocket().sock_connect(self._net, sock, address, timeout_at=timeout_at)
-        if not self.ssl_enabled:
-            return _TcpTransport(self._net, sock, host=node.host)
-        transport = _TlsTransport(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
-        try:
-            await self._shake_hands(transport._sock, timeout_at)
-        except BaseException:
-            transport._sock.close()  # it took the plain socket's place
-            raise
-        return transport
-
-    async def _shake_hands(self, sock: ssl.SSLSocket, timeout_at: float | None) -> None:
-        while True:
-            try:
-                return sock.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._net.wait_read(sock, timeout_at)
-            except ssl.SSLWantWriteError:
-                await self._net.wait_write(sock, timeout_at)
-
-
-def _addresses(node: Any) -> list[Any]:
-    try:
-        return socket.getaddrinfo(node.host, node.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise kafka_errors.KafkaConnectionError(f"the name can't be resolved ({error.strerror})") from error
-
-
-def _manager_config(settings: ClientSettings, context: ssl.SSLContext | None) -> dict[str, Any]:
-    sasl = settings.sasl
-    return {
-        "bootstrap_servers": list(settings.bootstrap_servers),
-        "client_id": settings.client_id,
-        "security_protocol": settings.security_protocol,
-        "ssl_context": context,
-        "sasl_mechanism": sasl and sasl.mechanism,
-        "sasl_plain_username": sasl and sasl.username,
-        "sasl_plain_password": sasl and sasl.password,
-        "sasl_kerberos_service_name": sasl and sasl.kerberos_service_name,
-        # The manager's default of 1 MB is less than the metadata of some ten thousand partitions; this is its clients'.
-        "receive_message_max_bytes": 100_000_000,
-        # Old brokers take one group per OffsetFetch. Past this limit kafka-python refuses instead of queueing.
-        "max_in_flight_requests_per_connection": 1_000_000,
-        "reconnect_backoff_max_ms": 1_000,
-    }
 
 
 def _describe_refusal(settings: ClientSettings, address: str, error: Exception) -> str:

@@ -16,8 +16,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     named_error,
 )
 from airflow_kafka_offsets.client.lookups.log_reading import LogReader, lanes, read_logs
-from airflow_kafka_offsets.client.records.batch_counts import count_batches
-from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
+from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, count_batches
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.records import LogContent, LogContents, ReadPosition

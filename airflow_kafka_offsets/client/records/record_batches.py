@@ -1,9 +1,10 @@
-"""Record batches: the first visible record in the bytes of a Fetch answer, told from the headers where they tell it.
+"""Record batches: what the bytes of a Fetch answer hold, told from the headers of its batches where they tell it.
 
-What is skipped is what the Java consumer skips (``CompletedFetch``): control batches, batches of aborted transactions,
-records before the position. Batches are compressed as a whole: one is unpacked only where its header doesn't say which
-offset is the first, or what its timestamp is, and then no further than to that record (:mod:`.record_heads`). CRCs are
-not checked. Fetching is :mod:`.log_reading`'s job.
+Either the first visible record, or a count of a range. What is skipped is what the Java consumer skips
+(``CompletedFetch``): control batches, batches of aborted transactions, records before the position. From Kafka 0.11 on
+a batch's header says how many records it has and how many offsets it takes. Batches are compressed as a whole: one is
+unpacked only where its header isn't enough, and then no further than is needed (:mod:`.record_heads`). CRCs are not
+checked. Fetching is :mod:`.log_reading`'s job.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from airflow_kafka_offsets.client.records.record_heads import (
 )
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError
 from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answers.records import LogContent
 
 _LONGEST_S = 0.5
 """An answer is read for so long, and to the end of the batch that is being read then: its batches may be megabytes that
@@ -86,39 +88,33 @@ def read_first_record(
     :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
     :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds.
     """
-    read_to, transactions, started_s = position, Transactions(aborted), time.monotonic()
+    read_to, transactions, started_s = position, _Transactions(aborted), time.monotonic()
+    batch: Any = None
     try:
         for batch in MemoryRecords(records or b""):
-            if read_to > position and is_long_enough(started_s):
+            if read_to > position and _is_long_enough(started_s):
                 break
-            last_offset = last_offset_of(batch)
+            last_offset = _last_offset_of(batch)
             if transactions.show(batch) and last_offset >= position:
                 record = _first_of(batch, position, at_or_after_ms)
                 if record is not None:
                     return BatchesRead(record, record.offset)
             read_to = max(read_to, last_offset + 1)
-    except UnsupportedCodecError:
-        return BatchesRead(None, read_to, needs_codec(batch))
-    except TooLargeError:
-        return BatchesRead(None, read_to, too_large(batch))
     except Exception as error:  # each codec has its own for bytes that aren't its own, and some are plain Exceptions
-        return BatchesRead(None, read_to, named_error(CORRUPT_MESSAGE, f"at offset {read_to} or later: {error}"))
+        return BatchesRead(None, read_to, _why_unreadable(error, batch, read_to))
     return BatchesRead(None, read_to)
 
 
-def is_long_enough(started_s: float) -> bool:
-    """Whether others come first now: what is left of an answer is asked for again, if the call's deadline allows it.
-
-    :param started_s: when reading the answer began, on the monotonic clock.
-    """
+def _is_long_enough(started_s: float) -> bool:
+    """Whether others come first now: what is left of an answer is asked for again, if the call's deadline allows it."""
     return time.monotonic() - started_s > _LONGEST_S
 
 
-class Transactions:
+class _Transactions:
     """Which transactions are aborted where the reading is, batch by batch (KIP-98)."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._to_come = deque(sorted(aborted, key=lambda each: each.first_offset))
+        self._to_come = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         self._aborted: set[int] = set()
 
     def show(self, batch: Any) -> bool:
@@ -134,7 +130,7 @@ class Transactions:
         return False
 
 
-def last_offset_of(batch: Any) -> int:
+def _last_offset_of(batch: Any) -> int:
     """The offset of a batch's last record; the cleaner may have removed the record."""
     return int(batch.base_offset if batch.magic < HEADERS_OF_BATCHES else batch.last_offset)
 
@@ -172,21 +168,82 @@ def _or_none(timestamp: int | None) -> int | None:
     return None if timestamp is None or timestamp < 0 else timestamp
 
 
-def needs_codec(batch: Any) -> ResponseError:
-    """The error of a batch whose records can't be decoded here."""
-    codec = _CODECS.get(batch.compression_type, f"codec {batch.compression_type}")
-    return named_error(
-        UNSUPPORTED_COMPRESSION_TYPE,
-        f"the records up to offset {last_offset_of(batch)} are compressed with {codec}, whose library isn't installed: "
-        "pip install 'airflow-kafka-offsets[codecs]'",
-    )
+def _why_unreadable(error: Exception, batch: Any, offset: int) -> ResponseError:
+    """The error of a batch that can't be read.
+
+    :param offset: what was read up to.
+    """
+    if isinstance(error, UnsupportedCodecError):
+        codec = _CODECS.get(batch.compression_type, f"codec {batch.compression_type}")
+        return named_error(
+            UNSUPPORTED_COMPRESSION_TYPE,
+            f"the records up to offset {_last_offset_of(batch)} are compressed with {codec}, whose library isn't "
+            "installed: pip install 'airflow-kafka-offsets[codecs]'",
+        )
+    if isinstance(error, TooLargeError):
+        return named_error(
+            MESSAGE_TOO_LARGE,
+            f"the batch up to offset {_last_offset_of(batch)} unpacks to more than {MOST_BYTES // 1024 // 1024} MiB or "
+            f"{MOST_RECORDS} records, which nobody is made to read: see who writes to the topic, and delete its "
+            "records up to there if they aren't wanted",
+        )
+    return named_error(CORRUPT_MESSAGE, f"at offset {offset} or later: {error}")
 
 
-def too_large(batch: Any) -> ResponseError:
-    """The error of a batch that unpacks to more than is read of one, where its header doesn't tell what was asked."""
-    return named_error(
-        MESSAGE_TOO_LARGE,
-        f"the batch up to offset {last_offset_of(batch)} unpacks to more than {MOST_BYTES // 1024 // 1024} MiB or "
-        f"{MOST_RECORDS} records, which nobody is made to read: see who writes to the topic, and delete its records up "
-        "to there if they aren't wanted",
-    )
+def count_batches(records: bytes, aborted: Iterable[AbortedTransaction], so_far: LogContent) -> LogContent:
+    """What was counted of a range, and what one more answer holds of it.
+
+    :param records: whole batches in order of offsets, from the one on that contains ``so_far.counted_to`` or comes
+        after it; the last may be cut off.
+    :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
+    """
+    content, transactions, started_s = so_far, _Transactions(aborted), time.monotonic()
+    batch: Any = None
+    try:
+        for batch in MemoryRecords(records):
+            if content.counted_to > so_far.counted_to and _is_long_enough(started_s):
+                break
+            content = _with_batch(content, batch, transactions.show(batch))
+            if content.is_complete:
+                break
+    except Exception as error:  # as above
+        return content._replace(error=_why_unreadable(error, batch, content.counted_to))
+    return content
+
+
+def _with_batch(content: LogContent, batch: Any, is_visible: bool) -> LogContent:
+    """The offsets up to the batch's end, as far as the range goes."""
+    at = content.counted_to
+    # The offset of a batch of before is that of its last record.
+    base = at if batch.magic < HEADERS_OF_BATCHES else batch.base_offset
+    first = min(max(base, at), content.end_offset)
+    stop = max(first, min(_last_offset_of(batch) + 1, content.end_offset))
+    count, offset_sum = _records_between(batch, first, stop)
+    if count > stop - first:
+        raise ValueError(f"a batch says that it has {count} records at {stop - first} offsets")
+    content = content._replace(missing=content.missing + stop - at - count)
+    if is_visible:
+        known = content.offset_sum is not None and offset_sum is not None
+        total = (content.offset_sum or 0) + (offset_sum or 0)
+        return content._replace(records=content.records + count, offset_sum=total if known else None)
+    if batch.is_control_batch:
+        return content._replace(markers=content.markers + count)
+    return content._replace(aborted=content.aborted + count)
+
+
+def _records_between(batch: Any, first: int, stop: int) -> tuple[int, int | None]:
+    """How many records a batch has from one offset to another, and the sum of their offsets, where it is known."""
+    if first == stop:
+        return 0, 0
+    if batch.magic >= HEADERS_OF_BATCHES:
+        if batch.records_count == batch.last_offset_delta + 1:
+            return stop - first, (first + stop - 1) * (stop - first) // 2
+        if batch.records_count == 0:
+            return 0, 0
+        if (first, stop) == (batch.base_offset, batch.last_offset + 1):
+            return batch.records_count, None
+    count = total = 0
+    for record in record_heads(batch):
+        if first <= record.offset < stop:
+            count, total = count + 1, total + record.offset
+    return count, total

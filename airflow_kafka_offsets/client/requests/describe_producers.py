@@ -8,7 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeProducersRequest
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.routing.leader_requests import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.routing.fan_out import LeaderRequest, ask_leaders
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, PartitionProducers, Producers
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic

@@ -17,14 +17,14 @@ from kafka.protocol.consumer import OffsetCommitRequest
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import left_out, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
-from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, names_all, passing_error
+from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
-from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
-_OLDEST, _NEWEST_BY_NAME, _TOPIC_IDS = 2, 9, 10
+_OLDEST, _TOPIC_IDS = 2, 10
 _HAS_MEMBERS = frozenset({22, 25, 27, 68, 86, 113})
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and STALE_MEMBER_EPOCH: what a group with active members
 says to a commit that comes from none of them, classic or KIP-848. NON_EMPTY_GROUP and GROUP_SUBSCRIBED_TO_TOPIC: what
@@ -65,7 +65,7 @@ def offset_commit_request(
         topics=[
             topic_class(
                 name=topic,
-                partitions=[partition(each) for each in pieces],
+                partitions=list(map(partition, pieces)),
                 **({} if version < _TOPIC_IDS else {"topic_id": uuid.UUID((topic_ids or {})[topic])}),
             )
             for topic, pieces in by_topic(offsets.partitions()).items()
@@ -77,13 +77,13 @@ def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: Top
     """What became of each commit."""
     names = {topic_id: topic for topic, topic_id in (topic_ids or {}).items()}
     errors = {
-        TopicPartition(topic.name or names.get(str(topic.topic_id), ""), each.partition_index): each.error_code
+        TopicPartition(topic.name or names.get(str(topic.topic_id), ""), answer.partition_index): answer.error_code
         for topic in response.topics
-        for each in topic.partitions
+        for answer in topic.partitions
     }
     return WrittenOffsets(
-        _written(offsets, each, response_error(errors[each]) if each in errors else left_out("the coordinator"))
-        for each in offsets.partitions()
+        _written(offsets, piece, response_error(errors[piece]) if piece in errors else left_out("the coordinator"))
+        for piece in offsets.partitions()
     )
 
 
@@ -99,10 +99,10 @@ def refuse_active_group(group: str, written: CommittedOffsets) -> None:
 
     :raises CommitRefusedError: when the group has active members.
     """
-    for each in written:
-        if each.error is not None and each.error.code in _HAS_MEMBERS:
+    for commit in written:
+        if commit.error is not None and commit.error.code in _HAS_MEMBERS:
             raise CommitRefusedError(
-                f"Group {group} has active members, so that Kafka refused to change its offsets ({each.error}). "
+                f"Group {group} has active members, so that Kafka refused to change its offsets ({commit.error}). "
                 "Stop its consumers, wait until the group is empty (their session times out), and try again."
             )
 
@@ -111,7 +111,7 @@ async def send_commit(
     session: Session, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
 ) -> WrittenOffsets:
     """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
-    newest = None if names_all([offsets.partitions()], topic_ids) else _NEWEST_BY_NAME
+    newest = newest_version(offsets.partitions(), topic_ids)
     known = WrittenOffsets()
 
     def failed(_: str, error: ResponseError) -> WrittenOffsets:
@@ -129,8 +129,5 @@ async def send_commit(
         known = parse_offset_commit(offsets, response, topic_ids)
         return {group: known}
 
-    def passing(written: WrittenOffsets) -> ResponseError | None:
-        return passing_error(GroupOffsets(group, written))
-
-    results = await FanOut(session, session.coordinators, ShardRequest(ask, passing, failed)).run([group])
+    results = await FanOut(session, session.coordinators, ShardRequest(ask, passing_error, failed)).run([group])
     return results[group]

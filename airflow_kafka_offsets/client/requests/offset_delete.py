@@ -18,7 +18,7 @@ from airflow_kafka_offsets.client.requests.offset_fetch import passing_error
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, GroupOffsets
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 
@@ -29,7 +29,7 @@ def offset_delete_request(group: str, partitions: Collection[TopicPartition], ve
     return OffsetDeleteRequest[version](
         group_id=group,
         topics=[
-            topic_class(name=topic, partitions=[partition_class(partition_index=each.partition) for each in pieces])
+            topic_class(name=topic, partitions=[partition_class(partition_index=piece.partition) for piece in pieces])
             for topic, pieces in by_topic(partitions).items()
         ],
     )
@@ -41,18 +41,18 @@ def parse_offset_delete(partitions: Collection[TopicPartition], response: Any) -
     if error is not None:
         return _failed(partitions, error)
     codes = {
-        TopicPartition(topic.name, each.partition_index): each.error_code
+        TopicPartition(topic.name, answer.partition_index): answer.error_code
         for topic in response.topics
-        for each in topic.partitions
+        for answer in topic.partitions
     }
     return WrittenOffsets(
-        CommittedOffset(*each, error=response_error(codes[each]) if each in codes else left_out("the coordinator"))
-        for each in partitions
+        CommittedOffset(*piece, error=response_error(codes[piece]) if piece in codes else left_out("the coordinator"))
+        for piece in partitions
     )
 
 
 def _failed(partitions: Collection[TopicPartition], error: ResponseError) -> WrittenOffsets:
-    return WrittenOffsets(CommittedOffset(*each, error=error) for each in partitions)
+    return WrittenOffsets(CommittedOffset(*piece, error=error) for piece in partitions)
 
 
 async def send_delete(session: Session, group: str, partitions: Collection[TopicPartition]) -> WrittenOffsets:
@@ -63,9 +63,6 @@ async def send_delete(session: Session, group: str, partitions: Collection[Topic
         response = await session.transport.send(node, offset_delete_request(group, partitions, version), attempt)
         return {group: parse_offset_delete(partitions, response)}
 
-    def passing(written: WrittenOffsets) -> ResponseError | None:
-        return passing_error(GroupOffsets(group, written))
-
-    question = ShardRequest(ask, passing, lambda _, error: _failed(partitions, error))
+    question = ShardRequest(ask, passing_error, lambda _, error: _failed(partitions, error))
     results = await FanOut(session, session.coordinators, question).run([group])
     return results[group]

@@ -1,24 +1,26 @@
 """OffsetFetch (key 9): what groups have committed, asked of their coordinators.
 
-Versions: 1 is the first that reads Kafka's own commits (0 reads ZooKeeper: :mod:`.offset_fetch_v0`), 2 can ask for
+Versions: 0 reads commits that old consumers kept in ZooKeeper, 1 is the first that reads Kafka's own, 2 can ask for
 everything a group committed, 3 tells throttle times, 5 leader epochs (KIP-320), 7 RequireStable (KIP-447), 8 takes
 several groups (KIP-709), 9 the fields of a KIP-848 member, which an administrator leaves empty. Version 10 replaces
 topic names by topic ids: it is spoken when the caller knows the ids, and then refuses the commits of another topic that
-has the same name now. Without ids this client stops at 9, which names a topic that was deleted since (E25).
+has the same name now. Without ids this client stops at 9, which names a topic that was deleted since (E25). From
+version 8 on it is written and read by :mod:`.offset_fetch_bulk`.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.framing import BulkRequest
+from airflow_kafka_offsets.client.connection.kafka_python import BulkRequest
 from airflow_kafka_offsets.client.connection.response_errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -29,12 +31,15 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     FIRST_VERSION,
+    committed_offset,
     decode_offset_fetch,
     encode_offset_fetch,
 )
+from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,
@@ -55,23 +60,36 @@ _SETTLED = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
 _LEFT_OUT = left_out("the coordinator")
 
 
+def own_topic_ids(ids: TopicIds | None) -> TopicIds | None:
+    """Topic ids as this package writes them.
+
+    :raises ConfigurationError: for a text that is no UUID.
+    """
+    try:
+        return None if ids is None else {topic: str(uuid.UUID(topic_id)) for topic, topic_id in ids.items()}
+    except ValueError as error:
+        raise ConfigurationError(f"A topic id is a UUID, as topics() and snapshots give it: {error}.") from None
+
+
+def newest_version(partitions: Iterable[TopicPartition] | None, topic_ids: TopicIds | None) -> int | None:
+    """The newest version that can ask for these partitions, of OffsetFetch and of OffsetCommit alike; None for any:
+    each of their topics has an id.
+    """
+    if partitions is None or topic_ids is None or not all(piece.topic in topic_ids for piece in partitions):
+        return _NEWEST_BY_NAME
+    return None
+
+
 def offset_fetch_request(group: str, partitions: Iterable[TopicPartition] | None, version: int) -> Any:
     """A request for one group, before version 8."""
     topic_class = OffsetFetchRequest.OffsetFetchRequestTopic
     topics = None
     if partitions is not None:
         topics = [
-            topic_class(name=topic, partition_indexes=[each.partition for each in pieces])
+            topic_class(name=topic, partition_indexes=[piece.partition for piece in pieces])
             for topic, pieces in by_topic(partitions).items()
         ]
     return OffsetFetchRequest[version](group_id=group, topics=topics, require_stable=True)
-
-
-def names_all(wanted: Iterable[Iterable[TopicPartition] | None], topic_ids: TopicIds | None) -> bool:
-    """Whether every topic that is asked for can be asked for by its id."""
-    return topic_ids is not None and all(
-        partitions is not None and all(each.topic in topic_ids for each in partitions) for partitions in wanted
-    )
 
 
 def parse_offset_fetch(group: str, response: Any) -> GroupOffsets:
@@ -79,58 +97,30 @@ def parse_offset_fetch(group: str, response: Any) -> GroupOffsets:
     error = response_error(response.error_code or 0)
     if error is not None:
         return GroupOffsets(group, error=error)
-    commits = (_commit(topic.name, each) for topic in response.topics for each in topic.partitions)
+    commits = (
+        committed_offset(
+            topic.name,
+            answer.partition_index,
+            answer.committed_offset,
+            answer.committed_leader_epoch,
+            answer.metadata,
+            answer.error_code,
+        )
+        for topic in response.topics
+        for answer in topic.partitions
+    )
     return GroupOffsets(group, CommittedOffsets(commits))
 
 
-def _commit(topic: str, answer: Any) -> CommittedOffset:
-    error = response_error(answer.error_code)
-    if error is not None or answer.committed_offset < 0:
-        return CommittedOffset(topic, answer.partition_index, error=error)
-    epoch = answer.committed_leader_epoch
-    return CommittedOffset(
-        topic,
-        answer.partition_index,
-        answer.committed_offset,
-        epoch if epoch is not None and epoch >= 0 else None,
-        answer.metadata or "",
-    )
-
-
-def passing_error(offsets: GroupOffsets) -> ResponseError | None:
-    """What is worth asking the group's coordinator again for: the group's own error, or a partition's that may pass,
-    such as UNSTABLE_OFFSET_COMMIT while a transaction commits (E31).
+def passing_error(commits: CommittedOffsets) -> ResponseError | None:
+    """What is worth asking the group's coordinator again for: an error of a partition that may pass, such as
+    UNSTABLE_OFFSET_COMMIT while a transaction commits (E31).
     """
-    if offsets.error is not None:
-        return offsets.error
-    return next((each.error for each in offsets.offsets.unordered() if _may_pass(each.error)), None)
+    return next((commit.error for commit in commits.unordered() if _may_pass(commit.error)), None)
 
 
 def _may_pass(error: ResponseError | None) -> bool:
     return error is not None and error.retriable and error.code not in _SETTLED
-
-
-def _complete(offsets: CommittedOffsets, wanted: Iterable[TopicPartition]) -> CommittedOffsets:
-    """An element for every partition: no commit is an answer too, and silence is an error."""
-    silent = [CommittedOffset(*each, error=_LEFT_OUT) for each in wanted if each not in offsets]
-    return CommittedOffsets([*offsets, *silent])
-
-
-class _Bounds(NamedTuple):
-    """The versions that can say what is wanted of a group.
-
-    :param oldest: the first of them.
-    :param newest: the last one; None for the newest.
-    """
-
-    oldest: int
-    newest: int | None
-
-    @classmethod
-    def of(cls, partitions: Collection[TopicPartition] | None, topic_ids: TopicIds | None) -> Self:
-        """Everything needs null topics; ids need a name for each of them."""
-        newest = None if names_all([partitions], topic_ids) else _NEWEST_BY_NAME
-        return cls(_ALL_TOPICS if partitions is None else 1, newest)
 
 
 class _Fetch:
@@ -144,36 +134,36 @@ class _Fetch:
         self._passing: dict[str, ResponseError | None] = {}
 
     async def ask(self, node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupOffsets]:
-        wanted = {group: self._wanted[group] for group in groups}
-        answers = await self._ask(node, wanted, attempt)
-        return {group: self._add(answers[group]) for group in groups if group in answers}
-
-    async def _ask(self, node: NodeId, wanted: Wanted, attempt: Deadline) -> Mapping[str, GroupOffsets]:
         """Each group by the newest version that can say what is wanted of it; those of one version together."""
         versions: dict[int, dict[str, Collection[TopicPartition] | None]] = defaultdict(dict)
         answers: dict[str, GroupOffsets] = {}
-        for bounds, groups in self._by_bounds(wanted).items():
+        for (oldest, newest), wanted in self._by_bounds(groups).items():
             try:
                 version = await self._transport.version(
-                    node, OffsetFetchRequest, attempt, at_least=bounds.oldest, at_most=bounds.newest
+                    node, OffsetFetchRequest, attempt, at_least=oldest, at_most=newest
                 )
             except RequestFailedError as failed:
                 if failed.error.code != UNSUPPORTED_VERSION:
                     raise
-                answers |= {group: GroupOffsets(group, error=failed.error) for group in groups}
+                answers |= {group: GroupOffsets(group, error=failed.error) for group in wanted}
             else:
-                versions[version].update(groups)
-        asked = [partial(self._ask_version, node, groups, version, attempt) for version, groups in versions.items()]
-        for each in await self._transport.gather(asked):
-            answers |= each
-        return answers
+                versions[version].update(wanted)
+        asked = [partial(self._ask_version, node, wanted, version, attempt) for version, wanted in versions.items()]
+        for answer in await self._transport.gather(asked):
+            answers |= answer
+        return {group: self._add(answers[group]) for group in groups if group in answers}
 
-    def _by_bounds(self, wanted: Wanted) -> dict[_Bounds, dict[str, Collection[TopicPartition] | None]]:
-        bounds: dict[_Bounds, dict[str, Collection[TopicPartition] | None]] = defaultdict(dict)
-        known: dict[int, _Bounds] = {}
-        for group, partitions in wanted.items():
+    def _by_bounds(self, groups: Iterable[str]) -> Mapping[tuple[int, int | None], Wanted]:
+        """What is wanted of groups, by the first and the last version that can say it: everything needs null topics,
+        and ids need a name for each of them.
+        """
+        bounds: dict[tuple[int, int | None], dict[str, Collection[TopicPartition] | None]] = defaultdict(dict)
+        known: dict[int, tuple[int, int | None]] = {}
+        for group in groups:
+            partitions = self._wanted[group]
             if id(partitions) not in known:  # many groups mostly share one list
-                known[id(partitions)] = _Bounds.of(partitions, self._topic_ids)
+                oldest = _ALL_TOPICS if partitions is None else 1
+                known[id(partitions)] = oldest, newest_version(partitions, self._topic_ids)
             bounds[known[id(partitions)]][group] = partitions
         return bounds
 
@@ -181,36 +171,39 @@ class _Fetch:
         self, node: NodeId, wanted: Wanted, version: int, attempt: Deadline
     ) -> Mapping[str, GroupOffsets]:
         if version < FIRST_VERSION:
-            requests = [offset_fetch_request(*each, version) for each in wanted.items()]
+            requests = [offset_fetch_request(*item, version) for item in wanted.items()]
             send = [partial(self._transport.send, node, request, attempt) for request in requests]
             answers = await self._transport.gather(send)
-            return {group: parse_offset_fetch(group, each) for group, each in zip(wanted, answers, strict=True)}
+            return {group: parse_offset_fetch(group, answer) for group, answer in zip(wanted, answers, strict=True)}
         names = {topic_id: topic for topic, topic_id in (self._topic_ids or {}).items()}
         read = partial(decode_offset_fetch, version=version, topics=names)
         body = encode_offset_fetch(wanted, version, self._topic_ids)
         fetched = await self._transport.send(node, BulkRequest(OffsetFetchRequest[version](), read, body), attempt)
-        groups: Mapping[str, GroupOffsets] = fetched.groups
+        groups: Mapping[str, GroupOffsets] = fetched.elements
         return groups
 
     def _add(self, answer: GroupOffsets) -> GroupOffsets:
         """What is known of a group by now. Only its partitions that may still answer are asked for again."""
         if answer.error is not None:
             return self.failed(answer.group, answer.error)
-        wanted = self._wanted[answer.group]
-        if wanted is not None and len(answer.offsets) < len(wanted):
-            answer = replace(answer, offsets=_complete(answer.offsets, wanted))
+        wanted, offsets = self._wanted[answer.group], answer.offsets
+        if wanted is not None and len(offsets) < len(wanted):
+            # No commit is an answer too, and silence is an error.
+            silent = [CommittedOffset(*piece, error=_LEFT_OUT) for piece in wanted if piece not in offsets]
+            offsets = CommittedOffsets([*offsets, *silent])
         known = self._known.get(answer.group)
         if known is not None:
-            answer = replace(answer, offsets=CommittedOffsets([*known.offsets, *answer.offsets]))
-        unstable = [each for each in answer.offsets.unordered() if each.error is not None and _may_pass(each.error)]
+            offsets = CommittedOffsets([*known.offsets, *offsets])
+        answer = replace(answer, offsets=offsets)
+        unstable = [commit for commit in offsets.unordered() if _may_pass(commit.error)]
         self._passing[answer.group] = unstable[0].error if unstable else None
         if unstable:
             self._known[answer.group] = answer
-            self._wanted[answer.group] = [TopicPartition(each.topic, each.partition) for each in unstable]
+            self._wanted[answer.group] = [TopicPartition(commit.topic, commit.partition) for commit in unstable]
         return answer
 
     def passing(self, answer: GroupOffsets) -> ResponseError | None:
-        """What is worth asking again for: as :func:`passing_error`, without going through all commits once more."""
+        """What is worth asking again for: the group's own error, or a partition's, which :meth:`_add` has noted."""
         return answer.error or self._passing.get(answer.group)
 
     def failed(self, group: str, error: ResponseError) -> GroupOffsets:
@@ -219,7 +212,7 @@ class _Fetch:
         known = self._known.get(group)
         if known is None:
             return GroupOffsets(group, error=error)
-        lost = [CommittedOffset(each.topic, each.partition, error=error) for each in self._wanted[group] or ()]
+        lost = [CommittedOffset(*piece, error=error) for piece in self._wanted[group] or ()]
         return replace(known, offsets=CommittedOffsets([*known.offsets, *lost]))
 
 
@@ -229,3 +222,36 @@ async def fetch_offsets(session: Session, wanted: Wanted, topic_ids: TopicIds | 
     question = ShardRequest(fetch.ask, fetch.passing, fetch.failed)
     results = await FanOut(session, session.coordinators, question).run(wanted)
     return GroupsOffsets(results.values())
+
+
+async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Collection[TopicPartition]) -> GroupOffsets:
+    """A group's commits in ZooKeeper, asked of any broker: brokers in ZooKeeper mode speak version 0 (until Kafka 3.9).
+
+    Such a broker says UNKNOWN_TOPIC_OR_PARTITION of a partition that doesn't exist and of one without a commit; the
+    topics' metadata tells them apart.
+
+    :raises ClusterUnreachableError: when no broker answers by the deadline.
+    """
+
+    async def ask(node: NodeId, attempt: Deadline) -> GroupOffsets:
+        try:
+            await session.transport.version(node, OffsetFetchRequest, attempt, at_most=0)
+        except RequestFailedError as failed:
+            if failed.error.code != UNSUPPORTED_VERSION:
+                raise
+            return GroupOffsets(group, error=failed.error)
+        request = offset_fetch_request(group, partitions, 0)
+        return parse_offset_fetch(group, await session.transport.send(node, request, attempt))
+
+    metadata, found = await session.beside(
+        partial(session.leaders.describe, {piece.topic for piece in partitions}, session.deadline),
+        partial(ask_any, session.transport, ask, session.deadline),
+    )
+    existing = set(partitions_of(metadata))
+
+    def told(commit: CommittedOffset) -> CommittedOffset:
+        key = TopicPartition(commit.topic, commit.partition)
+        unknown = commit.error is not None and commit.error.code == UNKNOWN_TOPIC_OR_PARTITION
+        return CommittedOffset(*key) if unknown and key in existing else commit
+
+    return GroupOffsets(group, CommittedOffsets(map(told, found.offsets)), found.error)

@@ -16,10 +16,9 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.requests.wire import NO_TAGS, NULL, Reader, array, text
+from airflow_kafka_offsets.client.requests.wire import NO_TAGS, NULL, BulkAnswer, Reader, array, text
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
@@ -30,24 +29,11 @@ _PLAIN = {16: b"\0\1", 19: b"\0"}
 """Metadata that is null or empty, and no tags."""
 _HEAD = struct.Struct(">iqi")
 _CODE = struct.Struct(">h")
-_THROTTLE = struct.Struct(">i")
-_INDEX = struct.Struct(">i")
+_NUMBER = struct.Struct(">i")
 _MEMBERS, _TOPIC_IDS = 9, 10
-_NO_MEMBER = NULL + _INDEX.pack(-1)
+_NO_MEMBER = NULL + _NUMBER.pack(-1)
 """Member id and epoch of whoever is no member."""
 _REQUIRE_STABLE = b"\1"
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedOffsets:
-    """What one coordinator answered.
-
-    :param throttle_time_ms: how long it throttled this client.
-    :param groups: commits by group id.
-    """
-
-    throttle_time_ms: int
-    groups: Mapping[str, GroupOffsets]
 
 
 def encode_offset_fetch(
@@ -71,22 +57,24 @@ def _topics(partitions: Iterable[TopicPartition] | None, version: int, topic_ids
     topics = []
     for topic, pieces in by_topic(partitions).items():
         name = text(topic) if version < _TOPIC_IDS else uuid.UUID((topic_ids or {})[topic]).bytes
-        topics.append(name + array([_INDEX.pack(each.partition) for each in pieces]) + NO_TAGS)
+        topics.append(name + array([_NUMBER.pack(piece.partition) for piece in pieces]) + NO_TAGS)
     return array(topics)
 
 
-def decode_offset_fetch(body: bytes, version: int, topics: Mapping[str, str] | None = None) -> FetchedOffsets:
+def decode_offset_fetch(
+    body: bytes, version: int, topics: Mapping[str, str] | None = None
+) -> BulkAnswer[str, GroupOffsets]:
     """The commits of all groups of an answer.
 
     :param topics: topic names by topic id, for version 10.
     :raises ValueError: when the bytes are no such answer.
     """
     reader = Reader(body)
-    (throttle_time_ms,) = reader.unpack(_THROTTLE)
+    (throttle_time_ms,) = reader.unpack(_NUMBER)
     names = (topics or {}) if version >= _TOPIC_IDS else None
     groups = [_group(reader, names) for _ in range(reader.array_size())]
     reader.skip_tags()
-    return FetchedOffsets(throttle_time_ms, {each.group: each for each in groups})
+    return BulkAnswer(throttle_time_ms, {group.group: group for group in groups})
 
 
 def _group(reader: Reader, names: Mapping[str, str] | None) -> GroupOffsets:
@@ -105,7 +93,7 @@ def _group(reader: Reader, names: Mapping[str, str] | None) -> GroupOffsets:
 def _commits(reader: Reader, topic: str, count: int) -> dict[int, CommittedOffset]:
     rows = reader.rows(count, _ROW, _PLAIN)
     if rows is None:
-        return {each.partition: each for each in (_commit(reader, topic) for _ in range(count))}
+        return {commit.partition: commit for commit in (_commit(reader, topic) for _ in range(count))}
     return {
         index: CommittedOffset(topic, index, offset, epoch if epoch >= 0 else None)
         if offset >= 0 and not code
@@ -119,6 +107,14 @@ def _commit(reader: Reader, topic: str) -> CommittedOffset:
     metadata = reader.text()
     (code,) = reader.unpack(_CODE)
     reader.skip_tags()
+    return committed_offset(topic, index, offset, epoch, metadata, code)
+
+
+def committed_offset(
+    topic: str, partition: int, offset: int, epoch: int | None, metadata: str | None, code: int
+) -> CommittedOffset:
+    """One partition's commit, of numbers as on the wire."""
     if offset < 0 or code:
-        return CommittedOffset(topic, index, error=response_error(code))
-    return CommittedOffset(topic, index, offset, epoch if epoch >= 0 else None, metadata)
+        return CommittedOffset(topic, partition, error=response_error(code))
+    known_epoch = epoch if epoch is not None and epoch >= 0 else None
+    return CommittedOffset(topic, partition, offset, known_epoch, metadata or "")

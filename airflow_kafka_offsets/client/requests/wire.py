@@ -8,11 +8,27 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+E = TypeVar("E")
 
 NO_TAGS = b"\0"
 NULL = b"\0"
 """Instead of a string or an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAnswer(Generic[K, E]):
+    """What one broker answered.
+
+    :param throttle_time_ms: how long it throttled this client.
+    :param elements: by partition or group.
+    """
+
+    throttle_time_ms: int
+    elements: Mapping[K, E]
 
 
 def varint(number: int) -> bytes:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.connection.response_errors import (
@@ -25,9 +25,11 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.partitions import PartitionElement, TopicPartition
 
 P = TypeVar("P", bound=Hashable)
 R = TypeVar("R")
+E = TypeVar("E", bound=PartitionElement)
 
 
 class Locator(Protocol[P]):
@@ -57,10 +59,10 @@ class ShardRequest(Generic[P, R]):
 class FanOut(Generic[P, R]):
     """Pieces in, a result for each of them out, by the call's deadline."""
 
-    def __init__(self, session: Session, places: Locator[P], question: ShardRequest[P, R]) -> None:
+    def __init__(self, session: Session, places: Locator[P], request: ShardRequest[P, R]) -> None:
         self._session = session
         self._places = places
-        self._question = question
+        self._request = request
         self._results: dict[P, R] = {}
 
     async def run(self, pieces: Iterable[P]) -> dict[P, R]:
@@ -84,7 +86,7 @@ class FanOut(Generic[P, R]):
         for piece in pieces:
             place = places[piece]
             if isinstance(place, ResponseError):
-                self._results[piece] = self._question.failed(piece, place)
+                self._results[piece] = self._request.failed(piece, place)
                 if may_be_told_yet(place):
                     homeless.append(piece)
             else:
@@ -93,30 +95,65 @@ class FanOut(Generic[P, R]):
         await self._session.transport.gather([*works, partial(self._again, homeless, attempt)])
 
     async def _ask_shard(self, node: int, pieces: list[P], attempt: int) -> None:
+        answer: Mapping[P, R] = {}
+        missing = left_out(f"broker {node}")
         try:
-            answer = await self._question.ask(node, pieces, self._session.attempt())
+            answer = await self._request.ask(node, pieces, self._session.attempt())
         except RequestFailedError as failed:
-            answer = self._failed(pieces, failed.error)
+            missing = failed.error
         except MALFORMED as malformed:
             if isinstance(malformed, KafkaOffsetsError):
                 raise
-            answer = self._failed(pieces, client_error(malformed, f"broker {node}"))
+            missing = client_error(malformed, f"broker {node}")
         retry = []
         for piece in pieces:
-            result = answer[piece] if piece in answer else self._question.failed(piece, left_out(f"broker {node}"))
+            result = answer[piece] if piece in answer else self._request.failed(piece, missing)
             self._results[piece] = result
-            error = self._question.error_of(result)
+            error = self._request.error_of(result)
             if error is not None and error.retriable:
                 retry.append(piece)
                 if is_stale(error):
                     self._places.forget([piece])
         await self._again(retry, attempt)
 
-    def _failed(self, pieces: Iterable[P], error: ResponseError) -> dict[P, R]:
-        return {piece: self._question.failed(piece, error) for piece in pieces}
-
     async def _again(self, pieces: Collection[P], attempt: int) -> None:
         pause = backoff_s(attempt)
         if pieces and self._session.deadline.allows(pause):
             await self._session.transport.sleep(pause)
             await self._settle(pieces, attempt + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderRequest(Generic[E]):
+    """One request that leaders answer partition by partition, as it is made for each leader.
+
+    :param request_class: kafka-python's class, for negotiating the version.
+    :param build: from a leader's partitions, the version and the milliseconds that are left, to a request.
+    :param parse: from a response to an element for each partition that it mentions.
+    :param failed: the element of a partition for which there is only an error.
+    :param at_least: the first version that can answer.
+    :param at_most: the last one; None for the newest.
+    """
+
+    request_class: Any
+    build: Callable[[list[TopicPartition], int, int], Any]
+    parse: Callable[[Any], Mapping[TopicPartition, E]]
+    failed: Callable[[TopicPartition, ResponseError], E]
+    at_least: int = 0
+    at_most: int | None = None
+
+
+async def ask_leaders(session: Session, request: LeaderRequest[E], partitions: Iterable[TopicPartition]) -> Iterable[E]:
+    """Ask all leaders at the same time, each in its turn; an element for every partition, by the deadline."""
+
+    async def ask(node: NodeId, pieces: list[TopicPartition], _: Deadline) -> Mapping[TopicPartition, E]:
+        async with session.in_flight.at(node):
+            attempt = session.attempt()  # from now on: the line may have been long
+            version = await session.transport.version(
+                node, request.request_class, attempt, at_least=request.at_least, at_most=request.at_most
+            )
+            built = request.build(pieces, version, attempt.remaining_ms())
+            return request.parse(await session.transport.send(node, built, attempt))
+
+    shard = ShardRequest(ask, lambda element: element.error, request.failed)
+    return (await FanOut(session, session.leaders, shard).run(partitions)).values()

@@ -13,7 +13,6 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     named_error,
 )
 from airflow_kafka_offsets.client.connection.transport import Transport
-from airflow_kafka_offsets.client.routing.in_flight import InFlight
 from airflow_kafka_offsets.client.routing.metadata import (
     PartitionMetadata,
     TopicMetadata,
@@ -22,9 +21,6 @@ from airflow_kafka_offsets.client.routing.metadata import (
 )
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-
-_AT_ONCE = 4
-"""Requests under way to one leader."""
 
 Epochs = Callable[[TopicPartition], int | None]
 """The current leader epoch of a partition; None when it isn't known, which skips the broker's check."""
@@ -35,7 +31,6 @@ class Leaders:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self.turns = InFlight(_AT_ONCE)
         self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
         self._topic_ids: dict[str, str | None] = {}
 
@@ -46,7 +41,7 @@ class Leaders:
         """
         metadata = await fetch_metadata(self._transport, topics, deadline)
         for topic in metadata:
-            self._leaders[topic.topic] = {each.partition: each for each in topic.partitions}
+            self._leaders[topic.topic] = {partition.partition: partition for partition in topic.partitions}
             self._topic_ids[topic.topic] = topic.topic_id
         return metadata
 
@@ -59,7 +54,7 @@ class Leaders:
         patience = deadline.within(deadline.remaining_s() / 2)
         metadata = await self.describe(topics, deadline)
         for attempt in count():
-            open_ones = [each.topic for each in metadata if each.error is not None and may_be_told_yet(each.error)]
+            open_ones = [topic.topic for topic in metadata if topic.error is not None and may_be_told_yet(topic.error)]
             pause = backoff_s(attempt)
             if not open_ones or not patience.allows(pause):
                 break
@@ -110,9 +105,9 @@ def _why_not(piece: TopicPartition, topic: TopicMetadata | None) -> ResponseErro
         return named_error(UNKNOWN_TOPIC_OR_PARTITION, f"the metadata of topic {piece.topic} does not mention it")
     if topic.error is not None:
         return topic.error
-    for each in topic.partitions:
-        if each.partition == piece.partition and each.error is not None:
-            return each.error
+    for partition in topic.partitions:
+        if partition.partition == piece.partition and partition.error is not None:
+            return partition.error
     return named_error(
         UNKNOWN_TOPIC_OR_PARTITION, f"topic {piece.topic} has {len(topic.partitions)} partitions, counted from 0"
     )

@@ -14,7 +14,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.lookups.topic_survey import Survey
+from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError, InstantError
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents

@@ -6,7 +6,7 @@ import time
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.client.lookups.topic_survey import Survey
+from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.scripted import GRACE_S, ScriptedCluster

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_kafka_offsets.client.lookups.topic_survey import Survey
+from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings, jaas_quote
-from airflow_kafka_offsets.client.connection.settings import ClientSettings, SaslSettings, TlsSettings
-from airflow_kafka_offsets.client.connection.tls import tls_context
+from airflow_kafka_offsets.client.connection.settings import ClientSettings, SaslSettings, TlsSettings, tls_context
 from airflow_kafka_offsets.errors import ConfigurationError
 
 SERVERS = {"bootstrap.servers": "one:9092, two:9093"}

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.client.records.batch_counts import count_batches
-from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
+from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, count_batches
 from airflow_kafka_offsets.offsets.answers.records import LogContent
 from tests.unit.client.records.stored_batches import (
     ABORT,

@@ -18,8 +18,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from airflow_kafka_offsets.client.records import record_heads as heads
 from airflow_kafka_offsets.client.records import unpacking
-from airflow_kafka_offsets.client.records.batch_counts import count_batches
-from airflow_kafka_offsets.client.records.record_batches import BatchesRead, read_first_record
+from airflow_kafka_offsets.client.records.record_batches import BatchesRead, count_batches, read_first_record
 from airflow_kafka_offsets.client.records.record_heads import RecordHead, record_heads
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError, Unpacked
 from airflow_kafka_offsets.offsets.answers.records import LogContent

@@ -7,9 +7,14 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 
-from airflow_kafka_offsets.client.requests import list_offsets_bulk
-from airflow_kafka_offsets.client.requests.list_offsets import list_offsets_request, parse_list_offsets, wire_timestamp
-from airflow_kafka_offsets.client.requests.list_offsets_v0 import parse_segment_offsets, segment_offsets_request
+from airflow_kafka_offsets.client.requests.list_offsets import (
+    FIRST_BULK_VERSION,
+    encode_list_offsets,
+    list_offsets_request,
+    parse_list_offsets,
+    parse_segment_offsets,
+    wire_timestamp,
+)
 from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request, parse_offset_commit
 from airflow_kafka_offsets.client.requests.offset_delete import offset_delete_request, parse_offset_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
@@ -56,8 +61,8 @@ class TestListOffsets:
             "version": frame.version,
         }
         assert encoded(list_offsets_request(*asked, **how)).hex() == frame.bytes.hex()
-        if frame.version >= list_offsets_bulk.FIRST_VERSION:
-            body = list_offsets_bulk.encode_list_offsets(*asked, **how)
+        if frame.version >= FIRST_BULK_VERSION:
+            body = encode_list_offsets(*asked, **how)
             assert (header_of(ListOffsetsRequest[frame.version]()) + body).hex() == frame.bytes.hex()
 
     @every(frames("list_offsets", "response", "ends, and an error"))
@@ -94,7 +99,16 @@ class TestSegmentOffsets:
 
     @every(frames("list_offsets", "request", *ASKED, until=0))
     def test_segments_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
-        request = segment_offsets_request([WEATHER_1, FLIGHTS_2, FLIGHTS_0], *self.ASKED[frame.what])
+        spec, max_segments = self.ASKED[frame.what]
+        request = list_offsets_request(
+            [WEATHER_1, FLIGHTS_2, FLIGHTS_0],
+            wire_timestamp(spec),
+            IsolationLevel.READ_UNCOMMITTED,
+            epochs=lambda _: None,
+            timeout_ms=1,
+            version=0,
+            max_segments=max_segments,
+        )
         assert encoded(request).hex() == frame.bytes.hex()
 
     @every(frames("list_offsets", "response", "ends, and an error", until=0))
@@ -149,16 +163,16 @@ class TestOffsetFetch:
         names = {topic_id: topic for topic, topic_id in TOPIC_IDS.items()}
         fetched = decode_offset_fetch(frame.bytes[FLEXIBLE_HEADER:], frame.version, names)
         assert fetched.throttle_time_ms == 100
-        assert {group: name_of(each.error) for group, each in fetched.groups.items()} == {
+        assert {group: name_of(each.error) for group, each in fetched.elements.items()} == {
             "g": None,
             "h": "NOT_COORDINATOR",
             "i": None,
             "j": None,
         }
-        self.assert_commits(fetched.groups["g"].offsets, epoch=7)
-        (unstable,) = fetched.groups["i"].offsets
+        self.assert_commits(fetched.elements["g"].offsets, epoch=7)
+        (unstable,) = fetched.elements["i"].offsets
         assert (unstable.offset, name_of(unstable.error)) == (None, "UNSTABLE_OFFSET_COMMIT")
-        assert len(fetched.groups["j"].offsets) == 0
+        assert len(fetched.elements["j"].offsets) == 0
 
     def assert_commits(self, offsets: CommittedOffsets, epoch: int | None) -> None:
         missing = offsets.lookup(*WEATHER_1)

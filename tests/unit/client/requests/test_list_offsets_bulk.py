@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from airflow_kafka_offsets.client.requests.list_offsets import (
+    FIRST_BULK_VERSION,
+    decode_list_offsets,
+    encode_list_offsets,
     list_offsets_request,
     listed_offset,
     parse_list_offsets,
     wire_timestamp,
 )
-from airflow_kafka_offsets.client.requests.list_offsets_bulk import (
-    FIRST_VERSION,
-    decode_list_offsets,
-    encode_list_offsets,
-)
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from tests.unit.client.requests.golden.frames import Frame, every, frames
 
-VERSIONS = st.integers(FIRST_VERSION, ListOffsetsRequest.max_version)
+VERSIONS = st.integers(FIRST_BULK_VERSION, ListOffsetsRequest.max_version)
 TOPICS = st.text("aü-.7", min_size=1, max_size=200)
 PARTITIONS = st.dictionaries(
     st.builds(TopicPartition, TOPICS, st.integers(0, 2**31 - 1)), st.none() | st.integers(0, 99)
@@ -71,21 +69,21 @@ class TestResponses:
     def test_are_read_as_kafka_python_reads_them(self, response: Any, spec: OffsetSpec, version: int) -> None:
         body = bytes(response.encode(version=version))
         read = decode_list_offsets(body, partial(listed_offset, spec))
-        assert read.listed == parse_list_offsets(ListOffsetsResponse.decode(body, version=version), spec)
+        assert read.elements == parse_list_offsets(ListOffsetsResponse.decode(body, version=version), spec)
         assert read.throttle_time_ms == response.throttle_time_ms
 
-    @every(frames("list_offsets", "response", since=FIRST_VERSION))
+    @every(frames("list_offsets", "response", since=FIRST_BULK_VERSION))
     def test_of_kafka_itself_are_read_too(self, frame: Frame) -> None:
         flexible_header = 5
         read = decode_list_offsets(frame.bytes[flexible_header:], LATEST)
-        assert read.listed == parse_list_offsets(frame.decode(), OffsetSpec.LATEST)
+        assert read.elements == parse_list_offsets(frame.decode(), OffsetSpec.LATEST)
 
     def test_with_fields_of_later_versions_are_read_past_them(self) -> None:
         """KIP-482: a row with a tagged field is longer than the others."""
         row, tagged = bytes(26) + b"\0", bytes(26) + b"\1\5\2hi"
         body = bytes(4) + b"\2" + b"\2t" + b"\3" + tagged + row[:3] + b"\1" + row[4:] + b"\0" + b"\0"
         read = decode_list_offsets(body, LATEST)
-        assert sorted(read.listed) == [TopicPartition("t", 0), TopicPartition("t", 1)]
+        assert sorted(read.elements) == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
     @given(RESPONSES, st.data())
     def test_that_are_damaged_are_refused_or_read_and_nothing_else(self, response: Any, data: st.DataObject) -> None:

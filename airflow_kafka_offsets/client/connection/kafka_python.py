@@ -1,0 +1,218 @@
+"""kafka-python 3.0.x, as this client needs it: its log lines, its frames, and how its connections are opened.
+
+Much here is private to kafka-python. What goes over the connections is :mod:`.transport`'s job.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import kafka.errors as kafka_errors
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+
+IO_LOOP = "airflow-kafka-offsets"
+"""The name of this client's I/O loops. kafka-python names their threads after it."""
+
+_THREAD = f"kafka-io-{IO_LOOP}"
+_LOGGERS = (
+    "kafka.cluster",
+    "kafka.future",
+    "kafka.net.connection",
+    "kafka.net.inet",
+    "kafka.net.manager",
+    "kafka.net.sasl.gssapi",
+    "kafka.net.sasl.plain",
+    "kafka.net.sasl.scram",
+    "kafka.net.selector",
+    "kafka.net.transport",
+    "kafka.protocol.parser",
+)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return record.threadName != _THREAD or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+
+
+def quiet_kafka_logs() -> None:
+    """Hold back what our I/O threads log, unless the logger is set to DEBUG. Asking twice has no effect.
+
+    Every failure that kafka-python logs as WARNING or ERROR, some with a traceback and once per retry, comes back to
+    the caller as a result or as one exception. Other users of kafka-python in the same process keep their lines.
+    """
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_is_wanted)
+
+
+Read = Callable[[bytes], Any]
+"""From the body of a response to an answer; raises ValueError for what isn't one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRequest:
+    """A request whose body and answer go past kafka-python's codecs: where those are what costs.
+
+    :param message: a request class of kafka-python, of a flexible version.
+    :param read: reads the body of the answer.
+    :param body: the request's body.
+    """
+
+    message: Any
+    read: Read
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A frame that isn't the answer it should be. kafka-python 3.0.12 would lose it, and wait for the deadline."""
+
+    error: kafka_errors.KafkaProtocolError
+
+
+class Framed:
+    """To kafka-python: a request, its header, and the class that decodes its answer.
+
+    kafka-python encodes a request, keeps its header, and decodes the answer by the class that the header names.
+    """
+
+    def __init__(self, request: Any) -> None:
+        self._bulk = request if isinstance(request, BulkRequest) else None
+        self._message = self._bulk.message if self._bulk else request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._message, name)
+
+    def __str__(self) -> str:
+        return str(self._message)
+
+    def encode(self, *, framed: bool, header: bool) -> Any:
+        if self._bulk is None:
+            return self._message.encode(framed=framed, header=header)
+        frame = self._message.encode_header(flexible=True) + self._bulk.body
+        return len(frame).to_bytes(4, "big") + frame
+
+    @property
+    def header(self) -> Any:
+        return self
+
+    @property
+    def correlation_id(self) -> int:
+        return int(self._message.header.correlation_id)
+
+    @property
+    def api_version(self) -> int:
+        return int(self._message.API_VERSION)
+
+    def get_response_class(self) -> Any:
+        return self
+
+    def parse_header(self, buffer: Any) -> Any:
+        return self._message.header.get_response_class().parse_header(buffer)
+
+    def decode(self, buffer: Any) -> Any:
+        try:
+            if self._bulk is not None:
+                return self._bulk.read(buffer.read())
+            return self._message.header.get_response_class().decode(buffer)
+        except (ValueError, IndexError, TypeError, struct.error) as error:
+            return Unreadable(kafka_errors.KafkaProtocolError(f"{self._message.name}: {error}"))
+
+
+class _KeepsLastWords:
+    """Hands over what a broker said right before it closed the connection.
+
+    kafka-python 3.0.12 drops it when both arrive together: the reason why a password was refused, for one.
+    """
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        received, error = super()._sock_recv()  # type: ignore[misc]
+        return (received, None) if received else (received, error)
+
+
+class _TcpTransport(_KeepsLastWords, KafkaTCPTransport):
+    pass
+
+
+class _TlsTransport(_KeepsLastWords, KafkaSSLTransport):
+    pass
+
+
+class Connections(KafkaConnectionManager):
+    """kafka-python's connections, opened in a way that ends by the deadline and closes what it opened.
+
+    kafka-python 3.0.12 leaves the socket of a refused connection and of a failed TLS handshake to the garbage
+    collector, and waits for a TLS handshake without end.
+    """
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        refusal: Exception | None = None
+        for family, kind, protocol, _, address in _addresses(node):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                return await self._open(node, sock, address, timeout_at)
+            except BaseException as error:
+                sock.close()
+                if not isinstance(error, (OSError, kafka_errors.KafkaError)):
+                    raise
+                refusal = error
+        assert refusal is not None, "a name that resolves has an address"
+        raise refusal
+
+    async def _open(self, node: Any, sock: socket.socket, address: Any, timeout_at: float | None) -> Any:
+        sock.setblocking(False)
+        for option in self.config["socket_options"]:
+            sock.setsockopt(*option)
+        await KafkaNetSocket().sock_connect(self._net, sock, address, timeout_at=timeout_at)
+        if not self.ssl_enabled:
+            return _TcpTransport(self._net, sock, host=node.host)
+        transport = _TlsTransport(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
+        try:
+            await self._shake_hands(transport._sock, timeout_at)
+        except BaseException:
+            transport._sock.close()  # it took the plain socket's place
+            raise
+        return transport
+
+    async def _shake_hands(self, sock: ssl.SSLSocket, timeout_at: float | None) -> None:
+        while True:
+            try:
+                return sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(sock, timeout_at)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(sock, timeout_at)
+
+
+def _addresses(node: Any) -> list[Any]:
+    try:
+        return socket.getaddrinfo(node.host, node.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise kafka_errors.KafkaConnectionError(f"the name can't be resolved ({error.strerror})") from error
+
+
+def manager_config(settings: ClientSettings, context: ssl.SSLContext | None) -> dict[str, Any]:
+    sasl = settings.sasl
+    return {
+        "bootstrap_servers": list(settings.bootstrap_servers),
+        "client_id": settings.client_id,
+        "security_protocol": settings.security_protocol,
+        "ssl_context": context,
+        "sasl_mechanism": sasl and sasl.mechanism,
+        "sasl_plain_username": sasl and sasl.username,
+        "sasl_plain_password": sasl and sasl.password,
+        "sasl_kerberos_service_name": sasl and sasl.kerberos_service_name,
+        # The manager's default of 1 MB is less than the metadata of some ten thousand partitions; this is its clients'.
+        "receive_message_max_bytes": 100_000_000,
+        # Old brokers take one group per OffsetFetch. Past this limit kafka-python refuses instead of queueing.
+        "max_in_flight_requests_per_connection": 1_000_000,
+        "reconnect_backoff_max_ms": 1_000,
+    }
