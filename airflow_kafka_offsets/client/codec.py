@@ -126,16 +126,16 @@ def _header(message: Any) -> Header:
 
 def _values(message_class: Any, fields: Mapping[str, Any], version: int) -> dict[str, Any]:
     """The arguments of a message's class."""
-    known = {name for name, each in message_class.fields.items() if each.for_version_q(version)}
+    known = {name for name, field in message_class.fields.items() if field.for_version_q(version)}
     strange = sorted(set(fields) - known)
     if strange:
         raise ValueError(f"version {version} has no {', '.join(strange)} here; it has {', '.join(sorted(known))}")
-    return {name: _value(message_class.fields[name], each, version) for name, each in fields.items()}
+    return {name: _value(message_class.fields[name], value, version) for name, value in fields.items()}
 
 
 def _value(field: Any, value: Any, version: int) -> Any:
     if field.is_struct_array() and value is not None:
-        return [field.data_class(version=version, **_values(field.data_class, each, version)) for each in value]
+        return [field.data_class(version=version, **_values(field.data_class, row, version)) for row in value]
     return uuid.UUID(value) if field.name == "topic_id" and isinstance(value, str) else value
 
 
@@ -149,7 +149,7 @@ def _fields(message: Any, message_class: Any, version: int) -> dict[str, Any]:
 
 def _plain(field: Any, value: Any, version: int) -> Any:
     if field.is_struct_array() and value is not None:
-        return [_fields(each, field.data_class, version) for each in value]
+        return [_fields(element, field.data_class, version) for element in value]
     return value
 
 

@@ -146,7 +146,10 @@ class OffsetsClient:
 
         :param wanted: partitions by spec.
         """
-        asked, level = {spec: list(each) for spec, each in wanted.items()}, IsolationLevel.of(isolation_level)
+        asked, level = (
+            {spec: list(partitions) for spec, partitions in wanted.items()},
+            IsolationLevel.of(isolation_level),
+        )
         for spec in asked:
             if not isinstance(spec, OffsetSpec):
                 raise ConfigurationError(
@@ -197,13 +200,13 @@ class OffsetsClient:
         :param epochs: leader epoch by partition, as an earlier answer named it: 0 or more.
         """
         wanted = dict(epochs)
-        if any(each < 0 for each in wanted.values()):
+        if any(epoch < 0 for epoch in wanted.values()):
             raise ConfigurationError("Leader epochs are 0 or more; a partition without one is left out.")
         return self._ask(lambda session: fetch_epoch_ends(session, wanted))
 
     def ends_of(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
         """:meth:`epoch_ends` for any number of epochs of each partition, all of them at the same time."""
-        wanted = {LogEpoch(*each) for each in epochs}
+        wanted = {LogEpoch(*epoch) for epoch in epochs}
         return self._ask(lambda session: fetch_ends_of(session, wanted))
 
     def survey(self, topics: Iterable[str]) -> Survey:
@@ -236,7 +239,7 @@ class OffsetsClient:
         """
         specs, level = list(map(OffsetSpec.at, instants)), IsolationLevel.of(isolation_level)
         found = self._ask(lambda session: look_up_instants(session, survey.extents, specs, level))
-        return {spec.timestamp_ms: each for spec, each in found.items() if spec.timestamp_ms is not None}
+        return {spec.timestamp_ms: listed for spec, listed in found.items() if spec.timestamp_ms is not None}
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
         """Who writes to each partition, and whose transaction is open there (DescribeProducers, key 61, KIP-664).
@@ -275,8 +278,8 @@ class OffsetsClient:
         :param wanted: positions by the timestamp from which on records count, Unix milliseconds; None for any record.
         """
         level = IsolationLevel.of(isolation_level)
-        asked = {at_ms: [ReadPosition(*each) for each in positions] for at_ms, positions in wanted.items()}
-        if any(each.offset < 0 for positions in asked.values() for each in positions):
+        asked = {at_ms: [ReadPosition(*position) for position in positions] for at_ms, positions in wanted.items()}
+        if any(position.offset < 0 for positions in asked.values() for position in positions):
             raise ConfigurationError("Records are looked for from an offset of 0 or more.")
         return self._ask(lambda session: find_records_by(session, asked, level))
 
@@ -317,7 +320,7 @@ class OffsetsClient:
         :param topic_ids: ids by topic name, of the topics that are meant. Where another topic has the name now, brokers
             from 4.1 on say UNKNOWN_TOPIC_ID; older ones can't tell.
         """
-        wanted = {group: None if each is None else list(each) for group, each in groups.items()}
+        wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
         ids = own_topic_ids(topic_ids)
         return self._ask(lambda session: fetch_offsets(session, wanted, ids))
 
@@ -354,7 +357,7 @@ class OffsetsClient:
         if isinstance(groups, Mapping):
             if topics is not None:
                 raise ConfigurationError("Groups are measured on their partitions or on topics: leave out one of them.")
-            partitions = {group: list(dict.fromkeys(each)) for group, each in groups.items()}
+            partitions = {group: list(dict.fromkeys(partitions)) for group, partitions in groups.items()}
             return self._ask(lambda session: lags_on_partitions(session, partitions, level, both_ends))
         wanted = several(groups)
         if topics is None:
@@ -376,7 +379,7 @@ class OffsetsClient:
         :raises OffsetsError: naming the brokers that could not list theirs: a list without them would be short.
         """
         listed = self._ask(fetch_groups)
-        return sorted({group.group for each in listed.values() for group in each.groups.values() if group.consumes})
+        return sorted({group.group for broker in listed.values() for group in broker.groups.values() if group.consumes})
 
     def commit_offsets(
         self, group: str, offsets: CommittedOffsets, *, topic_ids: Mapping[str, str] | None = None

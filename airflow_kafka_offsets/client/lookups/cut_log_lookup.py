@@ -33,14 +33,14 @@ async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents
 
     :param extents: the logs as they are now, asked after the commits.
     """
-    commits = GroupsOffsets(_without_later_epochs(each, extents) for each in commits)
-    doubtful = {each.group: list(_doubtful(each, extents)) for each in commits}
-    epochs = {_epoch_of(each) for several in doubtful.values() for each in several}
+    commits = GroupsOffsets(_without_later_epochs(group, extents) for group in commits)
+    doubtful = {group.group: list(_doubtful(group, extents)) for group in commits}
+    epochs = {_epoch_of(commit) for several in doubtful.values() for commit in several}
     if not epochs:
         return commits
     ends = await fetch_ends_of(session, epochs)
     marked = (
-        _marked(each, {_key(commit): ends[_epoch_of(commit)] for commit in doubtful[each.group]}) for each in commits
+        _marked(group, {_key(commit): ends[_epoch_of(commit)] for commit in doubtful[group.group]}) for group in commits
     )
     return GroupsOffsets(marked)
 
@@ -48,12 +48,12 @@ async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents
 def _without_later_epochs(commits: GroupOffsets, extents: LogExtents) -> GroupOffsets:
     """The commits, with an error for each one of a later epoch than its log."""
     later = {
-        _key(each): extent.leader_epoch
-        for each in commits.offsets.unordered()
-        if each.leader_epoch is not None
-        and (extent := extents.lookup(each.topic, each.partition)) is not None
+        _key(commit): extent.leader_epoch
+        for commit in commits.offsets.unordered()
+        if commit.leader_epoch is not None
+        and (extent := extents.lookup(commit.topic, commit.partition)) is not None
         and extent.leader_epoch is not None
-        and extent.leader_epoch < each.leader_epoch
+        and extent.leader_epoch < commit.leader_epoch
     }
     if not later:
         return commits
@@ -72,12 +72,12 @@ def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[CommittedO
     """The commits whose log has a newer epoch by now, or one that isn't known."""
     for topic, committed in commits.offsets.by_topic.items():
         logs = extents.by_topic.get(topic, {})
-        for number, each in committed.items():
+        for number, commit in committed.items():
             extent = logs.get(number)
-            if extent is None or extent.error is not None or each.offset is None or each.leader_epoch is None:
+            if extent is None or extent.error is not None or commit.offset is None or commit.leader_epoch is None:
                 continue
-            if extent.leader_epoch is None or extent.leader_epoch > each.leader_epoch:
-                yield each
+            if extent.leader_epoch is None or extent.leader_epoch > commit.leader_epoch:
+                yield commit
 
 
 def _marked(commits: GroupOffsets, ends: dict[TopicPartition, EpochEnd]) -> GroupOffsets:

@@ -30,16 +30,16 @@ def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffs
     def extent(start: ListedOffset) -> LogExtent:
         key = start.topic, start.partition
         found = [listed.lookup(*key) for listed in ends.values()]
-        for each in (start, *found):
-            if each is None or each.offset is None:
-                return LogExtent(*key, error=(each and each.error) or _NO_OFFSET)
+        for answer in (start, *found):
+            if answer is None or answer.offset is None:
+                return LogExtent(*key, error=(answer and answer.error) or _NO_OFFSET)
         high_watermark, last_stable = high_watermarks.lookup(*key), stable.lookup(*key)
         return LogExtent(
             *key,
             start.offset,
             high_watermark and high_watermark.offset,
             last_stable and last_stable.offset,
-            _epoch_of(each for each in found if each is not None),
+            _epoch_of(end for end in found if end is not None),
         )
 
     return LogExtents(map(extent, starts))
@@ -48,7 +48,7 @@ def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffs
 def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
     """The epoch that all answers came under. None where the leader changed between them: each is right by its own, and
     under another one's a log would look as if it had been cut, or a cut one as if it hadn't."""
-    epochs = {each.leader_epoch for each in ends}
+    epochs = {end.leader_epoch for end in ends}
     return epochs.pop() if len(epochs) == 1 else None
 
 
@@ -61,7 +61,7 @@ async def fetch_extents(
     """
     wanted, levels = list(partitions), list(isolation_levels)
     await session.leaders.locate(wanted, session.deadline)  # once, not by each question
-    asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, each) for each in levels)]
-    works = [partial(fetch_list_offsets, session, wanted, *each) for each in asked]
+    asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, level) for level in levels)]
+    works = [partial(fetch_list_offsets, session, wanted, *question) for question in asked]
     starts, *ends = await session.beside(*works)
     return join_extents(starts, dict(zip(levels, ends, strict=True)))

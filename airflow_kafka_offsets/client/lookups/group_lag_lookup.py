@@ -92,15 +92,15 @@ async def _judge(
     """The rounds after the look-up of leaders and coordinators: commits, then ends."""
     everything = _all_of(wanted)
     commits = await fetch_offsets(session.half(), wanted)
-    doubtful = [each.group for each in commits if not each.has_commits]
+    doubtful = [group.group for group in commits if not group.has_commits]
     extents, described = await session.beside(
         partial(_ends, session, commits, everything, isolation_level, both_ends),
         partial(fetch_descriptions, session.half(), doubtful),
     )
     commits = await mark_cut(session, commits, extents)
     return GroupLags(
-        _lag(each, _only(extents, wanted[each.group]), described.lookup(each.group), isolation_level)
-        for each in commits
+        _lag(group, _only(extents, wanted[group.group]), described.lookup(group.group), isolation_level)
+        for group in commits
     )
 
 
@@ -118,30 +118,30 @@ async def lags_on_committed(
         partial(fetch_descriptions, half, groups),
         partial(_describe_topics, session, expected),
     )
-    touched = {each.group: touched_topics(each, described.lookup(each.group)) for each in commits}
+    touched = {group.group: touched_topics(group, described.lookup(group.group)) for group in commits}
     session.touched.update(touched)
     everything = set().union(*touched.values())
     metadata = metadata.updated(await _describe_topics(session, everything - expected))
     partitions = partitions_of(metadata)
     # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
-    partitions += [key for each in commits for key in each.offsets.partitions()]
-    partitions += [key for each in described for key in each.assignment()]
-    judged = [each for each in dict.fromkeys(partitions) if each.topic in everything]
-    undescribed = {each.topic: each.error for each in metadata.errors()}
-    known = [each for each in judged if each.topic not in undescribed]
+    partitions += [key for group in commits for key in group.offsets.partitions()]
+    partitions += [key for group in described for key in group.assignment()]
+    judged = [key for key in dict.fromkeys(partitions) if key.topic in everything]
+    undescribed = {topic.topic: topic.error for topic in metadata.errors()}
+    known = [key for key in judged if key.topic not in undescribed]
     extents = await _ends(session, commits, known, isolation_level, both_ends)
     commits = await mark_cut(session, commits, extents)
-    bad = (LogExtent(*each, error=undescribed[each.topic]) for each in judged if each.topic in undescribed)
+    bad = (LogExtent(*key, error=undescribed[key.topic]) for key in judged if key.topic in undescribed)
     extents = LogExtents([*extents.unordered(), *bad])
     return GroupLags(
         _lag(
-            each,
-            extents.of_topics(touched[each.group]),
-            described.lookup(each.group),
+            group,
+            extents.of_topics(touched[group.group]),
+            described.lookup(group.group),
             isolation_level,
-            _hidden(touched[each.group], judged, undescribed),
+            _hidden(touched[group.group], judged, undescribed),
         )
-        for each in commits
+        for group in commits
     )
 
 
@@ -153,7 +153,7 @@ def _hidden(
     touched: Collection[str], judged: Iterable[TopicPartition], undescribed: Mapping[str, ResponseError | None]
 ) -> ResponseError | None:
     """The error of a topic that a group's members read, and of which nobody can name a single partition."""
-    hidden = sorted(set(undescribed).intersection(touched).difference(each.topic for each in judged))
+    hidden = sorted(set(undescribed).intersection(touched).difference(key.topic for key in judged))
     if not hidden:
         return None
     error = undescribed[hidden[0]]
@@ -173,23 +173,23 @@ async def _ends(
     extents = await fetch_extents(session, partitions, levels)
     if _HIGH_WATERMARK in levels:
         return extents
-    past = {key for each in commits for key in _past_the_end(each, extents)}
+    past = {key for group in commits for key in _past_the_end(group, extents)}
     if not past:
         return extents
     found = await fetch_list_offsets(session, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
     complete = (
-        LogExtent(*key, error=each.error or left_out("the leader"))
-        if each.offset is None
-        else extents.lookup(*key)._replace(high_watermark=each.offset)  # type: ignore[union-attr]  # it was past it
-        for each in found
-        for key in [(each.topic, each.partition)]
+        LogExtent(*key, error=end.error or left_out("the leader"))
+        if end.offset is None
+        else extents.lookup(*key)._replace(high_watermark=end.offset)  # type: ignore[union-attr]  # it was past it
+        for end in found
+        for key in [(end.topic, end.partition)]
     )
     return LogExtents([*extents, *complete])
 
 
 def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[TopicPartition]:
     """All partitions, each once. A list that a thousand groups share is gone through once."""
-    lists = {id(each): each for each in wanted.values()}
+    lists = {id(partitions): partitions for partitions in wanted.values()}
     return dict.fromkeys(chain.from_iterable(lists.values()))
 
 
@@ -200,10 +200,10 @@ def _only(extents: LogExtents, partitions: Collection[TopicPartition]) -> LogExt
 def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:
     for topic, committed in commits.offsets.by_topic.items():
         logs = extents.by_topic.get(topic, {})
-        for number, each in committed.items():
+        for number, commit in committed.items():
             extent = logs.get(number)
             end = None if extent is None else extent.last_stable_offset
-            if each.offset is not None and end is not None and each.offset > end:
+            if commit.offset is not None and end is not None and commit.offset > end:
                 yield TopicPartition(topic, number)
 
 
@@ -219,7 +219,7 @@ def _lag(
             commits = GroupOffsets(commits.group, error=description.error)
         elif description.error.code != UNSUPPORTED_VERSION:  # its members may read more than it has committed on
             hidden = hidden or description.error
-    has_offsets = any(each.offset is not None for each in commits.offsets.unordered())
+    has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
     if description is not None and description.is_unknown and has_offsets:
         description = None  # a coordinator that has just taken over may not describe yet what it fetches
     unknown = description is not None and description.is_unknown

@@ -46,12 +46,16 @@ async def look_up(
 
     :param wanted: partitions by spec.
     """
-    works = [partial(fetch_list_offsets, session, each, spec, isolation_level) for spec, each in wanted.items()]
+    works = [
+        partial(fetch_list_offsets, session, partitions, spec, isolation_level) for spec, partitions in wanted.items()
+    ]
     found: dict[OffsetSpec, ListedOffsets] = dict(zip(wanted, await session.beside(*works), strict=True))
-    instants = {spec: each for spec, each in found.items() if spec.kind is SpecKind.TIMESTAMP and each.unmatched()}
+    instants = {
+        spec: listed for spec, listed in found.items() if spec.kind is SpecKind.TIMESTAMP and listed.unmatched()
+    }
     if not instants:
         return found
-    unmatched = set().union(*(each.unmatched() for each in instants.values()))
+    unmatched = set().union(*(listed.unmatched() for listed in instants.values()))
     level = IsolationLevel.READ_UNCOMMITTED
     # The newest record first: the end, which a leader tells after it, isn't before it then on a busy log.
     newest, extents = await session.beside(
@@ -65,12 +69,12 @@ async def look_up(
             again = await fetch_list_offsets(session, doubtful, spec, isolation_level)
             listed = ListedOffsets([*listed, *again])  # mostly a record has just come
             starts = extents.of_partitions(again.unmatched())
-            read = [ReadPosition(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
+            read = [ReadPosition(extent.topic, extent.partition, extent.log_start_offset or 0) for extent in starts]
             records = await find_records(session, read, isolation_level, spec.timestamp_ms)
             listed = put_in_records(listed, records, extents)
         return say_why_unmatched(listed, extents, newest)
 
-    explained = await session.beside(*(partial(explain, *each) for each in instants.items()))
+    explained = await session.beside(*(partial(explain, *item) for item in instants.items()))
     return found | dict(zip(instants, explained, strict=True))
 
 
@@ -107,9 +111,9 @@ async def fetch_survey(session: Session, topics: Iterable[str]) -> Survey:
     metadata = (await session.leaders.describe_all(topics, session.deadline)).raise_for_errors()
     extents, configs = await session.beside(
         partial(fetch_extents, session, partitions_of(metadata)),
-        partial(fetch_topic_configs, session, [each.topic for each in metadata]),
+        partial(fetch_topic_configs, session, [topic.topic for topic in metadata]),
     )
-    facts = {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in metadata}
+    facts = {topic.topic: topic_facts(topic, configs.get(topic.topic, {})) for topic in metadata}
     return Survey(cluster_id_of(metadata.cluster_id), facts, extents)
 
 
@@ -122,7 +126,9 @@ async def look_up_instants(
     """
     wanted = dict.fromkeys(instants, extents.ok().partitions())
     found = await look_up(session, wanted, isolation_level)
-    bad = [(TopicPartition(each.topic, each.partition), each.error) for each in extents if each.error is not None]
+    bad = [
+        (TopicPartition(extent.topic, extent.partition), extent.error) for extent in extents if extent.error is not None
+    ]
     return {
         spec: ListedOffsets([*listed.unordered(), *(failed_listing(key, spec, error) for key, error in bad)])
         for spec, listed in found.items()

@@ -117,7 +117,7 @@ async def read_logs(
     :param readers: no two with the same position.
     :raises ClusterUnreachableError: when no broker at all could say where to ask.
     """
-    reading = _Reading(session, {each.position: each for each in readers}, isolation_level, plan)
+    reading = _Reading(session, {reader.position: reader for reader in readers}, isolation_level, plan)
     question = ShardRequest(reading.ask, lambda error: error, reading.fail)
     await FanOut(session, _PositionLeaders(session.leaders), question).run(reading.readers)
 
@@ -128,15 +128,15 @@ def lanes(readers: Iterable[LogReader]) -> list[list[LogReader]]:
     Who was left out most often is first of a request, where it can't be left out (KIP-74).
     """
     by_piece: dict[TopicPartition, list[LogReader]] = defaultdict(list)
-    for each in sorted(readers, key=lambda each: each.offset):
-        by_piece[each.piece].append(each)
+    for reader in sorted(readers, key=lambda reader: reader.offset):
+        by_piece[reader.piece].append(reader)
     return [_in_order(list(filter(None, lane))) for lane in zip_longest(*by_piece.values())]
 
 
 def _in_order(lane: list[LogReader]) -> list[LogReader]:
     """As a request names them: the first one, others of its topic, the rest."""
-    first = max(lane, key=lambda each: each.times_left_out)
-    return sorted(lane, key=lambda each: (each.piece.topic != first.piece.topic, each is not first, each.piece))
+    first = max(lane, key=lambda reader: reader.times_left_out)
+    return sorted(lane, key=lambda reader: (reader.piece.topic != first.piece.topic, reader is not first, reader.piece))
 
 
 class _Reading:
@@ -164,34 +164,34 @@ class _Reading:
         version = await self._session.transport.version(
             node, FetchRequest, attempt, at_least=FIRST_VERSION, at_most=LAST_VERSION
         )
-        readers = [self.readers[each] for each in positions]
-        for each in readers:
-            each.error = None
-        while waiting := [each for each in readers if not each.is_done]:
+        readers = [self.readers[position] for position in positions]
+        for reader in readers:
+            reader.error = None
+        while waiting := [reader for reader in readers if not reader.is_done]:
             if not self._session.deadline.allows(0):
-                for each in waiting:
-                    each.error = named_error(REQUEST_TIMED_OUT, f"read up to offset {each.offset} by then")
+                for reader in waiting:
+                    reader.error = named_error(REQUEST_TIMED_OUT, f"read up to offset {reader.offset} by then")
                 break
             await self._read_on(node, waiting, version)
-        return {each.position: each.error for each in readers}
+        return {reader.position: reader.error for reader in readers}
 
     async def _read_on(self, node: NodeId, waiting: Sequence[LogReader], version: int) -> None:
         """One round of requests. Readers at the same offset of a partition share one."""
         groups: dict[tuple[TopicPartition, int], list[LogReader]] = defaultdict(list)
-        for each in waiting:
-            each.recall()
-            if not each.is_done:
-                groups[each.piece, each.offset].append(each)
+        for reader in waiting:
+            reader.recall()
+            if not reader.is_done:
+                groups[reader.piece, reader.offset].append(reader)
         requests = self._plan([first for first, *_ in groups.values()])
         await self._session.transport.gather(partial(self._read, node, lane, version) for lane in requests)
         for first, *others in groups.values():
-            for each in others:
-                each.follow(first)
+            for other in others:
+                other.follow(first)
 
     async def _read(self, node: NodeId, lane: Sequence[LogReader], version: int) -> None:
         """One request, and what its answer leaves open asked in others."""
         answers = await self._fetch(node, lane, version)
-        room_bytes = ANSWER_BYTES - sum(len(each.records) for each in answers.values())
+        room_bytes = ANSWER_BYTES - sum(len(answer.records) for answer in answers.values())
         nobody_read, lost, empty = True, list[LogReader](), dict[LogReader, int | None]()
         for reader in lane:
             if not self._session.deadline.allows(0):
@@ -229,13 +229,13 @@ class _Reading:
     async def _fetch(self, node: NodeId, lane: Sequence[LogReader], version: int) -> Mapping[TopicPartition, Fetched]:
         attempt = self._session.attempt()
         request = fetch_request(
-            [Stretch(each.piece, each.offset, each.limit_bytes) for each in lane],
+            [Stretch(reader.piece, reader.offset, reader.limit_bytes) for reader in lane],
             self._isolation_level,
             epochs=self._session.leaders.epoch,
             max_wait_ms=min(_REMOTE_STORAGE_MS, attempt.remaining_ms() // 2),
             version=version,
         )
-        asked = [each.piece for each in lane]
+        asked = [reader.piece for reader in lane]
         try:
             return parse_fetch(await self._session.transport.send(node, request, attempt), asked)
         except RequestFailedError as failed:
@@ -249,19 +249,19 @@ class _Reading:
         """Ask where the logs start and end of readers whose offset is in none of them: the answer doesn't say it."""
         if not lost:
             return
-        extents = await fetch_extents(self._session, [each.piece for each in lost], [self._isolation_level])
-        for each in lost:
-            extent = extents.lookup(*each.piece) or LogExtent(*each.piece)
+        extents = await fetch_extents(self._session, [reader.piece for reader in lost], [self._isolation_level])
+        for reader in lost:
+            extent = extents.lookup(*reader.piece) or LogExtent(*reader.piece)
             start, end = extent.log_start_offset, extent.end_offset(self._isolation_level)
-            each.error = None
+            reader.error = None
             if start is None or end is None:
-                each.error = extent.error or left_out("the leader")
-            elif each.offset < start:
-                each.start_at(start)
-            elif each.offset >= end:
-                each.end_at(end)
+                reader.error = extent.error or left_out("the leader")
+            elif reader.offset < start:
+                reader.start_at(start)
+            elif reader.offset >= end:
+                reader.end_at(end)
             else:
-                each.error = named_error(OFFSET_NOT_AVAILABLE, "the leader says two things of where the log ends")
+                reader.error = named_error(OFFSET_NOT_AVAILABLE, "the leader says two things of where the log ends")
 
     async def _end_in_a_gap(self, empty: Mapping[LogReader, int | None]) -> None:
         """Believe that there is no batch up to the end of the log, when a leader had every reason to send one: the
@@ -269,16 +269,16 @@ class _Reading:
         """
         if not empty:
             return
-        pieces, level = [each.piece for each in empty], IsolationLevel.READ_UNCOMMITTED
+        pieces, level = [reader.piece for reader in empty], IsolationLevel.READ_UNCOMMITTED
         local = await fetch_list_offsets(self._session, pieces, OffsetSpec.EARLIEST_LOCAL, level)
-        for each, end in empty.items():
-            start = local.lookup(*each.piece)
-            if end is None or (start and start.offset is not None and each.offset < start.offset):
-                each.error = named_error(OFFSET_NOT_AVAILABLE, f"no records came from offset {each.offset} on")
+        for reader, end in empty.items():
+            start = local.lookup(*reader.piece)
+            if end is None or (start and start.offset is not None and reader.offset < start.offset):
+                reader.error = named_error(OFFSET_NOT_AVAILABLE, f"no records came from offset {reader.offset} on")
             elif start and start.error is not None and start.error.code != UNSUPPORTED_VERSION:
-                each.error = start.error
+                reader.error = start.error
             else:
-                each.end_at(end)
+                reader.end_at(end)
 
 
 class _PositionLeaders:
@@ -290,9 +290,9 @@ class _PositionLeaders:
     async def locate(
         self, pieces: Collection[ReadPosition], deadline: Deadline
     ) -> Mapping[ReadPosition, int | ResponseError]:
-        wanted = {each: TopicPartition(each.topic, each.partition) for each in pieces}
+        wanted = {position: TopicPartition(position.topic, position.partition) for position in pieces}
         places = await self._leaders.locate(set(wanted.values()), deadline)
-        return {each: places[piece] for each, piece in wanted.items()}
+        return {position: places[piece] for position, piece in wanted.items()}
 
     def forget(self, pieces: Iterable[ReadPosition]) -> None:
-        self._leaders.forget(TopicPartition(each.topic, each.partition) for each in pieces)
+        self._leaders.forget(TopicPartition(position.topic, position.partition) for position in pieces)

@@ -42,18 +42,20 @@ class LogCount:
     def __init__(self, ranges: Iterable[LogRange], isolation_level: IsolationLevel) -> None:
         self._isolation_level = isolation_level
         readers: dict[TopicPartition, _RangeReader] = {}
-        for each in ranges:
-            piece = TopicPartition(each.topic, each.partition)
-            if piece in readers or not 0 <= each.start_offset <= each.end_offset:
-                raise ConfigurationError(f"Offsets are counted in one range a partition, from 0 on: {each} isn't one.")
-            readers[piece] = _RangeReader(LogContent(*each))
+        for log_range in ranges:
+            piece = TopicPartition(log_range.topic, log_range.partition)
+            if piece in readers or not 0 <= log_range.start_offset <= log_range.end_offset:
+                raise ConfigurationError(
+                    f"Offsets are counted in one range a partition, from 0 on: {log_range} isn't one."
+                )
+            readers[piece] = _RangeReader(LogContent(*log_range))
         self._readers = tuple(readers.values())
-        self._span = sum(each.content.end_offset - each.position.offset for each in self._readers)
+        self._span = sum(reader.content.end_offset - reader.position.offset for reader in self._readers)
         self._counted = -1
 
     def contents(self) -> LogContents:
         """What was counted: an element for every range."""
-        return LogContents(each.content._replace(error=each.error) for each in self._readers)
+        return LogContents(reader.content._replace(error=reader.error) for reader in self._readers)
 
     @property
     def is_over(self) -> bool:
@@ -71,17 +73,21 @@ class LogCount:
         log.info("Counted what is at %s of %s offsets", self._so_far(), self._span)
 
     def _so_far(self) -> int:
-        return sum(each.offset - each.position.offset for each in self._readers)
+        return sum(reader.offset - reader.position.offset for reader in self._readers)
 
     def _left(self) -> list[LogReader]:
-        return [each for each in self._readers if not each.is_settled and (each.error is None or each.error.retriable)]
+        return [
+            reader
+            for reader in self._readers
+            if not reader.is_settled and (reader.error is None or reader.error.retriable)
+        ]
 
 
 def _next_request(waiting: Sequence[LogReader]) -> list[list[LogReader]]:
     """One at a time, whose partitions share the room."""
     asked = waiting[:_MOST_PARTITIONS]
-    for each in asked:
-        each.limit_bytes = _ANSWER_BYTES // len(asked)
+    for reader in asked:
+        reader.limit_bytes = _ANSWER_BYTES // len(asked)
     return lanes(asked)
 
 

@@ -50,12 +50,12 @@ async def find_records(
     :raises ClusterUnreachableError: when no broker at all could say where to ask.
     """
     search, now_s = _Search(session, isolation_level, at_or_after_ms), session.findings.now_s()
-    readers = [_RecordReader(each, search, now_s) for each in sorted(set(positions))]
-    for each in readers:
-        each.recall()
-    unknown = [each for each in readers if not each.is_done]
+    readers = [_RecordReader(position, search, now_s) for position in sorted(set(positions))]
+    for reader in readers:
+        reader.recall()
+    unknown = [reader for reader in readers if not reader.is_done]
     await read_logs(session, unknown, isolation_level, lambda waiting: lanes(waiting)[:_AT_ONCE])
-    return FirstRecords(each.element() for each in readers)
+    return FirstRecords(reader.element() for reader in readers)
 
 
 @dataclass(frozen=True, slots=True)

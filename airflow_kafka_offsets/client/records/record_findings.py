@@ -60,11 +60,13 @@ class RecordFindings:
     def lookup(self, log: ReadLog, offset: int) -> Finding | None:
         """The finding that reaches furthest from this offset; None when nothing is known of it."""
         known = [
-            each
-            for each in self._logs.get(log, ())
-            if self._holds(log, each) and each.start <= offset <= each.end and offset < each.end + bool(each.record)
+            known
+            for known in self._logs.get(log, ())
+            if self._holds(log, known)
+            and known.start <= offset <= known.end
+            and offset < known.end + bool(known.record)
         ]
-        return max(known, key=lambda each: each.end, default=None)
+        return max(known, key=lambda finding: finding.end, default=None)
 
     def _holds(self, log: ReadLog, finding: Finding) -> bool:
         """A record may be deleted; where none is, none will be, as long as it is the same topic."""
@@ -74,9 +76,9 @@ class RecordFindings:
     def note(self, log: ReadLog, finding: Finding) -> None:
         """Keep a finding in place of those that it covers."""
         kept = [
-            each
-            for each in self._logs.pop(log, ())
-            if self._holds(log, each) and not (finding.start <= each.start and each.end <= finding.end)
+            earlier
+            for earlier in self._logs.pop(log, ())
+            if self._holds(log, earlier) and not (finding.start <= earlier.start and earlier.end <= finding.end)
         ]
         self._logs[log] = [*kept, finding][-_MOST_PER_LOG:]
         while len(self._logs) > _MOST_LOGS:

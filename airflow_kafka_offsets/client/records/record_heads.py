@@ -105,8 +105,8 @@ def _messages_within(batch: Any) -> Iterator[RecordHead]:
     if batch.magic:
         last = deque(_messages(batch), maxlen=1)
         before = batch.base_offset - last[0].offset if last else 0
-    for each in _messages(batch):
-        yield RecordHead(each.offset + max(0, before), each.timestamp)
+    for head in _messages(batch):
+        yield RecordHead(head.offset + max(0, before), head.timestamp)
 
 
 def _messages(batch: Any) -> Iterator[RecordHead]:

@@ -34,7 +34,7 @@ def topic_configs_request(topics: Iterable[str], version: int) -> Any:
     resource = DescribeConfigsRequest.DescribeConfigsResource
     return DescribeConfigsRequest[version](
         resources=[
-            resource(resource_type=_TOPIC, resource_name=each, configuration_keys=list(_KEYS)) for each in topics
+            resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=list(_KEYS)) for topic in topics
         ]
     )
 
@@ -42,9 +42,9 @@ def topic_configs_request(topics: Iterable[str], version: int) -> Any:
 def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
     """Settings by topic; a topic whose settings may not be described is absent."""
     return {
-        each.resource_name: {config.name: config.value for config in each.configs if config.value is not None}
-        for each in response.results
-        if each.error_code == NONE
+        topic.resource_name: {config.name: config.value for config in topic.configs if config.value is not None}
+        for topic in response.results
+        if topic.error_code == NONE
     }
 
 
@@ -87,14 +87,14 @@ async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str
     :raises OffsetsError: naming the topics that are in error for another reason.
     """
     metadata = await session.leaders.describe_all(topics, session.deadline)
-    unknown = [each.topic for each in metadata.errors() if _is_unknown(each)]
+    unknown = [topic.topic for topic in metadata.errors() if _is_unknown(topic)]
     if unknown:
         await session.transport.sleep(backoff_s(0))
         metadata = metadata.updated(await session.leaders.describe_all(unknown, session.deadline))
-    TopicsMetadata(each for each in metadata if not _is_unknown(each)).raise_for_errors()
+    TopicsMetadata(topic for topic in metadata if not _is_unknown(topic)).raise_for_errors()
     found = metadata.ok()
-    configs = await fetch_topic_configs(session, [each.topic for each in found])
-    return {each.topic: topic_facts(each, configs.get(each.topic, {})) for each in found}
+    configs = await fetch_topic_configs(session, [topic.topic for topic in found])
+    return {topic.topic: topic_facts(topic, configs.get(topic.topic, {})) for topic in found}
 
 
 def _is_unknown(topic: TopicMetadata) -> bool:

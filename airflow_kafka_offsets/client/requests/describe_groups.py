@@ -48,7 +48,7 @@ _CONSUMER_PROTOCOL = "consumer"
 def parse_describe_groups(response: Any) -> dict[str, GroupDescription]:
     """Classic groups by group id; the others are unknown."""
     version = response.API_VERSION
-    return {each.group_id: _classic(each, version) for each in response.groups}
+    return {group.group_id: _classic(group, version) for group in response.groups}
 
 
 def _classic(answer: Any, version: int) -> GroupDescription:
@@ -97,7 +97,7 @@ def _member(answer: Any, assignment: Iterable[TopicPartition], topics: Iterable[
 
 def parse_consumer_group_describe(response: Any) -> dict[str, GroupDescription]:
     """KIP-848 groups by group id; the others are unknown."""
-    return {each.group_id: _consumer(each) for each in response.groups}
+    return {group.group_id: _consumer(group) for group in response.groups}
 
 
 def _consumer(answer: Any) -> GroupDescription:
@@ -122,7 +122,9 @@ def _consumer_member(answer: Any) -> GroupMember:
 def join_descriptions(classic: GroupDescription, consumer: GroupDescription | None) -> GroupDescription:
     """What both requests together say of a group: the one that knows it, else the one that couldn't say."""
     answers = [classic] if consumer is None else [classic, consumer]
-    return next((each for each in answers if each.kind), next((each for each in answers if each.error), classic))
+    return next(
+        (answer for answer in answers if answer.kind), next((answer for answer in answers if answer.error), classic)
+    )
 
 
 async def fetch_descriptions(session: Session, groups: Collection[str]) -> GroupDescriptions:
@@ -144,7 +146,7 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         return parse_consumer_group_describe(await session.transport.send(node, request, attempt))
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
-        works = [partial(each, node, groups, attempt) for each in (classic, consumer)]
+        works = [partial(request, node, groups, attempt) for request in (classic, consumer)]
         ours, theirs = await session.transport.gather(works)
         return {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
 

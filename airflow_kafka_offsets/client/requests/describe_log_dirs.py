@@ -32,7 +32,7 @@ def describe_log_dirs_request(partitions: Iterable[TopicPartition], version: int
     topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
     return DescribeLogDirsRequest[version](
         topics=[
-            topic_class(topic=topic, partitions=[each.partition for each in pieces])
+            topic_class(topic=topic, partitions=[piece.partition for piece in pieces])
             for topic, pieces in by_topic(partitions).items()
         ]
     )
@@ -44,14 +44,16 @@ def parse_describe_log_dirs(response: Any, asked: Iterable[TopicPartition]) -> d
     Logs that are still being copied to another directory of the broker don't count.
     """
     sizes = {
-        TopicPartition(topic.name, each.partition_index): each.partition_size
+        TopicPartition(topic.name, answer.partition_index): answer.partition_size
         for directory in response.results
         for topic in directory.topics
-        for each in topic.partitions
-        if not each.is_future_key
+        for answer in topic.partitions
+        if not answer.is_future_key
     }
     missing = _why_missing(response)
-    return {each: LogSize(*each, sizes[each]) if each in sizes else LogSize(*each, error=missing) for each in asked}
+    return {
+        piece: LogSize(*piece, sizes[piece]) if piece in sizes else LogSize(*piece, error=missing) for piece in asked
+    }
 
 
 def _why_missing(response: Any) -> ResponseError:
@@ -59,7 +61,7 @@ def _why_missing(response: Any) -> ResponseError:
 
     Before version 3, who may not ask gets an answer without directories; a broker has some.
     """
-    codes = (response.error_code, *(each.error_code for each in response.results))
+    codes = (response.error_code, *(directory.error_code for directory in response.results))
     code = next(filter(None, codes), _NOT_LEADER if response.results else _UNAUTHORISED)
     return named_error(code, _HINTS.get(code, ""))
 

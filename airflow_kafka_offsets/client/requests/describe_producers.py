@@ -19,7 +19,7 @@ def describe_producers_request(partitions: Iterable[TopicPartition], version: in
     topic_class = DescribeProducersRequest.TopicRequest
     return DescribeProducersRequest[version](
         topics=[
-            topic_class(name=topic, partition_indexes=[each.partition for each in pieces])
+            topic_class(name=topic, partition_indexes=[piece.partition for piece in pieces])
             for topic, pieces in by_topic(partitions).items()
         ]
     )
@@ -28,14 +28,14 @@ def describe_producers_request(partitions: Iterable[TopicPartition], version: in
 def parse_describe_producers(response: Any) -> dict[TopicPartition, PartitionProducers]:
     """The answers of one leader."""
     return {
-        TopicPartition(topic.name, each.partition_index): PartitionProducers(
+        TopicPartition(topic.name, answer.partition_index): PartitionProducers(
             topic.name,
-            each.partition_index,
-            tuple(sorted(map(_producer, each.active_producers), key=lambda producer: producer.producer_id)),
-            response_error(each.error_code, each.error_message),
+            answer.partition_index,
+            tuple(sorted(map(_producer, answer.active_producers), key=lambda producer: producer.producer_id)),
+            response_error(answer.error_code, answer.error_message),
         )
         for topic in response.topics
-        for each in topic.partitions
+        for answer in topic.partitions
     }
 
 

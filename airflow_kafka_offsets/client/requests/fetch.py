@@ -99,8 +99,8 @@ def fetch_request(
         )
 
     topics: dict[str, list[Any]] = {}
-    for each in stretches:
-        topics.setdefault(each.piece.topic, []).append(partition(each))
+    for stretch in stretches:
+        topics.setdefault(stretch.piece.topic, []).append(partition(stretch))
     return FetchRequest[version](
         replica_id=_CONSUMER,
         max_wait_ms=max_wait_ms,
@@ -126,14 +126,17 @@ def parse_fetch(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPar
     if error is not None:
         return {piece: Fetched(error=error) for piece in asked}
     return {
-        TopicPartition(topic.topic, each.partition_index): _fetched(each)
+        TopicPartition(topic.topic, answer.partition_index): _fetched(answer)
         for topic in response.responses
-        for each in topic.partitions
+        for answer in topic.partitions
     }
 
 
 def _fetched(answer: Any) -> Fetched:
-    aborted = (AbortedTransaction(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ())
+    aborted = (
+        AbortedTransaction(transaction.producer_id, transaction.first_offset)
+        for transaction in answer.aborted_transactions or ()
+    )
     return Fetched(
         answer.records or b"",
         tuple(aborted),

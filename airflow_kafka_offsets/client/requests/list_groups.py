@@ -63,10 +63,10 @@ class BrokerGroups:
 def parse_list_groups(response: Any) -> BrokerGroups:
     """The groups of one broker."""
     listed = (
-        ListedGroup(each.group_id, each.protocol_type, each.group_state or None, each.group_type or None)
-        for each in response.groups
+        ListedGroup(group.group_id, group.protocol_type, group.group_state or None, group.group_type or None)
+        for group in response.groups
     )
-    return BrokerGroups({each.group: each for each in listed}, response_error(response.error_code))
+    return BrokerGroups({group.group: group for group in listed}, response_error(response.error_code))
 
 
 class _Itself:
@@ -95,12 +95,12 @@ async def fetch_groups(session: Session) -> dict[int, BrokerGroups]:
     question = ShardRequest(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
     places: Locator[int] = _Itself()
     listed = await FanOut(session, places, question).run(session.transport.brokers())
-    failures = [(f"broker {broker}", each.error) for broker, each in listed.items() if each.error is not None]
+    failures = [(f"broker {broker}", groups.error) for broker, groups in listed.items() if groups.error is not None]
     # Without groups there is no such topic yet, and not everybody may describe it: then the brokers' word counts.
     failures += [
-        (f"{each.topic}-{one.partition}", one.error)
-        for each in offsets_topic
-        for one in each.partitions
+        (f"{topic.topic}-{one.partition}", one.error)
+        for topic in offsets_topic
+        for one in topic.partitions
         if one.error is not None
     ]
     if failures:

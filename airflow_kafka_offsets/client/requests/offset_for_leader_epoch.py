@@ -42,7 +42,7 @@ def offset_for_leader_epoch_request(asked: Mapping[TopicPartition, int], current
     return OffsetForLeaderEpochRequest[version](
         replica_id=_CONSUMER,
         topics=[
-            topic_class(topic=topic, partitions=[partition(each) for each in pieces])
+            topic_class(topic=topic, partitions=[partition(piece) for piece in pieces])
             for topic, pieces in by_topic(asked).items()
         ],
     )
@@ -51,15 +51,15 @@ def offset_for_leader_epoch_request(asked: Mapping[TopicPartition, int], current
 def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEnd]:
     """The answers of one leader."""
     return {
-        TopicPartition(topic.topic, each.partition): EpochEnd(
+        TopicPartition(topic.topic, answer.partition): EpochEnd(
             topic.topic,
-            each.partition,
-            each.leader_epoch if each.leader_epoch >= 0 else None,
-            each.end_offset if each.end_offset >= 0 else None,
-            response_error(each.error_code),
+            answer.partition,
+            answer.leader_epoch if answer.leader_epoch >= 0 else None,
+            answer.end_offset if answer.end_offset >= 0 else None,
+            response_error(answer.error_code),
         )
         for topic in response.topics
-        for each in topic.partitions
+        for answer in topic.partitions
     }
 
 
@@ -67,7 +67,9 @@ async def fetch_epoch_ends(session: Session, epochs: Mapping[TopicPartition, int
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
 
     def build(pieces: list[TopicPartition], version: int, _: int) -> Any:
-        return offset_for_leader_epoch_request({each: epochs[each] for each in pieces}, session.leaders.epoch, version)
+        return offset_for_leader_epoch_request(
+            {piece: epochs[piece] for piece in pieces}, session.leaders.epoch, version
+        )
 
     request = LeaderRequest(
         OffsetForLeaderEpochRequest,
@@ -83,13 +85,13 @@ async def fetch_ends_of(session: Session, epochs: Iterable[LogEpoch]) -> dict[Lo
     """The end of each epoch, by the deadline. A request names a partition once, so that several epochs of one go in
     several requests, side by side."""
     rounds: list[dict[TopicPartition, int]] = []
-    for each in sorted(set(epochs)):
-        key = TopicPartition(each.topic, each.partition)
+    for epoch in sorted(set(epochs)):
+        key = TopicPartition(epoch.topic, epoch.partition)
         free = next((one for one in rounds if key not in one), None)
         if free is None:
             rounds.append(free := {})
-        free[key] = each.leader_epoch
-    answers = await session.beside(*(partial(fetch_epoch_ends, session, each) for each in rounds))
+        free[key] = epoch.leader_epoch
+    answers = await session.beside(*(partial(fetch_epoch_ends, session, asked) for asked in rounds))
     return {
         LogEpoch(end.topic, end.partition, asked[TopicPartition(end.topic, end.partition)]): end
         for asked, ends in zip(rounds, answers, strict=True)

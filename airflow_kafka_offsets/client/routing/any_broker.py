@@ -48,8 +48,8 @@ def _said(transport: Transport, failures: Mapping[NodeId, ResponseError]) -> lis
     """What each address did; one that was asked last, or never for want of time, has done nothing yet."""
     said = dict.fromkeys(map(transport.address, transport.candidates()), "")
     said |= {transport.address(node): error.message or error.name for node, error in failures.items()}
-    silent = [f"{address} did not answer in time" for address, each in said.items() if not each]
-    return [each for each in said.values() if each] + silent
+    silent = [f"{address} did not answer in time" for address, words in said.items() if not words]
+    return [words for words in said.values() if words] + silent
 
 
 async def _look_around(
@@ -74,7 +74,7 @@ async def _look_around(
         if waiting:
             running.append(transport.start(partial(attempt, waiting.pop(0))))
         await transport.wait_for_any(running, min(_SILENCE_S, deadline.remaining_s()))
-        running = [each for each in running if not _ended(each)]
+        running = [attempt for attempt in running if not _ended(attempt)]
     return answers
 
 

@@ -34,7 +34,7 @@ def parse_coordinators(groups: Collection[str], responses: Iterable[Any]) -> dic
     rows: dict[str, Any] = {}
     for group, response in zip(groups, responses, strict=False):
         if response.API_VERSION >= _BATCHED:
-            return {each.key: each for each in response.coordinators}
+            return {row.key: row for row in response.coordinators}
         rows[group] = response
     return rows
 

@@ -81,7 +81,7 @@ class TopicsMetadata(AnswerSet[TopicMetadata]):
 
     def __init__(self, elements: Iterable[TopicMetadata] = (), cluster_id: str | None = None) -> None:
         self.cluster_id = cluster_id
-        self._topics = {each.topic: each for each in elements}
+        self._topics = {topic.topic: topic for topic in elements}
 
     def __iter__(self) -> Iterator[TopicMetadata]:
         return (self._topics[name] for name in sorted(self._topics))
@@ -104,13 +104,13 @@ class TopicsMetadata(AnswerSet[TopicMetadata]):
     @property
     def topic_ids(self) -> dict[str, str | None]:
         """Ids by topic, in order; None from brokers before 2.8."""
-        return {each.topic: each.topic_id for each in self}
+        return {topic.topic: topic.topic_id for topic in self}
 
     def leader_epoch(self, topic: str, partition: int) -> int | None:
         """The epoch of a partition's leader, as far as the broker that answered knows; None when it doesn't."""
         found = self.lookup(topic)
         partitions = () if found is None else found.partitions
-        return next((each.leader_epoch for each in partitions if each.partition == partition), None)
+        return next((element.leader_epoch for element in partitions if element.partition == partition), None)
 
     def updated(self, later: TopicsMetadata) -> TopicsMetadata:
         """The same with what a later answer says of some of the topics, or of others."""
@@ -119,7 +119,7 @@ class TopicsMetadata(AnswerSet[TopicMetadata]):
 
 def partitions_of(metadata: TopicsMetadata) -> list[TopicPartition]:
     """All partitions of the topics that are not in error."""
-    return [TopicPartition(topic.topic, each.partition) for topic in metadata for each in topic.partitions]
+    return [TopicPartition(topic.topic, partition.partition) for topic in metadata for partition in topic.partitions]
 
 
 def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
@@ -128,14 +128,14 @@ def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
         # An empty list means all topics in version 0, and none later.
         names: list[Any] | None = [] if version == 0 else None
     else:
-        names = [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
+        names = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     return MetadataRequest[version](topics=names, allow_auto_topic_creation=False)
 
 
 def parse_metadata(response: Any, asked: Iterable[str] | None = None) -> TopicsMetadata:
     """The topics of an answer; those that were asked for by name and that it is silent about are in error."""
     told = TopicsMetadata(map(_topic, response.topics), response.cluster_id)
-    silent = (TopicMetadata(each, error=_LEFT_OUT) for each in asked or () if told.lookup(each) is None)
+    silent = (TopicMetadata(name, error=_LEFT_OUT) for name in asked or () if told.lookup(name) is None)
     return TopicsMetadata([*told, *silent], told.cluster_id)
 
 
@@ -146,7 +146,7 @@ def _topic(topic: Any) -> TopicMetadata:
     return TopicMetadata(
         topic=topic.name,
         topic_id=str(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else None,
-        partitions=tuple(sorted(map(_partition, topic.partitions), key=lambda each: each.partition)),
+        partitions=tuple(sorted(map(_partition, topic.partitions), key=lambda partition: partition.partition)),
         internal=bool(topic.is_internal),
         error=error,
     )
