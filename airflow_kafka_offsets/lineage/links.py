@@ -1,6 +1,6 @@
 """Links beside a task in Airflow's UI: to Spark's UI, and to the window in the ledger.
 
-Airflow keeps a link as an XCom. It asks for it when the task has ended; while Spark runs the operator pushes it itself.
+Airflow keeps a link as an XCom, and asks for it when the task has ended. While Spark runs the operator pushes it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from airflow.sdk import BaseOperatorLink
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
-
-    from airflow_kafka_offsets.lineage.seen_window import SeenWindow
 
 _HISTORY_SERVER = "spark.yarn.historyServer.address"
 """The one conf in which Spark itself keeps the address of its history server."""
@@ -47,18 +45,7 @@ class WindowLink(BaseOperatorLink):
         """The folder of the window that the task has seen; empty when it failed before it saw one, and for a store
         without a page."""
         seen = getattr(operator, "seen", None)
-        return "" if seen is None else self.of(seen)
-
-    @staticmethod
-    def of(seen: SeenWindow) -> str:
-        """The folder of a window."""
-        return folder_page(seen.pinned.uri.rpartition("/")[0])
-
-
-def show_link(context: Any, link: BaseOperatorLink, url: str) -> None:
-    """Have Airflow show a link before the task has ended, where there is a page to show."""
-    if url:
-        context["ti"].xcom_push(key=link.xcom_key, value=url)
+        return "" if seen is None else folder_page(seen.pinned.uri.rpartition("/")[0])
 
 
 def history_page(conf: dict[str, Any], application_id: str) -> str:

@@ -87,7 +87,7 @@ def lineage_of(seen: SeenWindow | None) -> OperatorLineage[Any, Any]:
 
 def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDataset:
     manifest = pinned.manifest
-    ranges = [each for each in manifest.non_empty() if each.topic == topic]
+    ranges = [pinned for pinned in manifest.non_empty() if pinned.topic == topic]
     facet = AirflowKafkaOffsetsWindowInputDatasetFacet(
         pipeline=manifest.pipeline,
         window=manifest.window,
@@ -98,11 +98,11 @@ def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDa
         sha256=pinned.sha256,
         clusterId=manifest.cluster_id,
         isolationLevel=str(manifest.isolation_level),
-        offsets=sum(each.span for each in ranges),
+        offsets=sum(pinned.span for pinned in ranges),
         partitions=len(ranges),
         ranges=[
-            {"partition": each.partition, "startOffset": each.start_offset, "endOffset": each.end_offset}
-            for each in ranges[:MOST_RANGES]
+            {"partition": pinned.partition, "startOffset": pinned.start_offset, "endOffset": pinned.end_offset}
+            for pinned in ranges[:MOST_RANGES]
         ],
     )
     return InputDataset(namespace=f"kafka://{bootstrap_server}", name=topic, inputFacets={FACET: facet})

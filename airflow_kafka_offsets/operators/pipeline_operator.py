@@ -18,8 +18,7 @@ from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy

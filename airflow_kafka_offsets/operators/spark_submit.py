@@ -4,39 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
-from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, show_link
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, folder_page
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish
+from airflow_kafka_offsets.pipelines.publisher import counted_attempt
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.conf import new_attempt
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
-from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver, RemembersDriver
-from airflow_kafka_offsets.submission.load_report import load_report, told
-from airflow_kafka_offsets.submission.records_left import RecordsLeft
-from airflow_kafka_offsets.submission.spark_arguments import Submission
+from airflow_kafka_offsets.submission.earlier_driver import UNKNOWN, DriverMemory, EarlierDriver
+from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, Submission
 from airflow_kafka_offsets.submission.spark_failure import keep_output, noted_failure, output_of, spark_failure
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.submission.tries import Tries
-
-_TASKS_LOG = "the load's own task says why, in the log of that try"
+from airflow_kafka_offsets.submission.window_load import WindowLoad, load_report, report_line
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -44,8 +40,10 @@ if TYPE_CHECKING:
 
     from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
+_TASKS_LOG = "the load's own task says why, in the log of that try"
 
-class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
+
+class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     """
     A ``SparkSubmitOperator`` whose application loads one pinned window, and which publishes it once.
 
@@ -76,10 +74,12 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
     nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts those of the attempt that published.
     """
 
-    template_fields: Sequence[str] = (*RemembersDriver.template_fields, "window", "kafka_conn_id")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "kafka_conn_id")
     operator_extra_links = (SparkUILink(), WindowLink())
     ui_color = "#fdebd0"
     application_id: str | None = None
+    _arguments: SparkArguments | None = None
+    _memory: DriverMemory | None = None
 
     def __init__(
         self,
@@ -102,13 +102,11 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         """Pre-flight, submit, publish and report; or go on where an earlier try ended."""
         one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
         ref = WindowRef.from_json(self.window)
-        left = RecordsLeft(KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self.on_data_loss)
-        spark = self._get_hook()._connection
+        kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
-        on_yarn = spark["master"].startswith("yarn")
-        load = _Load(context, ref, left, place, spark["spark_binary"], on_yarn, Tries.of(context, self))
+        load = WindowLoad(context, ref, ledger, kafka, self.on_data_loss, spark, place, Tries.of(context, self))
         pinned, published = ref.loaded(load.ledger)
-        self.seen = load.seen(pinned)
+        self._see(load, pinned)
         self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
         earlier = None if self._memory is None else self._memory.earlier(ref)
         if earlier is not None:
@@ -117,11 +115,11 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         if done is not None:
             return self._report(load, *done)
         # Of a published window Spark counts the output, and asks Kafka for nothing.
-        pinned = pinned if published else load.records_left.of(pinned)
+        pinned = pinned if published else load.preflight(pinned)
         return self._run_anew(load, pinned, published)
 
     def _done_before(
-        self, load: _Load, pinned: PinnedManifest, published: Publication | None
+        self, load: WindowLoad, pinned: PinnedManifest, published: Publication | None
     ) -> tuple[PinnedManifest, str] | None:
         """The revision and the attempt that an earlier try of this task has loaded, and died before it could say so."""
         window = load.ref.window
@@ -138,70 +136,115 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         )
         return counted.pinned, counted.result.attempt
 
-    def _run_anew(self, load: _Load, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
+    def _run_anew(self, load: WindowLoad, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
         attempt, note_key = new_attempt(now_ms()), token_hex(16)
         mask_secret(note_key)
         self._begin(load, pinned, attempt, note_key)
-        submission = Submission(
-            *(load.ledger, pinned, attempt, note_key, self.allow_gaps, load.kafka, load.place, load.spark_binary)
-        )
+        submission = Submission(load, pinned, attempt, note_key, self.allow_gaps)
         with (
-            self._watched(load, pinned, Watched(attempt, note_key, load.on_yarn), published),
-            submission.arguments(self),
+            self._watched(load, pinned, attempt, note_key, published),
+            submission.arguments(self) as self._arguments,
         ):
+            self._hook = None  # the one that was asked for an earlier driver knows nothing of these arguments
             try:
                 super().execute(load.context)
             except Exception as error:
                 submission.program(self).explain(error)
                 raise
+            finally:
+                self._arguments = None
         return self._report(load, pinned, attempt)
 
-    def _go_on(self, load: _Load, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
+    def _go_on(self, load: WindowLoad, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
         assert self._memory is not None
         pinned = load.ledger.pinned(load.ref.window, earlier.revision)
-        with self._watched(load, pinned, Watched(earlier.attempt, earlier.note_key, load.on_yarn), published):
+        with self._watched(load, pinned, earlier.attempt, earlier.note_key, published):
             self._memory.wait(earlier)
         return self._report(load, pinned, earlier.attempt)
 
     @contextmanager
     def _watched(
-        self, load: _Load, pinned: PinnedManifest, watched: Watched, published: Publication | None
+        self,
+        load: WindowLoad,
+        pinned: PinnedManifest,
+        attempt: str,
+        note_key: str | None,
+        published: Publication | None,
     ) -> Iterator[None]:
         """Tell how far the driver is while the block waits for it, and why it failed; forget it at its end."""
-        self.seen = load.seen(pinned)
+        self._see(load, pinned)
         self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
         folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
+        watched = Watched(attempt, note_key, on_yarn=load.spark["master"].startswith("yarn"))
         try:
             with progress_told(folder, watched, self.log, show):
                 yield
         except Exception as error:
-            failure = spark_failure(folder, watched.attempt, output_of(self._hook), error)
+            failure = spark_failure(folder, attempt, output_of(self._hook), error)
             with suppress(Exception):  # each store has its own; the failure itself must come through
-                folder.record_failure(watched.attempt, FailureNote(type(failure).__name__, _TASKS_LOG))
+                folder.record_failure(attempt, FailureNote(type(failure).__name__, _TASKS_LOG))
             if published is None:
-                failure = load.records_left.explain(pinned, failure)
+                failure = load.explain(pinned, failure)
             raise failure from None  # the provider's own is a long command, and output that is in the log
         if self._memory is not None:
             self._memory.forget()
 
     def _get_hook(self) -> SparkSubmitHook:
-        hook = super()._get_hook()
+        hook = super()._get_hook() if self._arguments is None else self._arguments.hook(self)
         keep_output(hook)
         return hook
 
-    def _show_links(self, context: Context, application: SparkApplication) -> None:
-        self.application_id = application.id
-        show_link(context, WindowLink(), WindowLink.of(self.seen))
-        if application.ui is not None:
-            show_link(context, SparkUILink(), application.ui)
+    def submit_job(self, context: Context) -> str | None:
+        """Submit to a cluster; where the application goes there as one file, that one."""
+        if self._arguments is None or self._arguments.application == self.application:
+            return super().submit_job(context)
+        driver_id = self._backend.hook.submit(self._arguments.application)
+        self.log.info("Spark driver submitted: %s", driver_id)
+        return driver_id
 
-    def _begin(self, load: _Load, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
+    def on_kill(self) -> None:
+        """End the driver, and forget it: the next try would see it running still for a while, and go on with it."""
+        super().on_kill()
+        if self._memory is None:
+            return
+        try:
+            self._memory.forget()
+        except Exception as error:  # the task ends anyway
+            self.log.warning(
+                "The driver that was told to end is not forgotten: the next try may wait for it: %r", error
+            )
+
+    def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
+        """Tell a driver that a standalone master doesn't know from a master that can't tell.
+
+        Both answer ``success: false``. A master that is alive gives no reason (``Master.scala``, RequestDriverStatus);
+        one in standby or recovery does, and another master, or the same one later, may know a driver that runs.
+        """
+        try:
+            return str(super()._fetch_driver_status(url, external_id))
+        except RuntimeError as error:
+            if str(error) != f"Spark REST API returned failure for {external_id}: unknown error":
+                raise
+            return UNKNOWN
+
+    def _see(self, load: WindowLoad, pinned: PinnedManifest) -> None:
+        self.seen = SeenWindow(pinned, load.kafka.settings().bootstrap_servers)
+
+    def _show_links(self, context: Context, application: SparkApplication) -> None:
+        """Have Airflow show them while Spark runs: by itself it asks for a link when the task has ended."""
+        self.application_id = application.id
+        folder = folder_page(self.seen.pinned.uri.rpartition("/")[0])
+        for link, page in ((WindowLink(), folder), (SparkUILink(), application.ui)):
+            if page:
+                context["ti"].xcom_push(key=link.xcom_key, value=page)
+
+    def _begin(self, load: WindowLoad, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
         fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
         load.ledger.folder_of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
             self._memory.note(load.ref, attempt, pinned.manifest.revision, note_key)
 
-    def _report(self, load: _Load, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
+    def _report(self, load: WindowLoad, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.folder_of(pinned)
         note = _note(tried, attempt)
         counted = counted_attempt(load.ledger, pinned, attempt)
@@ -214,7 +257,7 @@ class KafkaSparkSubmitOperator(TellsLineage, RemembersDriver):
         own = counted.result if counted is not None and counts == pinned else None
         report = load_report(folder, counts.manifest, published, attempt, own)
         self.application_id = note.id if note else report["application_id"]
-        self.log.info("Window %s: %s rows in %s; %s", folder.id, *told(report))
+        self.log.info(report_line(report))
         note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
         return report
 
@@ -238,58 +281,3 @@ def _note(folder: WindowFolder, attempt: str) -> SparkApplication | None:
     with suppress(LedgerCorruptError):
         return folder.application(attempt)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """What a try is about.
-
-    :param context: the task's.
-    :param ref: the window that was resolved.
-    :param records_left: asks Kafka for its records.
-    :param place: where the driver runs.
-    :param spark_binary: what submits it.
-    :param on_yarn: its UI is behind the ResourceManager's proxy.
-    :param tries: it and those before it.
-    """
-
-    context: Context
-    ref: WindowRef
-    records_left: RecordsLeft
-    place: DriverPlace
-    spark_binary: str
-    on_yarn: bool
-    tries: Tries
-
-    @property
-    def kafka(self) -> KafkaOffsetsHook:
-        return self.records_left.kafka
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.records_left.ledger
-
-    def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
-        """What counts of the window, where that leaves a revision of it nothing to load.
-
-        :param note: of a driver that has counted nothing. In a table its rows have taken the place of an older
-            revision's, unless it was to write none.
-        """
-        found = self.ledger.window_folders.publication(self.ref.window)
-        if found is None:
-            return None
-        _, result = self.ledger.window_folders.revision(self.ref.window, found.revision).published_result()
-        written_ms = None if result.apart or (note is not None and not note.writes) else now_ms()
-        return found if counts_over(found, pinned.manifest, written_ms=written_ms) else None
-
-    def publish(self, counted: CountedAttempt) -> Publication:
-        """Publish what an attempt has counted.
-
-        :returns: what counts then.
-        """
-        with self.kafka.get_conn() as client:
-            return publish(client, self.ledger, counted)
-
-    def seen(self, pinned: PinnedManifest) -> SeenWindow:
-        """A revision, as others are told of it."""
-        return SeenWindow(pinned, self.kafka.settings().bootstrap_servers)

@@ -16,8 +16,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps

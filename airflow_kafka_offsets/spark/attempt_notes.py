@@ -14,13 +14,11 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
-from airflow_kafka_offsets.spark.driver_log import metrics_unsaid
-from airflow_kafka_offsets.spark.files.connect_files import ConnectFiles, LedgerFiles
-from airflow_kafka_offsets.spark.ledger.result_files import source_is_proved
+from airflow_kafka_offsets.spark.files import LedgerFiles
+from airflow_kafka_offsets.spark.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.sink import Attempt
 
-_APPLICATIONS = "applications"
 _ENDING = ".json"
 
 
@@ -33,13 +31,12 @@ class AttemptNotes:
 
     def __init__(self, files: LedgerFiles, folder: str) -> None:
         self._files = files
-        self._window_folder = folder
-        self._folder = f"{folder}/{_APPLICATIONS}"
+        self._folder = folder
 
     def names(self) -> frozenset[str]:
         """Names of the attempts that have begun."""
-        found = self._files.names(self._folder)
-        return frozenset(each.removesuffix(_ENDING) for each in found if each.endswith(_ENDING))
+        found = self._files.names(f"{self._folder}/applications")
+        return frozenset(name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING))
 
     def begin(self, window: PinnedRead) -> Attempt:
         """Note which Spark application this attempt is, and that it is to write. A client of Spark Connect notes
@@ -54,11 +51,8 @@ class AttemptNotes:
                 "where the cluster restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
             )
         manifest = window.manifest
-        trusted = {
-            name
-            for name, each in notes.items()
-            if not each.get("refused") and source_is_proved(self._files, self._window_folder, name, manifest)
-        }
+        folder = PinnedFolder(self._files, self._folder, manifest)
+        trusted = {name for name, note in notes.items() if not note.get("refused") and folder.source_is_proved(name)}
         attempt = Attempt(
             name=window.attempt,
             pipeline=manifest.pipeline,
@@ -67,22 +61,19 @@ class AttemptNotes:
             revision=manifest.revision,
             manifest_sha256=manifest.sha256,
             # An earlier attempt's clock may be ahead of this one's.
-            started_ms=max([now_ms(), *(int(each.get("started_ms", 0)) + 1 for each in notes.values())]),
+            started_ms=max([now_ms(), *(int(note.get("started_ms", 0)) + 1 for note in notes.values())]),
             offsets=manifest.span,
             strict_time=window.strict_time,
             earlier=frozenset(trusted),
             refused=frozenset(notes.keys() - trusted),
-            has_note=not isinstance(self._files, ConnectFiles),
+            has_note=self._files.writable,
             noted=self._names_now,
         )
-        if not attempt.has_note:
-            return attempt
-        if window.note_key is not None:  # whoever gave it looks at the UI as soon as it finds the note
-            metrics_unsaid(window.spark)
-        context = window.spark.sparkContext
-        application = SparkApplication(str(context.applicationId), context.uiWebUrl)
-        note = application.to_json(attempt.name, window.note_key)
-        self._write(attempt.name, note | {"started_ms": attempt.started_ms})
+        if attempt.has_note:
+            context = window.spark.sparkContext
+            application = SparkApplication(str(context.applicationId), context.uiWebUrl)
+            note = application.to_json(attempt.name, window.note_key)
+            self._write(attempt.name, note | {"started_ms": attempt.started_ms})
         return attempt
 
     def writes(self, attempt: str, writes: bool) -> None:
@@ -95,20 +86,18 @@ class AttemptNotes:
 
     def writers(self) -> list[str]:
         """Names of the attempts that have begun, and not only to count what was published before."""
-        return sorted(each for each in self.names() if self._read(each).get("writes") is not False)
+        return sorted(name for name in self.names() if self._read(name).get("writes") is not False)
 
     def _names_now(self) -> frozenset[str]:
-        if isinstance(self._files, ConnectFiles):
-            self._files.look_again()
+        self._files.look_again()
         return self.names()
 
     def _write(self, attempt: str, note: dict[str, Any]) -> None:
-        if not isinstance(self._files, ConnectFiles):
-            self._files.write(self._uri(attempt), json.dumps(note).encode())
+        self._files.write(self._uri(attempt), json.dumps(note).encode())
 
     def _read(self, attempt: str) -> dict[str, Any]:
         """What an attempt noted when it began; empty where that is half written."""
         return json_object(self._files.read(self._uri(attempt)))
 
     def _uri(self, attempt: str) -> str:
-        return f"{self._folder}/{attempt}{_ENDING}"
+        return f"{self._folder}/applications/{attempt}{_ENDING}"

@@ -56,7 +56,7 @@ GIVEN_BACK = {
     }.items()
 }
 """Spark's own confs by which executors give back what a task fetched, and its consumer, moments after its end. Spark's
-default is five minutes; see :mod:`airflow_kafka_offsets.spark.kafka.idle_consumers`."""
+default is five minutes; see :mod:`airflow_kafka_offsets.spark.kafka.reader`."""
 
 _BOOLEANS = {"true": True, "false": False}
 _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)

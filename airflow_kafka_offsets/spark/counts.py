@@ -3,14 +3,19 @@
 An output that holds every offset of its window once is proved by itself, however often Spark has read Kafka for it; so
 where every offset has a record, nothing counts what is read. Where offsets may be without one, the count of what was
 read has to be of one read, and Kafka is asked whether the read was stopped early. Strict time needs that count too.
+
+Whether the count stands in the rows' plan, and whether Kafka is read twice, is looked at before anything is read, in
+what Spark's optimizer leaves of the query (S25). A plan doesn't show what functions of the user do, nor what a table
+sorts by itself: it saves the time of a load that can't be proved, and proves nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import inheritable_thread_target
 
@@ -18,16 +23,25 @@ from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.audit import counted_twice, every_offset_once
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
-from airflow_kafka_offsets.spark.files.hadoop import is_connect
-from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
+from airflow_kafka_offsets.spark.java import is_connect
+from airflow_kafka_offsets.spark.kafka.stretches import unread_records
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.row_plan import RowPlan
 from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, sampled_bytes, scan, scan_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-
+_COUNT = "CollectMetrics"
+_BELOW_COUNT = frozenset(
+    {
+        *("Project", "DataSourceV2ScanRelation", "LogicalRelation"),
+        # Records that the driver has read, beside those: a task each.
+        *("Union", "Repartition", "LogicalRDD"),
+        # The same in what is cached, which is planned to the end.
+        *("BatchScan", "Scan", "Coalesce", "WholeStageCodegen", "InputAdapter"),
+    }
+)
+"""What may stand between the count and Kafka; everything else might drop rows before they are counted."""
 _SORT_WITHIN = (
     "Sort within partitions, rows.repartition(n, column).sortWithinPartitions(column), or sort what is published"
 )
@@ -120,7 +134,7 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
     if not total.same_rows(read) and not counted_twice(read, starts):
         return RunCounts(read, written, starts, outside=outside)
-    stretches = [stretch for each in found for stretch in each.silent()]
+    stretches = [stretch for task in found for stretch in task.silent()]
     return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)
 
 
@@ -134,3 +148,67 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
         scanned = scan(output, manifest, late=True)
         read = replace(whole.result(), outside_window=scanned.late, bytes_per_record=size.result() if size else None)
     return RunCounts(read, scanned.written, outside=scanned.outside)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """What a plan says of the rows.
+
+    :param counted: each row of Kafka that goes into them is counted as it is read.
+    :param sorted_by: what has Spark read a sample of all rows first; None where nothing has.
+    """
+
+    counted: bool
+    sorted_by: str | None
+
+    @classmethod
+    def of(cls, rows: DataFrame) -> RowPlan:
+        """Have Spark optimize the rows' query, and look; nothing is read."""
+        nodes = list(_nodes(rows._jdf.queryExecution().optimizedPlan()))
+        counts = [node for node in nodes if _name(node) == _COUNT]
+        counted = bool(counts) and all(map(_only_reads, counts))
+        return cls(counted, next(filter(None, map(_sorts, nodes)), None))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _children(plan):
+        yield from _nodes(child)
+
+
+def _children(plan: Any) -> list[Any]:
+    """What stands below. Of what is cached, and of what Spark plans while it runs, the node itself tells nothing."""
+    match _name(plan):
+        case "InMemoryRelation":
+            return [plan.cacheBuilder().cachedPlan()]
+        case "InMemoryTableScan":
+            return [plan.relation()]
+        case "AdaptiveSparkPlan":
+            return [plan.inputPlan()]
+    children = plan.children()
+    return [children.apply(number) for number in range(children.size())]
+
+
+def _name(plan: Any) -> str:
+    return str(plan.nodeName()).split(" ")[0].split("(")[0]
+
+
+def _only_reads(count: Any) -> bool:
+    return all(_name(node) in _BELOW_COUNT for child in _children(count) for node in _nodes(child))
+
+
+def _sorts(plan: Any) -> str | None:
+    """How the node has Spark read what is below it twice; None where it doesn't, or where that isn't Kafka's rows."""
+    by = _sampled_for(plan)
+    return by if by and any(_name(node) == _COUNT for node in _nodes(plan)) else None
+
+
+def _sampled_for(plan: Any) -> str | None:
+    name = _name(plan)
+    if name == "Sort" and getattr(plan, "global")():
+        return "orderBy"
+    # The second is the first in what is cached.
+    partitioning = {"RepartitionByExpression": "partitioning", "Exchange": "outputPartitioning"}.get(name)
+    if partitioning and "RangePartitioning" in getattr(plan, partitioning)().getClass().getName():
+        return "repartitionByRange"
+    return None

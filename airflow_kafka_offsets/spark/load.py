@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.ledger.failure_file import failures_noted
+from airflow_kafka_offsets.spark.ledger import failures_noted
 from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.sink import Sink
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
@@ -30,7 +30,7 @@ from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 
 SINKS: Mapping[str, Callable[[str], Sink]] = {
-    **{each: partial(FileSink, file_format=each) for each in FILE_FORMATS},
+    **{kind: partial(FileSink, file_format=kind) for kind in FILE_FORMATS},
     "delta": DeltaSink,
     "iceberg": IcebergSink,
 }

@@ -6,9 +6,10 @@ added later changes nothing (S17), and a start and an end for each, so that a ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import chain
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,19 +22,21 @@ from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS, RunConf
-from airflow_kafka_offsets.spark.files.connect_files import read_file, window_files
-from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri, is_connect
+from airflow_kafka_offsets.spark.files import files_of, hadoop_uri
+from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
-from airflow_kafka_offsets.spark.kafka.connector import connector_required
 from airflow_kafka_offsets.spark.kafka.driver_rows import DriverRows
-from airflow_kafka_offsets.spark.kafka.extreme_search import extreme_timestamp_error
-from airflow_kafka_offsets.spark.kafka.idle_consumers import give_back_soon
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
-from airflow_kafka_offsets.spark.kafka.newer_source import newer_source
+from airflow_kafka_offsets.spark.kafka.reader import (
+    connector_required,
+    cores,
+    exactly,
+    give_back_soon,
+    newer_source,
+    reader_options,
+)
 from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
-from airflow_kafka_offsets.spark.ledger.failure_file import failures_noted
-from airflow_kafka_offsets.spark.ledger.published_attempts import standing_publication
-from airflow_kafka_offsets.spark.reader_options import cores, exactly, reader_options
+from airflow_kafka_offsets.spark.ledger import PinnedFolder, failures_noted
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
 
@@ -47,43 +50,25 @@ class PinnedRead:
     """A window that a Spark session may read.
 
     :param spark: the session.
-    :param folder: the window's folder in the ledger, where the manifest is.
     :param manifest: the exact ranges.
-    :param attempt: the run's name, used by no other.
-    :param kafka: options of the Kafka reader, secrets included.
-    :param allow_gaps: whether offsets without a record are expected.
-    :param bytes_per_record: what a record has on average; None when nobody knows.
-    :param extreme_timestamps: stretches with timestamps that Spark can't read: the driver does, with null for those.
-    :param note_key: signs the note that tells which Spark application this is; None where nobody waits for it.
+    :param conf: what the run was told.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        folder: str,
-        manifest: Manifest,
-        attempt: str,
-        kafka: Mapping[str, str],
-        *,
-        allow_gaps: bool = False,
-        bytes_per_record: float | None = None,
-        extreme_timestamps: Iterable[LogRange] = (),
-        note_key: str | None = None,
-    ) -> None:
+    def __init__(self, spark: SparkSession, manifest: Manifest, conf: RunConf) -> None:
         self.spark = spark
-        self.folder = folder
         self.manifest = manifest
-        self.attempt = attempt
-        self.allow_gaps = allow_gaps
-        self.bytes_per_record = bytes_per_record
-        self.note_key = note_key
+        self.folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
+        """The window's folder in the ledger, where the manifest is."""
+        self.attempt = conf.attempt
+        self.allow_gaps = conf.allow_gaps
+        self.note_key = conf.note_key
         self.strict_time = False
         self.proved_read: Tally | None = None
         """What :meth:`write` found to be read: by the attempt that published the window before, or by this one."""
         self.tasks: Sequence[LogRange] = ()
         """Which tasks Spark makes of what :meth:`read` returned last."""
-        self._kafka = kafka
-        self._named = tuple(extreme_timestamps)
+        self._conf = conf
+        self._named = extreme.named(conf.extreme_timestamps)
         self._apart = extreme.within(self._named, manifest.ranges)
         self._options: Mapping[str, str] = {}
         self._observed: ObservedRows | None = None
@@ -94,22 +79,10 @@ class PinnedRead:
 
         :raises LedgerCorruptError: when it is missing, or isn't the one that was pinned. Nothing is read from Kafka.
         """
-        content = read_file(spark, conf.manifest_uri)
+        content = files_of(spark).read(conf.manifest_uri)
         if content is None:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
-        manifest = Manifest.from_bytes(content, conf.sha256)
-        folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
-        return cls(
-            spark,
-            folder,
-            manifest,
-            conf.attempt,
-            conf.kafka,
-            allow_gaps=conf.allow_gaps,
-            bytes_per_record=conf.bytes_per_record,
-            extreme_timestamps=extreme.named(conf.extreme_timestamps),
-            note_key=conf.note_key,
-        )
+        return cls(spark, Manifest.from_bytes(content, conf.sha256), conf)
 
     def read(self, *, strict_time: bool = False, counted: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
@@ -151,14 +124,14 @@ class PinnedRead:
         """
         whole = split_plan(
             self.manifest.non_empty(),
-            bytes_per_record=self.bytes_per_record,
+            bytes_per_record=self._conf.bytes_per_record,
             cores=cores(self.spark),
-            options=dict(self._kafka) | options,
+            options=dict(self._conf.kafka) | options,
         )
         if not self._apart:
             return whole
         # Spark splits each layer by itself, all by the same options.
-        split = (task for each in self._layers() for task in split_plan(each, options=whole.options).tasks)
+        split = (task for layer in self._layers() for task in split_plan(layer, options=whole.options).tasks)
         return replace(whole, tasks=(*split, *self._apart))
 
     def _layers(self) -> list[tuple[OffsetRange, ...]]:
@@ -167,7 +140,7 @@ class PinnedRead:
     @property
     def may_have_gaps(self) -> bool:
         """Whether offsets of the window may be without a record: by the user's leave, or on a compacted topic."""
-        return self.allow_gaps or any(each.compacted for each in self.manifest.topics.values())
+        return self.allow_gaps or any(topic.compacted for topic in self.manifest.topics.values())
 
     @property
     def needs_count(self) -> bool:
@@ -177,9 +150,9 @@ class PinnedRead:
 
     def _frame(self, options: Mapping[str, str]) -> DataFrame:
         plan = self.plan(**options)
-        self._options = reader_options(self.manifest, self._kafka, dict(plan.options) | dict(options))
+        self._options = reader_options(self.manifest, self._conf.kafka, dict(plan.options) | dict(options))
         self.tasks = plan.tasks
-        frames = [self._spark_reads(each) for each in self._layers()]
+        frames = [self._spark_reads(layer) for layer in self._layers()]
         if self._apart or not frames:
             frames += self._driver_reads()
         return reduce(DataFrame.unionAll, frames)
@@ -194,22 +167,18 @@ class PinnedRead:
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
         columns = _COLUMNS + (_HEADERS if headers else "")
-        if self._apart and is_connect(self.spark):
+        if not self._apart:
+            return [self.spark.createDataFrame([], columns).coalesce(1)]
+        if is_connect(self.spark):
             raise ConfigurationError(
                 f"The records of the conf {EXTREME_TIMESTAMPS} are read by the driver, which a client of Spark Connect "
                 "doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its own."
             )
-        if self._apart and self._is_published():
+        published = PinnedFolder.of(self.spark, self.folder, self.manifest).publication()
+        if published is not None and published.manifest_sha256 == self.manifest.sha256:
             return [self._unasked(columns)]
-        if not self._apart:
-            return [self.spark.createDataFrame([], columns).coalesce(1)]
         rows = DriverRows(self.spark, self.clients(), headers)
-        return [rows.frame(each) for each in self._apart]
-
-    def _is_published(self) -> bool:
-        files = window_files(self.spark, self.folder, self.manifest.window)
-        found = standing_publication(files, self.folder, self.manifest)
-        return found is not None and found.manifest_sha256 == self.manifest.sha256
+        return [rows.frame(stretch) for stretch in self._apart]
 
     def _unasked(self, columns: str) -> DataFrame:
         """In place of the records that the driver would read of a published window: retention may have passed them,
@@ -219,16 +188,16 @@ class PinnedRead:
             "read again: take its rows from read_published()."
         )
         row = self.spark.createDataFrame([()], "")
-        kinds = self.spark.createDataFrame([], columns).schema
-        return row.select(*(F.raise_error(why).cast(each.dataType).alias(each.name) for each in kinds)).coalesce(1)
+        schema = self.spark.createDataFrame([], columns).schema
+        return row.select(*(F.raise_error(why).cast(field.dataType).alias(field.name) for field in schema)).coalesce(1)
 
     def record_error(self, error: Exception) -> WindowError | None:
         """What an error of Spark's says of the records, with what to do; None where it is about something else."""
         if not extreme.is_overflow(error) or is_connect(self.spark):
             return None
-        left = [each for layer in self._layers() for each in layer]
-        return extreme_timestamp_error(
-            self._spark_reads, self.clients(), self.manifest.window, left, named=bool(self._named)
+        left = chain.from_iterable(self._layers())
+        return extreme.extreme_timestamp_error(
+            self._spark_reads, self.clients(), self.manifest.window, left, more=bool(self._named)
         )
 
     @property

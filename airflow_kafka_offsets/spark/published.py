@@ -6,6 +6,7 @@ another revision. Readers who go through :func:`read_published` see the publishe
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
@@ -31,10 +32,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
-from airflow_kafka_offsets.spark.files.connect_files import LedgerFiles, pipeline_files
-from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri
-from airflow_kafka_offsets.spark.ledger.identity_check import ledger_identity
-from airflow_kafka_offsets.spark.ledger.published_attempts import counting_publication
+from airflow_kafka_offsets.spark.files import LedgerFiles, hadoop_uri
+from airflow_kafka_offsets.spark.ledger import counting_publication, ledger_identity, pipeline_files
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
@@ -46,7 +45,7 @@ _LOOKS = 5
 _READERS = 16
 """Small files that are read at a time: on an object store each takes a round trip or two."""
 
-_TABLES: dict[str, type[DeltaSink | IcebergSink]] = {each.kind: each for each in (DeltaSink, IcebergSink)}
+_TABLES: dict[str, type[DeltaSink | IcebergSink]] = {sink.kind: sink for sink in (DeltaSink, IcebergSink)}
 
 
 def read_published(
@@ -76,17 +75,17 @@ def read_published(
     for _ in range(_LOOKS):
         files = pipeline_files(spark, hadoop_uri(pipeline_uri))
         published = published_windows(files, pipeline_uri, start=start, end=end)
-        with_rows = {window: each for window, each in published.items() if _rows(each, outside)}
+        with_rows = {window: found for window, found in published.items() if _rows(found, outside)}
         if not with_rows:
             asked = "rows outside its time" if outside else "rows"
             empty = f": {len(published)} are published, all without {asked}" if published else ""
             raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the time asked for{empty}.")
-        in_tables = {window: each for window, each in with_rows.items() if each.sink not in FILE_FORMATS}
-        in_files = [each for window, each in with_rows.items() if window not in in_tables]
+        in_tables = {window: found for window, found in with_rows.items() if found.sink not in FILE_FORMATS}
+        in_files = [found for window, found in with_rows.items() if window not in in_tables]
         owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
         frames = [*_files(spark, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
         # Whoever had replaced rows by the time that a table was looked at had begun before.
-        if not _begun_since(spark, pipeline_uri, in_tables, owner):
+        if owner is None or not _begun_since(spark, pipeline_uri, in_tables, owner):
             rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
             return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
     raise LedgerConflictError(
@@ -102,18 +101,15 @@ def _rows(published: Publication, outside: bool) -> int:
 
 
 def _files(
-    spark: SparkSession,
-    published: Iterable[Publication],
-    outside: bool,
-    options: Mapping[str, str],
+    spark: SparkSession, published: Iterable[Publication], outside: bool, options: Mapping[str, str]
 ) -> Iterator[DataFrame]:
     """What lies in folders. What Spark reads together must be of one format, in one table, and equally deep."""
 
-    def place(each: Publication) -> tuple[str, str, bool, str]:
-        assert each.output is not None, "it has rows"
-        strict = each.outside is not None
+    def place(found: Publication) -> tuple[str, str, bool, str]:
+        assert found.output is not None, "it has rows"
+        strict = found.outside is not None
         side = f"/{OUTSIDE_COLUMN}={str(outside).lower()}" if strict else ""
-        return each.sink, each.output.rpartition(f"/{WINDOW_COLUMN}=")[0], strict, each.output + side
+        return found.sink, found.output.rpartition(f"/{WINDOW_COLUMN}=")[0], strict, found.output + side
 
     for (kind, root, _), same in groupby(sorted(map(place, published)), key=itemgetter(0, 1, 2)):
         yield spark.read.options(basePath=root, **options).format(kind).load([folder for *_, folder in same])
@@ -123,15 +119,11 @@ def _tables(
     spark: SparkSession, published: Mapping[str, Publication], outside: bool, owner: LedgerIdentity | None
 ) -> Iterator[DataFrame]:
     """What lies in tables, by the column ``window``."""
-    tables = {(each.sink, each.output, each.outside is not None) for each in published.values()}
-    for kind, output, strict in sorted(tables, key=str):
-        assert output is not None, "it has rows"
-        theirs = [
-            name
-            for name, each in published.items()
-            if (each.sink, each.output, each.outside is not None) == (kind, output, strict)
-        ]
-        rows = read_table(spark, kind, output, owner).where(F.col(WINDOW_COLUMN).isin(theirs))
+    tables: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
+    for window, found in published.items():
+        tables[found.sink, str(found.output), found.outside is not None].append(window)
+    for (kind, output, strict), windows in sorted(tables.items()):
+        rows = read_table(spark, kind, output, owner).where(F.col(WINDOW_COLUMN).isin(windows))
         yield rows.where(F.col(OUTSIDE_COLUMN) == outside) if strict else rows
 
 
@@ -140,28 +132,83 @@ def published_windows(
 ) -> dict[str, Publication]:
     """What is published, by window, in order of time: of each what counts. Bounds and errors as in
     :func:`read_published`."""
-    folder = f"{hadoop_uri(pipeline_uri)}/windows"
-    low, high = bounds(*(None if each is None else instant_ms(each) for each in (start, end)))
+    low, high = bounds(*(None if bound is None else instant_ms(bound) for bound in (start, end)))
+    pipeline = _Pipeline(files, pipeline_uri)
     with ThreadPoolExecutor(_READERS) as pool:
         # Months before the start aren't left out: a window of theirs may reach beyond it, and is refused then.
-        months = [each for each in files.names(folder) if is_month(each) and each <= month_of(compact_instant(high))]
-        names = chain.from_iterable(pool.map(lambda month: files.names(f"{folder}/{month}"), months))
-        live = {window: each for window, each in live_revisions(names).items() if overlaps(window, low, high)}
-
-        def publication(window: str) -> Publication | None:
-            found = counting_publication(files, f"{folder}/{month_of(window)}", window, live[window])
-            if found is not None and found.rows and found.sink not in FILE_FORMATS:
-                _refuse_replaced(files, f"{folder}/{month_of(window)}", window, found, live[window])
-            return found
-
-        found = zip(live, pool.map(publication, live), strict=True)
-        published = {window: each for window, each in found if each is not None}
-    refuse_unreadable(published, low, high, cache(lambda window: _ranges(files, folder, published[window], window)))
+        months = [month for month in pipeline.months() if month <= month_of(compact_instant(high))]
+        live = chain.from_iterable(pool.map(pipeline.live, months))
+        windows = [window for window in live if overlaps(window, low, high)]
+        found = zip(windows, pool.map(pipeline.publication, windows), strict=True)
+        published = {window: publication for window, publication in found if publication is not None}
+        in_tables = [window for window, found in published.items() if found.rows and found.sink not in FILE_FORMATS]
+        list(pool.map(lambda window: pipeline.refuse_replaced(window, published[window]), in_tables))
+    refuse_unreadable(published, low, high, cache(lambda window: pipeline.ranges(window, published[window])))
     return published
 
 
+class _Pipeline:
+    """The windows of a pipeline as the ledger has them now; each month is listed once.
+
+    :param uri: the pipeline's folder.
+    """
+
+    def __init__(self, files: LedgerFiles, uri: str) -> None:
+        self._files = files
+        self._folder = f"{hadoop_uri(uri)}/windows"
+        self._live: dict[str, Mapping[str, Sequence[int]]] = {}
+
+    def months(self) -> list[str]:
+        return [name for name in self._files.names(self._folder) if is_month(name)]
+
+    def live(self, month: str) -> Mapping[str, Sequence[int]]:
+        """The revisions that count of each of a month's windows."""
+        if month not in self._live:
+            self._live[month] = live_revisions(self._files.names(f"{self._folder}/{month}"))
+        return self._live[month]
+
+    def publication(self, window: str) -> Publication | None:
+        month = month_of(window)
+        live = self.live(month).get(window, ())
+        return counting_publication(self._files, f"{self._folder}/{month}", window, live)
+
+    def newer(self, window: str, published: Publication) -> list[int]:
+        """Revisions that were resolved since the published one."""
+        return [number for number in self.live(month_of(window)).get(window, ()) if number > published.revision]
+
+    def newer_writer(self, window: str, published: Publication) -> tuple[int, str] | None:
+        """Revision and attempt that may have replaced a window's published rows in a table. Attempts that only count
+        what is published replace nothing."""
+        for revision in self.newer(window, published):
+            begun = AttemptNotes(self._files, self._of_revision(window, revision)).writers()
+            if begun:
+                return revision, begun[-1]
+        return None
+
+    def refuse_replaced(self, window: str, published: Publication) -> None:
+        """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published
+        yet."""
+        newer = self.newer_writer(window, published)
+        if newer is not None:
+            revision, attempt = newer
+            raise LedgerConflictError(
+                f"Window {window} is published in revision {published.revision}, and attempt {attempt} has begun to "
+                f"load revision {revision} into a table, where the rows of one take the place of the other's: nobody "
+                f"can tell whose are there. Load and publish revision {revision}, and read then."
+            )
+
+    def ranges(self, window: str, published: Publication) -> tuple[OffsetRange, ...]:
+        content = self._files.read(f"{self._of_revision(window, published.revision)}/manifest.json")
+        if content is None:
+            raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
+        return Manifest.from_bytes(content, published.manifest_sha256).ranges
+
+    def _of_revision(self, window: str, revision: int) -> str:
+        return f"{self._folder}/{month_of(window)}/{revision_folder(window, revision)}"
+
+
 def _begun_since(
-    spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication], owner: LedgerIdentity | None
+    spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication], owner: LedgerIdentity
 ) -> bool:
     """Whether a newer revision of a window has begun since its publication was read.
 
@@ -169,27 +216,17 @@ def _begun_since(
     :param owner: the ledger whose these are.
     :raises LedgerConflictError: when it has written, and noted nothing in the ledger.
     """
-    if owner is None:
-        return False
-    files, folder = pipeline_files(spark, hadoop_uri(pipeline_uri)), f"{hadoop_uri(pipeline_uri)}/windows"
-    live = {month: live_revisions(files.names(f"{folder}/{month}")) for month in set(map(month_of, published))}
-    for window, each in published.items():
-        revisions = live[month_of(window)].get(window, ())
-        month = f"{folder}/{month_of(window)}"
-        if _newer_writer(files, month, window, each, revisions):
+    now = _Pipeline(pipeline_files(spark, hadoop_uri(pipeline_uri)), pipeline_uri)
+    for window, found in published.items():
+        if now.newer_writer(window, found) or now.publication(window) != found:
             return True
-        if counting_publication(files, month, window, revisions) != each:
-            return True
-    newer = {window for window, each in published.items() if _has_newer(live, window, each)}
-    for kind, table in {(each.sink, str(each.output)) for each in published.values()}:
-        theirs = {window: each for window, each in published.items() if (each.sink, each.output) == (kind, table)}
+    newer = {window for window, found in published.items() if now.newer(window, found)}
+    tables: dict[tuple[str, str], dict[str, Publication]] = defaultdict(dict)
+    for window, found in published.items():
+        tables[found.sink, str(found.output)][window] = found
+    for theirs in tables.values():
         _refuse_overwritten(spark, theirs, newer, owner)
     return False
-
-
-def _has_newer(live: Mapping[str, Mapping[str, Sequence[int]]], window: str, published: Publication) -> bool:
-    """Whether a newer revision was resolved than is published."""
-    return any(number > published.revision for number in live[month_of(window)].get(window, ()))
 
 
 def _refuse_overwritten(
@@ -204,47 +241,16 @@ def _refuse_overwritten(
     """
     first = next(iter(published.values()))
     commits = _TABLES[first.sink](str(first.output)).newest_of(spark, owner.ledger_id, published.keys())
-    for window, each in published.items():
+    for window, found in published.items():
         commit = commits.get(window)
-        if (commit is None and window not in newer) or (commit is not None and commit.attempt == each.attempt):
+        if (commit is None and window not in newer) or (commit is not None and commit.attempt == found.attempt):
             continue
-        found = (
+        whose = (
             "has forgotten whose" if commit is None else f"holds those of {commit.attempt}, revision {commit.revision}"
         )
         raise LedgerConflictError(
-            f"Of window {window} the rows of attempt {each.attempt}, revision {each.revision}, are published, and the "
-            f"{each.sink} table {each.output} {found}, by its history. Load and publish the newest revision, and read "
-            f"then; of the same revision, airflow kafka-offsets ledger forget {owner.pipeline} {window} --force first."
+            f"Of window {window} the rows of attempt {found.attempt}, revision {found.revision}, are published, and "
+            f"the {found.sink} table {found.output} {whose}, by its history. Load and publish the newest revision, and "
+            f"read then; of the same revision, airflow kafka-offsets ledger forget {owner.pipeline} {window} --force "
+            "first."
         )
-
-
-def _refuse_replaced(files: LedgerFiles, month: str, window: str, published: Publication, live: Iterable[int]) -> None:
-    """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published yet."""
-    newer = _newer_writer(files, month, window, published, live)
-    if newer is not None:
-        revision, attempt = newer
-        raise LedgerConflictError(
-            f"Window {window} is published in revision {published.revision}, and attempt {attempt} has begun to "
-            f"load revision {revision} into a table, where the rows of one take the place of the other's: nobody "
-            f"can tell whose are there. Load and publish revision {revision}, and read then."
-        )
-
-
-def _newer_writer(
-    files: LedgerFiles, month: str, window: str, published: Publication, live: Iterable[int]
-) -> tuple[int, str] | None:
-    """Revision and attempt that may have replaced a window's published rows in a table. Attempts that only count what
-    is published replace nothing."""
-    for revision in (each for each in live if each > published.revision):
-        begun = AttemptNotes(files, f"{month}/{revision_folder(window, revision)}").writers()
-        if begun:
-            return revision, begun[-1]
-    return None
-
-
-def _ranges(files: LedgerFiles, folder: str, published: Publication, window: str) -> tuple[OffsetRange, ...]:
-    """The offsets of a published window."""
-    content = files.read(f"{folder}/{month_of(window)}/{revision_folder(window, published.revision)}/manifest.json")
-    if content is None:
-        raise LedgerCorruptError(f"Window {window} is published from a manifest that its folders don't have.")
-    return Manifest.from_bytes(content, published.manifest_sha256).ranges

@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -93,7 +94,7 @@ class ObservedRows:
 
     def _bytes_per_record(self, count: int, sampled_bytes: int) -> float | None:
         """Gaps are taken to be spread evenly."""
-        ends = ((each.start_offset - 1, each.end_offset - 1) for each in self.manifest.ranges)
+        ends = ((pinned.start_offset - 1, pinned.end_offset - 1) for pinned in self.manifest.ranges)
         offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
         return sampled_bytes / offsets * self.manifest.span / count if offsets and count else None
 
@@ -141,7 +142,7 @@ def audited_ddl(strict_time: bool) -> str:
 def outside_window(manifest: Manifest) -> str:
     """The SQL condition of a row, as read, whose timestamp lies outside the window's two instants; as one does that
     Spark can't read, which is null."""
-    start, end = (f"timestamp_millis({each})" for each in (manifest.start_ms, manifest.end_ms))
+    start, end = (f"timestamp_millis({instant})" for instant in (manifest.start_ms, manifest.end_ms))
     return f"coalesce(`timestamp` < {start} OR `timestamp` >= {end}, true)"
 
 
@@ -181,15 +182,15 @@ def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
         }
     if late and kinds.get("timestamp") == "timestamp":
         more["timestamp"] = {"late": f"sum(if({outside_window(manifest)}, 1L, 0L))"}
-    for each in more.values():
-        metrics |= each
+    for columns in more.values():
+        metrics |= columns
     grouped = _audited(rows, more).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
-    sums = sorted((each.asDict() for each in grouped), key=lambda each: (each["topic"], each["partition"]))
-    told = OUTSIDE_COLUMN in more and not any(each["neither"] for each in sums)
+    partitions = sorted((row.asDict() for row in grouped), key=itemgetter("topic", "partition"))
+    told = OUTSIDE_COLUMN in more and not any(sums["neither"] for sums in partitions)
     return Scanned(
-        written=tuple(map(_partition_tally, sums)),
-        outside=sum(each["outside"] for each in sums) if told else None,
-        late=sum(each["late"] for each in sums) if "timestamp" in more else None,
+        written=tuple(map(_partition_tally, partitions)),
+        outside=sum(sums["outside"] for sums in partitions) if told else None,
+        late=sum(sums["late"] for sums in partitions) if "timestamp" in more else None,
     )
 
 
@@ -199,7 +200,7 @@ def sampled_bytes(rows: DataFrame) -> float | None:
     kinds = dict(rows.dtypes)
     if any(kinds.get(name) not in ("binary", "string") for name in ("key", "value")):
         return None
-    found = [each[0] for each in rows.selectExpr(_CONTENT).take(_SAMPLE)]
+    found = [size for (size,) in rows.selectExpr(_CONTENT).take(_SAMPLE)]
     return sum(found) / len(found) if found else None
 
 
@@ -212,11 +213,11 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
     if not tasks:
         return {}
     # A task is found by the cells that it lies in, as large as tasks are on average: a row is compared with few.
-    cell = max(1, sum(each.span for each in tasks) // len(tasks))
+    cell = max(1, sum(task.span for task in tasks) // len(tasks))
     places = [
-        (each.topic, each.partition, number, each.start_offset, each.end_offset)
-        for each in tasks
-        for number in range(each.start_offset // cell, (each.end_offset - 1) // cell + 1)
+        (task.topic, task.partition, number, task.start_offset, task.end_offset)
+        for task in tasks
+        for number in range(task.start_offset // cell, (task.end_offset - 1) // cell + 1)
     ]
     names = "`t` string, `p` int, `c` bigint, `start` bigint, `end` bigint"
     known = F.broadcast(rows.sparkSession.createDataFrame(places, names))
@@ -230,7 +231,7 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
         .groupBy("t", "p", "start", "end")
         .agg(*map(F.expr, extents))
     )
-    return {LogRange(*each[:4]): (each["first"], each["last"]) for each in found.collect()}
+    return {LogRange(*row[:4]): (row["first"], row["last"]) for row in found.collect()}
 
 
 def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
@@ -241,9 +242,9 @@ def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
     # Rows of the driver's own come in as many tasks as run at a time, without being sent about.
     size = max(_CHUNK, manifest.span // _CHUNKS)
     chunks = [
-        (each.topic, each.partition, start, min(start + size, each.end_offset) - 1)
-        for each in manifest.non_empty()
-        for start in range(each.start_offset, each.end_offset, size)
+        (pinned.topic, pinned.partition, start, min(start + size, pinned.end_offset) - 1)
+        for pinned in manifest.non_empty()
+        for start in range(pinned.start_offset, pinned.end_offset, size)
     ]
     rows = spark.createDataFrame(chunks, "`topic` string, `partition` int, `start` bigint, `last` bigint")
     parts = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
@@ -264,7 +265,7 @@ def _same_rows(manifest: Manifest) -> dict[str, str]:
     made of which a transform drops some and doubles others so that a sum of known numbers stays. A name takes longer to
     hash than two numbers: a window's only one is left out, as what was written is grouped by topic."""
     salt = int(hashlib.sha256(f"{manifest.ledger_id}/{manifest.window}".encode()).hexdigest()[:15], 16)
-    topic = "`topic`, " if len({each.topic for each in manifest.ranges}) > 1 else ""
+    topic = "`topic`, " if len({pinned.topic for pinned in manifest.ranges}) > 1 else ""
     return {"count": "count(*)", "checksum": f"bit_xor(xxhash64({salt}L, {topic}`partition`, `offset`))"}
 
 
@@ -274,9 +275,5 @@ def _columns(metrics: dict[str, str]) -> list[Column]:
 
 def _partition_tally(sums: dict[str, Any]) -> PartitionTally:
     names = ("topic", "partition", "count", "min_offset", "max_offset", "checksum")
-    return PartitionTally(**{name: sums[name] for name in names}, offset_sum=_offset_sum(sums))
-
-
-def _offset_sum(sums: dict[str, Any]) -> int:
-    low, high = sums["offset_low"] or 0, sums["offset_high"] or 0
-    return (int(high) << _LOW_BITS) + int(low)
+    low, high = int(sums["offset_low"] or 0), int(sums["offset_high"] or 0)
+    return PartitionTally(**{name: sums[name] for name in names}, offset_sum=(high << _LOW_BITS) + low)

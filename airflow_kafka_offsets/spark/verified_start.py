@@ -7,7 +7,7 @@ before its bytes have that hash; executors then get this node's copy, and not th
 
 import sys
 
-sys.path[:] = [each for each in sys.path if each]  # what else lies in this folder is no module
+sys.path[:] = [folder for folder in sys.path if folder]  # what else lies in this folder is no module
 
 import hashlib  # noqa: E402  # not from this folder
 import runpy  # noqa: E402
@@ -35,7 +35,7 @@ def give_to_executors(file: Path) -> None:
     system = SparkContext._jvm.java.lang.System  # type: ignore[union-attr]
     for conf in ("spark.jars", "spark.files", "spark.submit.pyFiles"):
         given = (system.getProperty(conf) or "").split(",")
-        others = [each for each in given if each and Path(each).name != file.name]
+        others = [place for place in given if place and Path(place).name != file.name]
         system.setProperty(conf, ",".join([*others, f"file:{file}"]))
 
 

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import airflow_kafka_offsets
@@ -53,7 +54,8 @@ def application_bundle(application: str, py_files: str | None) -> bytes:
     :param py_files: paths of ``.py``, ``.zip`` and ``.egg`` files on this machine, with commas between them.
     :raises ConfigurationError: for a file that isn't here or is of another kind.
     """
-    extra = (found for each in (py_files or "").split(",") if each.strip() for found in _python_files(each.strip()))
+    places = filter(None, map(str.strip, (py_files or "").split(",")))
+    extra = chain.from_iterable(map(_python_files, places))
     return _zipped([*_package_files(), *extra, ("__main__.py", _local(application).read_bytes())])
 
 

@@ -58,14 +58,13 @@ class DriverPlace(Enum):
             )
         if deploy_mode != "cluster":
             return cls.HERE
-        places = {"spark://": cls.STANDALONE, "yarn": cls.YARN, "k8s://": cls.KUBERNETES}
-        found = [place for start, place in places.items() if master.startswith(start)]
-        if not found:
-            raise ConfigurationError(
-                f"A driver can't be deployed to {master} in cluster mode. Use spark://, yarn or k8s://, or the deploy "
-                "mode client."
-            )
-        return found[0]
+        for start, place in {"spark://": cls.STANDALONE, "yarn": cls.YARN, "k8s://": cls.KUBERNETES}.items():
+            if master.startswith(start):
+                return place
+        raise ConfigurationError(
+            f"A driver can't be deployed to {master} in cluster mode. Use spark://, yarn or k8s://, or the deploy mode "
+            "client."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,8 @@ def secrets_on_their_way(
         yield SecretWay()
         return
     text = secrets_text(secret)
-    for each in (text, *secret.values()):
-        mask_secret(each)
+    for value in (text, *secret.values()):
+        mask_secret(value)
     if place is DriverPlace.YARN:
         base = Path(properties_file) if properties_file else program.defaults()
         with _private_properties({SECRETS: text}, base) as path:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _ATTEMPT = "kafka_offsets_attempt"
-_UNKNOWN = "NotFound"
+UNKNOWN = "NotFound"
 """State of a driver that the cluster has no memory of; the provider's own word on Kubernetes."""
 _UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
 
@@ -60,8 +60,7 @@ class DriverMemory:
         self.forget()
         if self._store is not None:
             noted = {"attempt": attempt, "revision": revision, "window": ref.window, "sha256": ref.sha256}
-            noted["note_key"] = note_key
-            self._store.set(_ATTEMPT, noted)
+            self._store.set(_ATTEMPT, noted | {"note_key": note_key})
 
     def forget(self) -> None:
         """Let no later try go on with a driver of this task."""
@@ -87,7 +86,7 @@ class DriverMemory:
         status = self._status(job_id)
         if not (self._task.is_job_active(status) or self._task.is_job_succeeded(status)):
             self._task.log.warning("Driver %s of an earlier try is %s: another is submitted", job_id, status)
-            self.failed = None if status == _UNKNOWN else str(noted["attempt"])
+            self.failed = None if status == UNKNOWN else str(noted["attempt"])
             return None
         driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), noted.get("note_key"))
         self._task.log.info(
@@ -103,7 +102,7 @@ class DriverMemory:
         except RuntimeError as error:
             if _UNKNOWN_TO_YARN not in str(error):
                 raise
-            return _UNKNOWN
+            return UNKNOWN
 
     def wait(self, driver: EarlierDriver) -> None:
         """Wait until the driver ends.
@@ -115,34 +114,3 @@ class DriverMemory:
         if hook._is_yarn_cluster_mode:
             hook._yarn_application_id = driver.job_id
         self._task.poll_until_complete(driver.job_id, self._context)
-
-
-class RemembersDriver(SparkSubmitOperator):
-    """The provider's operator, where it tells too little of a driver or remembers too much."""
-
-    _memory: DriverMemory | None = None
-
-    def on_kill(self) -> None:
-        """End the driver, and forget it: the next try would see it running still for a while, and go on with it."""
-        super().on_kill()
-        if self._memory is None:
-            return
-        try:
-            self._memory.forget()
-        except Exception as error:  # the task ends anyway
-            self.log.warning(
-                "The driver that was told to end is not forgotten: the next try may wait for it: %r", error
-            )
-
-    def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
-        """Tell a driver that a standalone master doesn't know from a master that can't tell.
-
-        Both answer ``success: false``. A master that is alive gives no reason (``Master.scala``, RequestDriverStatus);
-        one in standby or recovery does, and another master, or the same one later, may know a driver that runs.
-        """
-        try:
-            return str(super()._fetch_driver_status(url, external_id))
-        except RuntimeError as error:
-            if str(error) != f"Spark REST API returned failure for {external_id}: unknown error":
-                raise
-            return _UNKNOWN

@@ -31,17 +31,17 @@ def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest)
     if not manifest.span:
         return {}
     try:
-        size_bytes = loaded_bytes_per_record(ledger, manifest)
+        size_bytes = _loaded_size(ledger, manifest)
         if size_bytes is None:
             with hook.get_conn() as client:
-                size_bytes = stored_bytes_per_record(client, manifest)
+                size_bytes = _stored_size(client, manifest)
     except Exception as error:  # whatever it is: a load must not fail for want of its plan
         log.info("How large records are isn't known, so that the plan of the read goes by its default: %r", error)
         return {}
     return {} if size_bytes is None else {driver.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
 
 
-def loaded_bytes_per_record(ledger: Ledger, manifest: Manifest) -> float | None:
+def _loaded_size(ledger: Ledger, manifest: Manifest) -> float | None:
     """What the keys and values of the last windows up to this one had on average; None when none of them tells."""
     for folder in islice(_windows_before(ledger, manifest), _EARLIER_WINDOWS):
         publication = folder.publication()
@@ -54,19 +54,19 @@ def loaded_bytes_per_record(ledger: Ledger, manifest: Manifest) -> float | None:
 def _windows_before(ledger: Ledger, manifest: Manifest) -> Iterator[WindowFolder]:
     """A window and those before it, latest first: of its own month, and of the one before. A backfill's windows are
     like their neighbours, not like the newest; and to list a whole ledger takes long."""
-    month = month_of(manifest.window)
-    first_day = datetime.strptime(month, "%Y%m").replace(tzinfo=UTC)
-    for each in (month, f"{first_day - timedelta(days=1):%Y%m}"):
-        live = live_revisions(ledger.window_folders.names([each]))
+    own = month_of(manifest.window)
+    first_day = datetime.strptime(own, "%Y%m").replace(tzinfo=UTC)
+    for month in (own, f"{first_day - timedelta(days=1):%Y%m}"):
+        live = live_revisions(ledger.window_folders.names([month]))
         for window in sorted(live, reverse=True):
             if window <= manifest.window:
                 yield ledger.window_folders.revision(window, live[window][-1])
 
 
-def stored_bytes_per_record(client: OffsetsClient, manifest: Manifest) -> float | None:
+def _stored_size(client: OffsetsClient, manifest: Manifest) -> float | None:
     """What the window's logs take on the disks of their leaders, compressed as they are, over their offsets."""
-    pieces = [TopicPartition(each.topic, each.partition) for each in manifest.non_empty()]
-    sizes, extents = client.log_sizes(pieces), client.log_extents(pieces)
+    partitions = [TopicPartition(pinned.topic, pinned.partition) for pinned in manifest.non_empty()]
+    sizes, extents = client.log_sizes(partitions), client.log_extents(partitions)
     failures = [*sizes.failures(), *extents.failures()]
     if failures:
         why = shorten(f"{name}: {error}" for name, error in failures)

@@ -89,7 +89,7 @@ def printed_failure(output: Sequence[str]) -> FailureNote | None:
 
 def _raised_out(output: Sequence[str]) -> re.Match[str] | None:
     """What of ours the last traceback ends with, where it begins in the program's outermost frame."""
-    lines = [each for each in output if each]
+    lines = list(filter(None, output))
     begun = [number for number, line in enumerate(lines) if line == _TRACEBACK]
     raised = _last_raised(lines)
     if not begun or raised is None or not _OUTERMOST.match(next(iter(lines[begun[-1] + 1 :]), "")):
@@ -111,11 +111,11 @@ def _last_raised(lines: Sequence[str]) -> tuple[int, int] | None:
 
 def last_words(output: Sequence[str]) -> str:
     """What a traceback, or else Java, said last; or else the last lines."""
-    lines = [each for each in output if each]
+    lines = list(filter(None, output))
     found = _last_raised(lines)
     if found is not None:
         place, raised = found
-        cause = [each for each in lines[raised + 1 : raised + 2] if each.startswith(":")]  # Java's, by py4j
+        cause = [line for line in lines[raised + 1 : raised + 2] if line.startswith(":")]  # Java's, by py4j
         return f"{one_line(' '.join([lines[raised], *cause]))} ({one_line(lines[place])})."
     for line in reversed(lines):
         if found_jvm := _JVM.match(line):

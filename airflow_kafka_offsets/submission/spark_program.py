@@ -51,8 +51,8 @@ class SparkProgram:
 
     def _missing(self) -> str:
         where = "there" if "/" in self.binary else f"on this worker's PATH ({self._variable('PATH')})"
-        packaged = [each / "bin" / "spark-submit" for each in self._packaged()]
-        found = [str(each) for each in packaged if each.is_file()]
+        packaged = [home / "bin" / "spark-submit" for home in self._packaged()]
+        found = [str(program) for program in packaged if program.is_file()]
         way = f"PySpark's is {found[0]}" if found else "Install Spark, or pip install pyspark, which brings it"
         return (
             f"The load is run by {self.binary}, and there is no such program {where}. {way}: put its folder on PATH, "

@@ -76,11 +76,12 @@ class Tries:
         found: list[CountedAttempt] = []
         for revision in ledger.revisions(pinned.manifest.window):
             folder = ledger.folder_of(revision)
-            proved = (each for each in proved_attempts(ledger, revision) if each.result.attempt != failed)
-            own = (each for each in proved if self._is_own(folder.attempt(each.result.attempt)))
-            found += [each for each in own if _counts_over(each, pinned)]
+            for proved in proved_attempts(ledger, revision):
+                attempt = proved.result.attempt
+                if attempt != failed and self._is_own(folder.attempt(attempt)) and _counts_over(proved, pinned):
+                    found.append(proved)
         # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
-        return next((each for each in found if each.result.apart), found[-1] if found else None)
+        return next((proved for proved in found if proved.result.apart), found[-1] if found else None)
 
     def published(self, ledger: Ledger, window: str) -> str | None:
         """The attempt of an earlier try that published the window, and died before it could say so; None where there is

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.kafka.reader import FAST, exactly, reader_options
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.reader_options import FAST, exactly, reader_options
 from dev import ROOT
 from tests.benchmarks.clusters import Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import write_records
@@ -84,7 +85,7 @@ def measure(who: str, address: str, topic: str, partitions: int, records: int, l
     stock = {name: each for name, each in reader_options(manifest, kafka, {}).items() if name not in FAST}
     stock |= exactly(manifest.non_empty())
     for number in range(loads):
-        ours = PinnedWindow(spark, "", manifest, f"try-{number}", kafka)
+        ours = PinnedWindow(spark, manifest, RunConf("", "", f"try-{number}", kafka))
         consume(ours.read() if who == "ours" else spark.read.format("kafka").options(**stock).load())
     jvm = spark._jvm
     assert jvm is not None, "the session is not one of Spark Connect"

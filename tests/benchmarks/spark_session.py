@@ -9,6 +9,7 @@ from functools import cache
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import jars, raw_client
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
@@ -65,7 +66,8 @@ def opened(clusters: Clusters, manifest: Manifest, *, allow_gaps: bool = False) 
     :param allow_gaps: what is read is counted then, as the proof of what is written needs it.
     """
     kafka = {"kafka.bootstrap.servers": clusters.records.bootstrap_servers}
-    return PinnedWindow(session(), "", manifest, "bench", kafka, allow_gaps=allow_gaps, bytes_per_record=RECORD_BYTES)
+    conf = RunConf("", "", "bench", kafka, allow_gaps=allow_gaps, bytes_per_record=RECORD_BYTES)
+    return PinnedWindow(session(), manifest, conf)
 
 
 def bare(window: PinnedWindow) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from airflow_kafka_offsets.spark.reader_options import FAST
+from airflow_kafka_offsets.spark.kafka.reader import FAST
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_session import EVEN, consume, even, session, stock

@@ -66,7 +66,7 @@ class DriverRows:
         :raises UncheckedSourceError: when Kafka can't be asked.
         :raises AuthenticationError: when the brokers refuse the credentials.
         """
-        parts = [self._put(*each) for each in _chunks(self._rows(stretch))]
+        parts = [self._put(*chunk) for chunk in _chunks(self._rows(stretch))]
         rows = reduce(DataFrame.unionAll, parts or [self._made([])]).coalesce(1)
         return rows.select(
             *("key", "value", "topic", "partition", "offset"),
@@ -90,7 +90,7 @@ class DriverRows:
             row = self._row(stretch, record)
             size = _ROW_BYTES + _size(row[0]) + _size(row[1])
             if self.headers:
-                found = [(each.key(), each.value()) for each in record.headers().toArray()]
+                found = [(header.key(), header.value()) for header in record.headers().toArray()]
                 row, size = (*row, found or None), size + sum(len(key) + _size(value) for key, value in found)
             yield row, size
 

@@ -1,23 +1,45 @@
 """Extreme timestamps: records whose timestamp, in microseconds, doesn't fit the 64 bits of Spark's own.
 
 A producer may give a record any number: brokers take what lies in the past by default. Spark's Kafka source fails on
-it ("long overflow"), and the window with it. Stretches with such records are found once that has happened
-(:mod:`~airflow_kafka_offsets.spark.kafka.extreme_search`), and named. What is named the driver reads itself
-(:mod:`~airflow_kafka_offsets.spark.kafka.driver_rows`), with the timestamp null where Spark has none. Nothing is lost.
+it ("long overflow"), and the window with it. Stretches with such records are looked for once that has happened, and
+named: by Spark itself, which reads halves of what failed, down to a few offsets; from there on Kafka's own consumer
+looks at the records one by one. What is named the driver reads (:mod:`~airflow_kafka_offsets.spark.kafka.driver_rows`),
+with the timestamp null where Spark has none. Nothing is lost.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 
-from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from pyspark.sql import DataFrame
+
+from airflow_kafka_offsets.errors import ConfigurationError, ExtremeTimestampError, shorten
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS
+from airflow_kafka_offsets.spark.java import JAVA_ERRORS
+from airflow_kafka_offsets.spark.kafka.driver_rows import fits
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+from airflow_kafka_offsets.spark.kafka.stretches import records_of
+from airflow_kafka_offsets.spark.sink import count_only
 
 _NAMED = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+):(?P<first>\d+)(-(?P<last>\d+))?")
+_FEW = 1_000
+"""So many offsets are looked at without Spark, whose shortest job takes as long; and so many records in a row that
+Spark can read end a stretch."""
+_MANY = 20_000
+"""So many of these records in one stretch, and it is taken to go on up to the range's end: Python looks at some
+thousands a second, and what Spark can read the driver reads as well."""
+_FOUND = 20
+"""How many stretches are looked for: each costs some short Spark jobs."""
+_LONGEST = 1_500
+"""Characters of the conf: the note that brings the error to Airflow has an end."""
+
+Read = Callable[[Sequence[OffsetRange]], DataFrame]
+"""Makes a frame of ranges by Spark's Kafka source."""
 
 
 def named(text: str) -> tuple[LogRange, ...]:
@@ -25,36 +47,32 @@ def named(text: str) -> tuple[LogRange, ...]:
 
     :raises ConfigurationError: when it is something else.
     """
-    found = [_NAMED.fullmatch(each.strip()) for each in text.split(",") if each.strip()]
-    if None in found:
-        raise ConfigurationError(
-            f"The conf {EXTREME_TIMESTAMPS} names records as topic-partition:offset or topic-partition:first-last, "
-            f"with commas between them, not as {text!r}."
-        )
-    parts = [each.groupdict() for each in found if each is not None]
-    return tuple(
-        LogRange(each["topic"], int(each["partition"]), int(each["first"]), int(each["last"] or each["first"]) + 1)
-        for each in parts
-    )
+    stretches = []
+    for name in filter(None, map(str.strip, text.split(","))):
+        found = _NAMED.fullmatch(name)
+        if found is None:
+            raise ConfigurationError(
+                f"The conf {EXTREME_TIMESTAMPS} names records as topic-partition:offset or topic-partition:first-last, "
+                f"with commas between them, not as {text!r}."
+            )
+        first, last = int(found["first"]), int(found["last"] or found["first"])
+        stretches.append(LogRange(found["topic"], int(found["partition"]), first, last + 1))
+    return tuple(stretches)
 
 
 def text_of(stretches: Iterable[LogRange]) -> str:
     """The inverse of :func:`named`, in order; stretches that touch are one."""
     merged: list[LogRange] = []
-    for each in sorted(stretches):
+    for stretch in sorted(stretches):
         last = merged[-1] if merged else None
-        if (
-            last
-            and (last.topic, last.partition) == (each.topic, each.partition)
-            and each.start_offset <= last.end_offset
-        ):
-            merged[-1] = last._replace(end_offset=max(last.end_offset, each.end_offset))
+        if last and last[:2] == stretch[:2] and stretch.start_offset <= last.end_offset:
+            merged[-1] = last._replace(end_offset=max(last.end_offset, stretch.end_offset))
         else:
-            merged.append(each)
-    return ",".join(f"{each.topic}-{each.partition}:{_extent(each)}" for each in merged)
+            merged.append(stretch)
+    return ",".join(f"{TopicPartition.of(stretch)}:{_offsets(stretch)}" for stretch in merged)
 
 
-def _extent(stretch: LogRange) -> str:
+def _offsets(stretch: LogRange) -> str:
     first, last = stretch.start_offset, stretch.end_offset - 1
     return str(first) if first == last else f"{first}-{last}"
 
@@ -64,10 +82,10 @@ def within(apart: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[Log
     found: list[LogRange] = []
     for pinned in ranges:
         position = pinned.start_offset
-        for each in sorted(apart, key=lambda one: one.start_offset):
-            first, end = max(each.start_offset, position), min(each.end_offset, pinned.end_offset)
-            if (each.topic, each.partition) == (pinned.topic, pinned.partition) and first < end:
-                found.append(each._replace(start_offset=first, end_offset=end))
+        for stretch in sorted(apart):
+            first, end = max(stretch.start_offset, position), min(stretch.end_offset, pinned.end_offset)
+            if TopicPartition.of(stretch) == TopicPartition.of(pinned) and first < end:
+                found.append(stretch._replace(start_offset=first, end_offset=end))
                 position = end
     return found
 
@@ -76,18 +94,125 @@ def layers(ranges: Sequence[OffsetRange], apart: Iterable[LogRange]) -> list[tup
     """The ranges without the records that are read apart: what Spark reads in one go has a partition once."""
     made: list[list[OffsetRange]] = []
     for pinned in ranges:
-        cuts = [each for each in apart if (each.topic, each.partition) == (pinned.topic, pinned.partition)]
-        starts = [pinned.start_offset, *(each.end_offset for each in cuts)]
-        ends = [*(each.start_offset for each in cuts), pinned.end_offset]
+        cuts = [stretch for stretch in apart if TopicPartition.of(stretch) == TopicPartition.of(pinned)]
+        starts = [pinned.start_offset, *(cut.end_offset for cut in cuts)]
+        ends = [*(cut.start_offset for cut in cuts), pinned.end_offset]
         pieces = [replace(pinned, start_offset=start, end_offset=end) for start, end in zip(starts, ends, strict=True)]
-        for number, piece in enumerate(each for each in pieces if each.start_offset < each.end_offset):
+        for number, piece in enumerate(filter(_has_offsets, pieces)):
             if number == len(made):
                 made.append([])
             made[number].append(piece)
-    return [tuple(each) for each in made]
+    return [tuple(layer) for layer in made]
+
+
+def _has_offsets(pinned: OffsetRange) -> bool:
+    return pinned.span > 0
 
 
 def is_overflow(error: Exception) -> bool:
     """Whether Spark failed on such a timestamp, and not on a number of the user's own."""
     text = str(error)
     return "long overflow" in text and "KafkaRecordToRowConverter" in text
+
+
+def extreme_timestamp_error(
+    read: Read, clients: KafkaClients, window: str, ranges: Iterable[OffsetRange], *, more: bool
+) -> ExtremeTimestampError | None:
+    """The error that names the records, and what to do; None where Spark reads all of them now.
+
+    :param ranges: what Spark has read.
+    :param more: whether the conf names others.
+    """
+    searched = chain.from_iterable(_Search(read, clients, pinned).run() for pinned in ranges)
+    found = list(islice(searched, _FOUND + 1))
+    if not found:
+        return None
+    told = found[:_FOUND]
+    while len(told) > 1 and len(text_of(extreme.stretch for extreme in told)) > _LONGEST:
+        told.pop()
+    give = "add to what the Spark application's conf names:" if more else "give the Spark application the conf"
+    rest = " There are more: the next try names them, or name longer stretches." if len(found) > len(told) else ""
+    return ExtremeTimestampError(
+        f"Window {window} has records whose timestamps Spark's Kafka source can't read, as they lie more than 292,000 "
+        f"years from 1970: {shorten(map(str, told))}. Nothing is published. Does a producer write nanoseconds? "
+        f"To load them with the timestamp null, {give} "
+        f"{EXTREME_TIMESTAMPS}={text_of(extreme.stretch for extreme in told)}.{rest}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Extremes:
+    """A stretch with such records, and perhaps others between them: however they lie, few stretches name many of them.
+
+    :param stretch: from the first of them to the last.
+    :param records: how many they are.
+    :param timestamp_ms: of the first one, as the producer gave it.
+    """
+
+    stretch: LogRange
+    records: int
+    timestamp_ms: int
+
+    def __str__(self) -> str:
+        partition, first, last = TopicPartition.of(self.stretch), self.stretch.start_offset, self.stretch.end_offset - 1
+        if self.records == 1:
+            return f"{partition} at {last}, {self.timestamp_ms} ms"
+        return f"{partition} from {first} to {last}, {self.records} records, the first of {self.timestamp_ms} ms"
+
+
+class _Search:
+    """The search of one range, from its start on.
+
+    :param clients: of the cluster that is read, with the reader's options.
+    :param pinned: the range.
+    """
+
+    def __init__(self, read: Read, clients: KafkaClients, pinned: OffsetRange) -> None:
+        self._read, self._clients, self._pinned = read, clients, pinned
+        self._reached = pinned.start_offset
+
+    def run(self) -> Iterator[_Extremes]:
+        yield from self._within(self._pinned)
+
+    def _within(self, piece: OffsetRange) -> Iterator[_Extremes]:
+        start, end = max(piece.start_offset, self._reached), piece.end_offset
+        if start >= end or _reads(self._read([replace(piece, start_offset=start)])):
+            return
+        if end - start <= _FEW:
+            yield from self._looked_at(start)
+            return
+        middle = (start + end) // 2
+        yield from self._within(replace(piece, start_offset=start, end_offset=middle))
+        yield from self._within(replace(piece, start_offset=middle))
+
+    def _looked_at(self, start: int) -> Iterator[_Extremes]:
+        """The stretch that begins in the few offsets from there on, and goes on as far as it does."""
+        topic, partition, range_end = self._pinned.topic, self._pinned.partition, self._pinned.end_offset
+        first: tuple[int, int] | None = None
+        last = count = calm = 0
+        self._reached = range_end
+        for _, record in records_of(self._clients, [LogRange(topic, partition, start, range_end)]):
+            offset, timestamp_ms = int(record.offset()), int(record.timestamp())
+            if fits(timestamp_ms):
+                calm += 1
+            else:
+                first = first or (offset, timestamp_ms)
+                last, count, calm = offset, count + 1, 0
+            if calm > _FEW:
+                self._reached = offset + 1
+                break
+            if count == _MANY:
+                last = range_end - 1
+                break
+        if first is not None:
+            yield _Extremes(LogRange(topic, partition, first[0], last + 1), count, first[1])
+
+
+def _reads(rows: DataFrame) -> bool:
+    try:
+        count_only(rows)
+    except JAVA_ERRORS as error:
+        if not is_overflow(error):
+            raise
+        return False
+    return True

@@ -30,7 +30,8 @@ from airflow_kafka_offsets.offsets.windows.kafka_source import (
     with_epoch,
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, is_kafka_error, java_classes
+from airflow_kafka_offsets.spark.java import java_classes
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, is_kafka_error
 
 _TIMEOUT_S = 60
 """How long logs may take to be validated, all together: as long as Kafka's clients give their own calls."""
@@ -98,7 +99,7 @@ class SourceCheck:
 
     def _refuse_another(self, cluster_id: str, topic_ids: Mapping[str, str | None], outcome: str) -> None:
         manifest = self.manifest
-        known = {topic for topic, each in manifest.topics.items() if each.topic_id is not None}
+        known = {name for name, topic in manifest.topics.items() if topic.topic_id is not None}
         silent = sorted(topic for topic, found in topic_ids.items() if found is None and topic in known)
         if silent and cluster_id == manifest.cluster_id:
             raise UncheckedSourceError(
@@ -119,7 +120,7 @@ class SourceCheck:
         while True:
             try:
                 described = admin.describeTopics(names).allTopicNames().get()
-                return {each: _uuid(described.get(each).topicId()) for each in names}
+                return {name: _uuid(described.get(name).topicId()) for name in names}
             except Py4JJavaError as error:
                 if not is_kafka_error(error, "UnknownTopicOrPartitionException"):
                     raise
@@ -149,13 +150,13 @@ class SourceCheck:
         java: Any = self.spark._jvm
         make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
         position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata
-        partitions = [make(each.topic, each.partition) for each in bounds]
+        partitions = [make(bound.topic, bound.partition) for bound in bounds]
         consumer.assign(partitions)
         # Brings all leaders and their epochs, without which a consumer takes a position for valid at once.
         consumer.endOffsets(partitions)
-        epochs = {each.leader_epoch: offset_at(each.leader_epoch) for each in bounds}
-        for partition, each in zip(partitions, bounds, strict=True):
-            consumer.seek(partition, position(each.offset, epochs[each.leader_epoch], ""))
+        epochs = {bound.leader_epoch: offset_at(bound.leader_epoch) for bound in bounds}
+        for partition, bound in zip(partitions, bounds, strict=True):
+            consumer.seek(partition, position(bound.offset, epochs[bound.leader_epoch], ""))
         timeout = java.java.time.Duration.ofSeconds(_TIMEOUT_S)
         try:
             for partition in partitions:
@@ -163,7 +164,7 @@ class SourceCheck:
         except Py4JJavaError as error:
             if _TRUNCATED not in java_classes(error):
                 raise
-            logs = sorted(str(each) for each in error.java_exception.partitions())
+            logs = sorted(map(str, error.java_exception.partitions()))
             raise LogTruncatedError(cut.format(window=self.manifest.window, logs=shorten(logs))) from error
 
 

@@ -17,7 +17,9 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 
 from airflow_kafka_offsets.errors import DataLossError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, java_classes
+from airflow_kafka_offsets.offsets.proof.run_result import UnreadRecord
+from airflow_kafka_offsets.spark.java import java_classes
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 
 _OPTIONS = {
     # A stretch is short, and what a fetch brings beyond it is thrown away: one broker answers for all its partitions.
@@ -45,8 +47,8 @@ def records_of(
     :raises AuthenticationError: when the brokers refuse the credentials.
     """
     queues: dict[TopicPartition, deque[LogRange]] = defaultdict(deque)
-    for each in sorted(stretches):
-        queues[TopicPartition.of(each)].append(each)
+    for stretch in sorted(stretches):
+        queues[TopicPartition.of(stretch)].append(stretch)
     if not queues:
         return
     with KafkaClients(clients.spark, {**clients.options, **_OPTIONS}).consumer() as consumer:
@@ -65,6 +67,18 @@ def records_of(
                 "DeleteRecords removed them: load the window again, by a newer revision where it says that records are "
                 "lost."
             ) from error
+
+
+def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tuple[UnreadRecord, ...]:
+    """The first record of each partition that has one in a stretch where a run wrote no row, in order.
+
+    Only the ends of tasks' ranges are asked for, which are short as a rule: a transaction's marker, or what compaction
+    removed. What it has removed since makes a stretch emptier, as it would have been for a read that began now. Errors
+    as in :func:`records_of`.
+    """
+    found = records_of(clients, stretches, first_alone=True)
+    unread = (UnreadRecord(stretch.topic, stretch.partition, int(record.offset())) for stretch, record in found)
+    return tuple(sorted(unread, key=lambda record: (record.topic, record.partition)))
 
 
 @dataclass(slots=True)
@@ -94,9 +108,8 @@ class _Walk:
     def _poll(self) -> Iterator[tuple[LogRange, Any]]:
         records = self.consumer.poll(self.patience)
         for partition in records.partitions():
-            yield from self._within(
-                TopicPartition(str(partition.topic()), int(partition.partition())), records.records(partition)
-            )
+            key = TopicPartition(str(partition.topic()), int(partition.partition()))
+            yield from self._within(key, records.records(partition))
 
     def _within(self, key: TopicPartition, records: Iterable[Any]) -> Iterator[tuple[LogRange, Any]]:
         """Those of a partition's records that lie in a stretch. What a fetch brings beyond isn't looked at."""

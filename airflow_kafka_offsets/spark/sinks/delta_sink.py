@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.spark.files.connect_files import files_of
-from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, is_connect
+from airflow_kafka_offsets.spark.files import HadoopFiles, files_of
+from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks, read_table
 
@@ -49,7 +49,7 @@ class DeltaSink(TableSink):
     def _exists(self, spark: SparkSession) -> bool:
         if "/" in self.table:
             log = files_of(spark).names(f"{self.table}/_delta_log")
-            return any(each.endswith((".json", ".parquet")) for each in log)
+            return any(name.endswith((".json", ".parquet")) for name in log)
         return spark.catalog.tableExists(self.table)
 
     def _create(self, rows: DataFrame, attempt: Attempt) -> None:

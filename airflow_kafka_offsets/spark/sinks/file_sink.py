@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.errors import AnalysisException
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles, hadoop_uri, is_connect
+from airflow_kafka_offsets.spark.files import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.tally import audited_ddl
 

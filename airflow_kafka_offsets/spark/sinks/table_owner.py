@@ -31,7 +31,7 @@ def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
     :raises LedgerConflictError: when Spark doesn't show the property's value: nobody can tell then.
     """
     rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect()
-    properties = {str(each["key"]): str(each["value"]) for each in rows}
+    properties = {str(row["key"]): str(row["value"]) for row in rows}
     told = properties.get(LEDGER)
     if told is None:
         return None

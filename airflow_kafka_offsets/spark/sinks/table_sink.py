@@ -14,7 +14,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import functions as F
 
@@ -27,7 +26,8 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
-from airflow_kafka_offsets.spark.files.hadoop import JAVA_ERRORS, hadoop_uri, words
+from airflow_kafka_offsets.spark.files import hadoop_uri
+from airflow_kafka_offsets.spark.java import JAVA_ERRORS, java_classes, words
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_owner
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
@@ -234,7 +234,7 @@ class TableSink(Sink):
         try:
             self._overwrite(rows, attempt, version)
         except JAVA_ERRORS as error:
-            if not any(name.startswith(self.conflicts) for name in _java_classes(error)):
+            if not any(name.startswith(self.conflicts) for name in java_classes(error)):
                 raise
             return words(error)
         return None
@@ -312,11 +312,3 @@ def _as_it_is(spark: SparkSession, kind: str, name: str) -> DataFrame:
     else:
         versions = spark.table(f"{name}.refs").where("name = 'main'").select("snapshot_id").collect()
     return spark.sql(f"SELECT * FROM {name} VERSION AS OF {versions[0][0]}") if versions else spark.table(name)
-
-
-def _java_classes(error: Exception) -> Iterator[str]:
-    """Names of the classes of a Java error and of its causes."""
-    java: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    while java is not None:
-        yield str(java.getClass().getName())
-        java = java.getCause()

@@ -20,9 +20,9 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UnreadRecord
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.counts import RowPlan
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
-from airflow_kafka_offsets.spark.kafka.unread_records import unread_records
-from airflow_kafka_offsets.spark.row_plan import RowPlan
+from airflow_kafka_offsets.spark.kafka.stretches import unread_records
 from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.tally import every_offset

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.errors import ExtremeTimestampError, UncheckedSourceE
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.kafka import driver_rows, extreme_search, stretches
+from airflow_kafka_offsets.spark.kafka import driver_rows, extreme_timestamps, stretches
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from dev.kafka import Broker
@@ -112,8 +112,8 @@ class TestTimestampsThatSparkHasNot:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Two of what is left at a time, each with as many records behind it as end a stretch."""
-        monkeypatch.setattr(extreme_search, "_FEW", 1)
-        monkeypatch.setattr(extreme_search, "_FOUND", 2)
+        monkeypatch.setattr(extreme_timestamps, "_FEW", 1)
+        monkeypatch.setattr(extreme_timestamps, "_FOUND", 2)
         bad, good = EXTREME[1], FIVE_MS
         topic = make_extreme(bad, good, good, bad, good, bad, good, good, bad, good, good, bad, bad)
         manifest = manifest_of([(topic, 0, 0, 13)])

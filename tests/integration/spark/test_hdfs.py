@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt
 from airflow_kafka_offsets.spark import FileSink
 from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.files import HadoopFiles
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from dev.hdfs import Hdfs

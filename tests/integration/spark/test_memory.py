@@ -10,7 +10,7 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.conf import GIVEN_BACK
-from airflow_kafka_offsets.spark.kafka import idle_consumers
+from airflow_kafka_offsets.spark.kafka import reader
 from dev.kafka import Broker
 from tests.benchmarks.spark_memory import held_mib, write_large
 
@@ -25,7 +25,7 @@ class TestManyWindowsInOneSession:
         assert held < 256
 
     def test_the_session_says_what_it_was_started_with(self, spark: SparkSession) -> None:
-        idle_consumers.give_back_soon(spark)
+        reader.give_back_soon(spark)
         confs = spark.sparkContext.getConf()
         assert {name: confs.get(name) for name in GIVEN_BACK} == GIVEN_BACK
 
@@ -37,9 +37,9 @@ class TestExecutorsThatKeepIt:
         """A session of a cluster, whose executors were there before."""
         monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda _: SparkConf(loadDefaults=False))
         monkeypatch.setattr(spark.sparkContext, "master", "spark://elsewhere:7077")
-        monkeypatch.setattr(idle_consumers, "_told", set())
+        monkeypatch.setattr(reader, "_told", set())
         with caplog.at_level(logging.WARNING):
-            idle_consumers.give_back_soon(spark)
-            idle_consumers.give_back_soon(spark)
+            reader.give_back_soon(spark)
+            reader.give_back_soon(spark)
         (line,) = caplog.messages
         assert all(f"--conf {name}={value}" in line for name, value in GIVEN_BACK.items())

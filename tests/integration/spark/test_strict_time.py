@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, UnprovenError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.files import HadoopFiles
 from airflow_kafka_offsets.spark.published import published_windows, read_published
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load

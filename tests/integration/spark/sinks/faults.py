@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.spark import Sink
-from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.files import HadoopFiles
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.sinks.example import PostgresSink, Transaction
 

@@ -24,8 +24,9 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
-from airflow_kafka_offsets.spark import load, writing
+from airflow_kafka_offsets.spark import load
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import make_session
 from tests.integration.spark.sinks.faults import held_up, wait_for
@@ -121,8 +122,8 @@ def pausing(pause: Pause) -> Iterator[None]:
         rows: (TableSink, "_replace", pause.before),
         while_rows: (TableSink, "_replace", pause.meanwhile),
         commit: (TableSink, "_replace", pause.after),
-        count: (writing, "write_result", pause.before),
-        counted: (writing, "write_result", pause.after),
+        count: (PinnedFolder, "write_result", pause.before),
+        counted: (PinnedFolder, "write_result", pause.after),
     }
     place = places.get(pause.step or "")
     with pytest.MonkeyPatch.context() as patch:

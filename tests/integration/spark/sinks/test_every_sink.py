@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, FileSink, Sink, Written, count_only
-from airflow_kafka_offsets.spark.kafka.newer_source import OLDER_SOURCES
+from airflow_kafka_offsets.spark.kafka.reader import OLDER_SOURCES
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import EXPECTED, FORMATS, KINDS, OTHER, Holds, attempt_of, publish
 from tests.integration.spark.sinks.faults import Died, dying, interrupted
@@ -147,7 +147,7 @@ def test_a_rerun_of_a_sink_that_kept_an_earlier_attempts_rows_counts_those(
             (earlier,) = attempt.earlier
             return Written(self._folder(replace(attempt, name=earlier)), earlier)
 
-    with interrupted("airflow_kafka_offsets.spark.writing.judge"):
+    with interrupted("airflow_kafka_offsets.spark.pinned.judge"):
         publish(open_window(short), Keeping(table))
     assert publish(open_window(short, "try-2"), Keeping(table)) == "try-2"
     assert publish(open_window(short, "try-3"), Keeping(table)) == "try-2"

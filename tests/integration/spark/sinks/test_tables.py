@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
-from airflow_kafka_offsets.spark.files.hadoop import HadoopFiles
+from airflow_kafka_offsets.spark.files import HadoopFiles
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import count, load_rows

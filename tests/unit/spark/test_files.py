@@ -1,10 +1,10 @@
-"""What a session lacks to reach a store, by what Hadoop says."""
+"""How Hadoop spells a URI, and what a session lacks to reach a store, by what Hadoop says."""
 
 from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.spark.files.missing_client import what_is_missing
+from airflow_kafka_offsets.spark.files import hadoop_uri, what_is_missing
 
 NO_CREDENTIALS = (
     "java.nio.file.AccessDeniedException: s3a://b/k: org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS "
@@ -43,3 +43,19 @@ def test_the_version_of_a_spark_connect_servers_hadoop_is_not_known() -> None:
 )
 def test_anything_else_lacks_nothing_that_is_known(said: str) -> None:
     assert what_is_missing("s3://b/k", said, "3.4.1") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("s3://bucket/key/", "s3a://bucket/key"),
+        ("s3a://bucket/key", "s3a://bucket/key"),
+        ("s3://aws_default@bucket/key", "s3a://bucket/key"),
+        ("gs://google_cloud_default@bucket/key", "gs://bucket/key"),
+        ("hdfs://host:8020/key", "hdfs://host:8020/key"),
+        ("file:///tmp/key", "file:///tmp/key"),
+        ("/tmp/key/", "/tmp/key"),
+    ],
+)
+def test_uris_are_spelt_as_hadoop_spells_them(given: str, expected: str) -> None:
+    assert hadoop_uri(given) == expected

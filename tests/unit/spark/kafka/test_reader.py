@@ -8,8 +8,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.spark.files.hadoop import hadoop_uri
-from airflow_kafka_offsets.spark.reader_options import exactly, reader_options
+from airflow_kafka_offsets.spark.kafka.reader import exactly, reader_options
 from tests.unit.spark.manifests import manifest_of
 
 BROKER = {"kafka.bootstrap.servers": "broker:9092"}
@@ -66,19 +65,3 @@ class TestSpeed:
         options = reader_options(MANIFEST, connection, {"kafka.max.poll.records": "7"})
 
         assert (options["kafka.max.poll.records"], options["kafka.receive.buffer.bytes"]) == ("7", "65536")
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("s3://bucket/key/", "s3a://bucket/key"),
-        ("s3a://bucket/key", "s3a://bucket/key"),
-        ("s3://aws_default@bucket/key", "s3a://bucket/key"),
-        ("gs://google_cloud_default@bucket/key", "gs://bucket/key"),
-        ("hdfs://host:8020/key", "hdfs://host:8020/key"),
-        ("file:///tmp/key", "file:///tmp/key"),
-        ("/tmp/key/", "/tmp/key"),
-    ],
-)
-def test_uris_are_spelt_as_hadoop_spells_them(given: str, expected: str) -> None:
-    assert hadoop_uri(given) == expected

@@ -1,0 +1,227 @@
+"""Files as a driver reaches them: by Hadoop's ``FileSystem``, or by the server of Spark Connect.
+
+Small ones are read and written, and folders are listed: whatever store Spark writes to will do. No file is created
+exclusively, and none is renamed: what two writers could race for is created by Airflow's side alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
+from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect, java_classes, words
+
+_STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+"""What stands before a path, which Hadoop may write in another way than we do."""
+_NO_FILE = "PATH_NOT_FOUND"
+_NO_CLIENT = re.compile(r'ClassNotFoundException: Class \S+FileSystem not found|No FileSystem for scheme "')
+"""How Hadoop says that it has no class for a store: of some it knows the name."""
+_PACKAGES = dict.fromkeys(("s3", "s3a"), "hadoop-aws") | dict.fromkeys(("abfs", "abfss"), "hadoop-azure")
+_NO_CREDENTIALS = "NoAuthWithAWSException"
+
+
+def hadoop_uri(uri: str) -> str:
+    """The URI as Hadoop spells it: ``s3a://`` for ``s3://``, no Airflow connection id before a bucket, and no slash at
+    the end."""
+    scheme, separator, rest = uri.partition("://")
+    if scheme in ("s3", "gs"):
+        bucket, slash, path = rest.partition("/")
+        uri = f"{scheme.replace('s3', 's3a')}{separator}{bucket.rpartition('@')[2]}{slash}{path}"
+    return uri.rstrip("/")
+
+
+class HadoopFiles:
+    """Files on any store that the job's Hadoop knows, with the credentials that the Spark job itself has.
+
+    :param spark: the session whose Hadoop configuration and credentials are used.
+    """
+
+    writable = True
+
+    def __init__(self, spark: SparkSession) -> None:
+        if is_connect(spark):
+            raise ConfigurationError(
+                "A client of Spark Connect has no Hadoop, which this needs. Use a session with a driver of its own, as "
+                "spark-submit and @task.pyspark make it."
+            )
+        # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
+        self._jvm: Any = spark._jvm
+        self._conf: Any = spark._jsc.hadoopConfiguration()
+
+    def read(self, uri: str) -> bytes | None:
+        """A file's content; None when there is no such file."""
+        with self._explained("Reading", uri):
+            fs, path = self._locate(uri)
+            try:
+                stream = fs.open(path)
+            except Py4JJavaError as error:
+                if java_classes(error)[0] == "java.io.FileNotFoundException":
+                    return None
+                raise
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Create or replace a file."""
+        with self._explained("Writing", uri):
+            fs, path = self._locate(uri)
+            self._fill(fs.create(path, True), content)
+
+    def exists(self, uri: str) -> bool:
+        """Whether there is such a file or folder."""
+        with self._explained("Looking for", uri):
+            fs, path = self._locate(uri)
+            return bool(fs.exists(path))
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, in order; empty when there is no such folder."""
+        with self._explained("Listing", folder):
+            fs, path = self._locate(folder)
+            return sorted(status.getPath().getName() for status in fs.listStatus(path)) if fs.exists(path) else []
+
+    def look_again(self) -> None:
+        """Nothing is kept between two looks."""
+
+    def make_folder(self, uri: str) -> None:
+        """Make a folder and those above it.
+
+        :raises ConfigurationError: when that isn't allowed.
+        """
+        try:
+            fs, path = self._locate(uri)
+            made = fs.mkdirs(path)
+        except JAVA_ERRORS as error:
+            why = what_is_missing(uri, words(error), self._hadoop()) or f"{words(error)}."
+            raise ConfigurationError(f"The output folder {uri} can't be written: {why}") from error
+        if not made:
+            raise ConfigurationError(
+                f"The output folder {uri} can't be written. Check the path and who may write there."
+            )
+
+    def _fill(self, stream: Any, content: bytes) -> None:
+        """Not closed when writing fails: closing would let an object store show half a file."""
+        stream.write(bytearray(content))
+        stream.close()
+
+    def _locate(self, uri: str) -> tuple[Any, Any]:
+        path = self._jvm.org.apache.hadoop.fs.Path(hadoop_uri(uri))
+        fs = path.getFileSystem(self._conf)
+        # Hadoop's local file system keeps a .crc beside each file, and believes a stale one; the ledger has none.
+        return (fs.getRawFileSystem() if str(fs.getUri().getScheme()) == "file" else fs), path
+
+    @contextmanager
+    def _explained(self, doing: str, uri: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, *JAVA_ERRORS) as error:
+            raise _store_error(doing, uri, error, self._hadoop()) from error
+
+    def _hadoop(self) -> str:
+        return str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+
+
+class ConnectFiles:
+    """Files on any store that the server of Spark Connect reaches, which reads and lists them, by jobs of Spark's. A
+    job for each of a thousand small files would take minutes: what is asked of a ledger is brought by few, once.
+
+    :param spark: the client's session.
+    :param read: patterns of small files that are read at once, all of those that are there.
+    :param listed: patterns of files whose names are enough.
+    """
+
+    writable = False
+
+    def __init__(self, spark: SparkSession, read: Iterable[str] = (), listed: Iterable[str] = ()) -> None:
+        self._spark = spark
+        self._patterns = tuple(read), tuple(listed)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Bring what the patterns say anew."""
+        read, listed = self._patterns
+        self._contents = {_path(row["path"]): bytes(row["content"]) for row in self._found(read, "path", "content")}
+        self._names: dict[str, set[str]] = defaultdict(set)
+        for path in (*self._contents, *(_path(row["path"]) for row in self._found(listed, "path"))):
+            while "/" in path:
+                path, _, name = path.rpartition("/")
+                if name in self._names[path]:
+                    break
+                self._names[path].add(name)
+
+    def read(self, uri: str) -> bytes | None:
+        """A file's content; None when there is no such file."""
+        known = self._contents.get(_path(hadoop_uri(uri)))
+        if known is not None:
+            return known
+        found = list(self._found([uri], "content"))
+        return bytes(found[0]["content"]) if found else None
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Nothing is written: a client has no file system."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, in order; empty when there is no such folder. Where there are patterns, those of the files
+        that they match."""
+        if any(self._patterns):
+            return sorted(self._names.get(_path(hadoop_uri(folder)), ()))
+        return sorted({_path(row["path"]).rpartition("/")[2] for row in self._found([f"{folder}/*"], "path")})
+
+    def _found(self, patterns: Iterable[str], *columns: str) -> Iterator[Row]:
+        for pattern in patterns:
+            try:
+                yield from self._spark.read.format("binaryFile").load(hadoop_uri(pattern)).select(*columns).collect()
+            except PySparkException as error:
+                if error.getCondition() != _NO_FILE:
+                    raise _store_error("Reading", pattern, error, None) from error
+
+
+LedgerFiles = HadoopFiles | ConnectFiles
+
+
+def files_of(spark: SparkSession) -> LedgerFiles:
+    """Files as a session reaches them."""
+    return ConnectFiles(spark) if is_connect(spark) else HadoopFiles(spark)
+
+
+def _path(uri: str) -> str:
+    return _STORE.sub("", uri, count=1)
+
+
+def _store_error(doing: str, uri: str, error: Exception, hadoop: str | None) -> ConfigurationError | StoreFailedError:
+    """What to raise where a store fails: whether another try may help depends on what it said."""
+    missing = what_is_missing(uri, words(error), hadoop)
+    if missing is not None:
+        return ConfigurationError(f"{doing} {uri} failed: {missing}")
+    return StoreFailedError(f"{doing} {uri} failed: {words(error)}.")
+
+
+def what_is_missing(uri: str, said: str, hadoop: str | None) -> str | None:
+    """What a session lacks to reach a place, and what to do, in a sentence; None where it lacks nothing. Another try
+    lacks it too, so that it is an error of configuration.
+
+    :param said: the first line of Hadoop's error.
+    :param hadoop: the session's version of Hadoop; None where it isn't known, as of a server of Spark Connect.
+    """
+    scheme = uri.partition("://")[0]
+    if _NO_CLIENT.search(said):
+        package = "the package with its Hadoop FileSystem"
+        if scheme in _PACKAGES:
+            package = f"org.apache.hadoop:{_PACKAGES[scheme]}:{hadoop or '<version of its Hadoop>'}"
+        return f"Spark has no client for {scheme}://: add {package} to packages= (--packages of spark-submit)."
+    if _NO_CREDENTIALS in said:
+        return (
+            "Spark's driver has no credentials for S3, and doesn't see Airflow's connection: put AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY into the environment of the worker (in cluster mode: of the driver), or name where "
+            "they come from by the conf spark.hadoop.fs.s3a.aws.credentials.provider."
+        )
+    return None

@@ -1,0 +1,169 @@
+"""The ledger as a driver finds it: whose it is, which attempt of a window counts, what each attempt has counted.
+
+Beside its own notes (:mod:`~airflow_kafka_offsets.spark.attempt_notes`) a driver writes two files, a result and a
+failure. Airflow's side alone creates publications.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, note_of
+from airflow_kafka_offsets.offsets.proof.publication import (
+    PUBLICATIONS,
+    Publication,
+    counting,
+    publication_file,
+    publication_numbers,
+)
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
+from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems
+from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    PIPELINE,
+    LedgerIdentity,
+    json_object,
+    live_revisions,
+    pipeline_folder,
+    revision_folder,
+)
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.files import ConnectFiles, HadoopFiles, LedgerFiles
+from airflow_kafka_offsets.spark.java import is_connect
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFolder:
+    """The folder of a window's revision, and what else the ledger has of that window.
+
+    :param files: the ledger's store.
+    :param uri: the folder.
+    :param manifest: what is in it.
+    """
+
+    files: LedgerFiles
+    uri: str
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, spark: SparkSession, uri: str, manifest: Manifest) -> PinnedFolder:
+        """The folder as a session reaches it."""
+        if not is_connect(spark):
+            return cls(HadoopFiles(spark), uri, manifest)
+        window = f"{uri.rpartition('/')[0]}/{manifest.window}"
+        read = [f"{window}/{PUBLICATIONS}/*.json", f"{window}*/applications/*.json", f"{window}*/results/*.json"]
+        read.append(f"{pipeline_folder(uri)}/{PIPELINE}")
+        return cls(ConnectFiles(spark, read, [f"{window}*/manifest.json", f"{window}.r*.forgotten"]), uri, manifest)
+
+    def require_own_ledger(self) -> None:
+        """Refuse a manifest that lies in another ledger than it was pinned in.
+
+        :raises LedgerConflictError: naming both.
+        :raises LedgerCorruptError: as :func:`ledger_identity`.
+        """
+        pipeline_uri = pipeline_folder(self.uri)
+        found = ledger_identity(self.files, pipeline_uri).ledger_id
+        if found != self.manifest.ledger_id:
+            raise LedgerConflictError(
+                f"The manifest in {self.uri} was pinned in ledger {self.manifest.ledger_id}, and {pipeline_uri} is "
+                f"ledger {found}. A ledger is moved or restored as a whole folder, pipeline.json included. Nothing is "
+                "published."
+            )
+
+    def publication(self) -> Publication | None:
+        """The publication of the window that counts, of whichever revision; None when nothing is published."""
+        month = self.uri.rpartition("/")[0]
+        live = live_revisions(self.files.names(month)).get(self.manifest.window, ())
+        return counting_publication(self.files, month, self.manifest.window, live)
+
+    def published_result(self, published: Publication) -> RunResult:
+        """What a published attempt has counted.
+
+        :raises LedgerCorruptError: when that is missing, or was changed since.
+        """
+        revision = revision_folder(self.manifest.window, published.revision)
+        uri = _result_uri(f"{self.uri.rpartition('/')[0]}/{revision}", published.attempt)
+        return published_counts(published, self.files.read(uri), uri)
+
+    def result_uri(self, attempt: str) -> str:
+        """Where it is said what an attempt at this revision read and wrote, proved or not."""
+        return _result_uri(self.uri, attempt)
+
+    def write_result(self, result: RunResult) -> None:
+        """Keep what an attempt has counted; a client of Spark Connect keeps nothing."""
+        self.files.write(self.result_uri(result.attempt), json.dumps(result.to_json()).encode())
+
+    def source_is_proved(self, attempt: str) -> bool:
+        """Whether an attempt has found, after its write, that it had read this window's own topics. Of one without a
+        result nobody knows: for as long as it read, another cluster may have been behind the address."""
+        content = self.files.read(self.result_uri(attempt))
+        try:
+            result = None if content is None else RunResult.from_json(json.loads(content))
+        except (ValueError, LedgerCorruptError):  # half written, by one that died
+            return False
+        if result is None or result.manifest_sha256 != self.manifest.sha256:
+            return False
+        return not any(source_problems(self.manifest, result.source))
+
+
+def pipeline_files(spark: SparkSession, pipeline_uri: str) -> LedgerFiles:
+    """A pipeline's files, for what is published of all its windows."""
+    if not is_connect(spark):
+        return HadoopFiles(spark)
+    windows = f"{pipeline_uri}/windows/*"
+    read = [f"{windows}/*/{PUBLICATIONS}/*.json", f"{windows}/*.r*/applications/*.json"]
+    return ConnectFiles(spark, read, [f"{windows}/*/manifest.json", f"{windows}/*.forgotten"])
+
+
+def ledger_identity(files: LedgerFiles, pipeline_uri: str) -> LedgerIdentity:
+    """Which ledger a pipeline's folder is.
+
+    :raises LedgerCorruptError: when there is no ``pipeline.json`` that says it.
+    """
+    uri = f"{pipeline_uri}/{PIPELINE}"
+    return LedgerIdentity.of_pipeline(json_object(files.read(uri)), uri)
+
+
+def counting_publication(files: LedgerFiles, month: str, window: str, live: Collection[int]) -> Publication | None:
+    """The publication of a window that counts; None when nothing is published.
+
+    :param month: the folder of the window's month.
+    :param live: numbers of the revisions that count.
+    :raises LedgerCorruptError: when a file isn't what it should be.
+    """
+    folder = f"{month}/{revision_folder(window, 1)}/{PUBLICATIONS}"
+    for number in reversed(publication_numbers(files.names(folder))):
+        uri = f"{folder}/{publication_file(number)}"
+        content = files.read(uri)
+        if content is None:
+            raise LedgerCorruptError(f"The publication {uri} vanished as it was read: nobody deletes one. Restore it.")
+        found = counting([Publication.from_bytes(content)], live)
+        if found is not None:
+            return found
+    return None
+
+
+@contextmanager
+def failures_noted(spark: SparkSession, folder: str, attempt: str) -> Iterator[None]:
+    """Note an error of this package that ends the block beside the window, for the task that waits, and raise it on. An
+    error of the application's own isn't noted: nobody knows what is in it.
+
+    :param spark: the session; one of Spark Connect doesn't reach the ledger, and notes nothing.
+    :param folder: the window's folder in the ledger.
+    :param attempt: the attempt's name.
+    """
+    try:
+        yield
+    except KafkaOffsetsError as error:
+        with suppress(Exception):  # the error itself is what counts
+            HadoopFiles(spark).write(f"{folder}/{FAILURES}/{attempt}.json", note_of(error).to_bytes())
+        raise
+
+
+def _result_uri(folder: str, attempt: str) -> str:
+    return f"{folder}/results/{attempt}.json"

@@ -1,1 +1,0 @@
-"""The files of the ledger as a Spark driver reads and writes them."""

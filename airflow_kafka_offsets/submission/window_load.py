@@ -1,0 +1,160 @@
+"""One try at loading a window: the check before Spark starts, what is published afterwards, what the task returns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, WindowError, shorten
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.instants import now_ms, rate_text
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.pipelines.preflight import readable
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, publish
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
+from airflow_kafka_offsets.submission.tries import Tries
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLoad:
+    """What a try is about.
+
+    :param context: the task's.
+    :param ref: the window that was resolved.
+    :param ledger: the pipeline's ledger.
+    :param kafka: the Kafka connection.
+    :param on_data_loss: what to do about records that are gone.
+    :param spark: the Spark connection, as the provider has read it.
+    :param place: who starts the driver.
+    :param tries: this try and those before it.
+    """
+
+    context: Context
+    ref: WindowRef
+    ledger: Ledger
+    kafka: KafkaOffsetsHook
+    on_data_loss: DataLossPolicy
+    spark: Mapping[str, Any]
+    place: DriverPlace
+    tries: Tries
+
+    def preflight(self, pinned: PinnedManifest) -> PinnedManifest:
+        """What is to be read of a window that isn't published.
+
+        :returns: the window; or its next revision, where it is to be loaded without what is gone.
+        :raises WindowError: when it can't be read as it was pinned, and is to fail then.
+        """
+        with self.kafka.get_conn() as client:
+            pinned = readable(client, self.ledger, pinned, self.on_data_loss)
+        if pinned.manifest.lost_offsets:
+            log.warning(
+                "Window %s is loaded without %s offsets that are gone: %s",
+                pinned.manifest.window,
+                pinned.manifest.lost_offsets,
+                shorten(f"{lost.topic}-{lost.partition}: {lost.lost_offsets}" for lost in pinned.manifest.lost()),
+            )
+        return pinned
+
+    def explain(self, pinned: PinnedManifest, failure: Exception) -> Exception:
+        """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
+
+        :param failure: what a load failed with.
+        :returns: that; or a DataLossError with partitions and exact counts, where that is what happened; or what else
+            became of the window's topics, as when one was re-created. Where the next try loads what is left, it is one
+            that is tried again.
+        """
+        try:
+            with self.kafka.get_conn() as client:
+                readable(client, self.ledger, pinned)
+        except DataLossError as loss:
+            if self.on_data_loss == "fail":
+                return loss
+            log.warning("%s The next try loads what is left.", loss)
+            return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
+        except WindowError as changed:
+            return changed
+        except KafkaOffsetsError:
+            log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
+        return failure
+
+    def publish(self, counted: CountedAttempt) -> Publication:
+        """Publish what an attempt has counted.
+
+        :returns: what counts then.
+        """
+        with self.kafka.get_conn() as client:
+            return publish(client, self.ledger, counted)
+
+    def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
+        """What counts of the window, where that leaves a revision of it nothing to load.
+
+        :param note: of a driver that has counted nothing. In a table its rows have taken the place of an older
+            revision's, unless it was to write none.
+        """
+        found = self.ledger.window_folders.publication(self.ref.window)
+        if found is None:
+            return None
+        _, result = self.ledger.window_folders.revision(self.ref.window, found.revision).published_result()
+        written_ms = None if result.apart or (note is not None and not note.writes) else now_ms()
+        return found if counts_over(found, pinned.manifest, written_ms=written_ms) else None
+
+
+def load_report(
+    folder: WindowFolder, manifest: Manifest, published: Publication, attempt: str, own: RunResult | None
+) -> dict[str, Any]:
+    """The XCom of ``KafkaSparkSubmitOperator``. What of a window published before was read and written is told of the
+    attempt that published it: a later one reads nothing from Kafka, and takes no time for it.
+
+    :param folder: the published revision.
+    :param manifest: what it was pinned to.
+    :param attempt: the attempt that has just ended.
+    :param own: what it has read and written of that revision; None where it hasn't.
+    :raises LedgerCorruptError: when no such counts are in the ledger.
+    """
+    result = own or folder.published_result()[1]
+    rate = round(own.read.count / own.seconds, 3) if own is not None and own.seconds else None
+    return {
+        "window": folder.id,
+        "attempt": attempt,
+        "published_attempt": published.attempt,
+        "rows": published.rows,
+        "revision": folder.revision,
+        "lost": manifest.lost_offsets,
+        "output": published.output,
+        "outside": published.outside,
+        "offsets": manifest.span,
+        "read": result.read.count,
+        "written": result.rows_written,
+        "gaps": max(0, manifest.span - result.read.count),
+        "seconds": None if own is None else own.seconds,
+        "records_a_second": rate,
+        "application_id": result.application_id,
+    }
+
+
+def report_line(report: Mapping[str, Any]) -> str:
+    """How many rows are where, and what this attempt had to do with it: for the log."""
+    if report["seconds"] is None:
+        how = f"attempt {report['published_attempt']} published them before; this one counted them again"
+    elif report["attempt"] == report["published_attempt"]:
+        rate = rate_text(report["read"], report["seconds"])
+        how = f"read, written and counted in {report['seconds']} s, {rate}"
+    else:
+        how = f"attempt {report['published_attempt']} came first, and what this one wrote counts for nothing"
+    output = report["output"] or "no file (empty window)"
+    return f"Window {report['window']}: {report['rows']} rows in {output}; {how}"
