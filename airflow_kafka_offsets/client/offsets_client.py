@@ -35,7 +35,7 @@ from airflow_kafka_offsets.client.requests.offset_delete import send_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets, fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of, fetch_epoch_ends
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.routing.session import Calls
+from airflow_kafka_offsets.client.routing.session import Calls, Session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffsets,
@@ -91,15 +91,14 @@ class OffsetsClient:
 
         :raises ClusterError: when the brokers are too old to have one (before 0.10.1).
         """
-        return cluster_id_of(self._ask(lambda session: session.leaders.describe([], session.deadline)).cluster_id)
+        return cluster_id_of(self._ask(Session.describe, []).cluster_id)
 
     def topics(self, names: Iterable[str] | None = None) -> TopicsMetadata:
         """Topics with their id, partitions and leaders (Metadata, key 3), or each topic's own error.
 
         :param names: topics to ask for; None for all that may be described. Topics are never created by asking.
         """
-        wanted = None if names is None else several(names)
-        return self._ask(lambda session: session.leaders.describe(wanted, session.deadline))
+        return self._ask(Session.describe, None if names is None else several(names))
 
     def partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         """All partitions of some topics, in order (Metadata, key 3).
@@ -115,8 +114,7 @@ class OffsetsClient:
 
         :raises OffsetsError: naming the topics that are in error for another reason.
         """
-        wanted = several(names)
-        return self._ask(lambda session: fetch_topic_facts(session, wanted))
+        return self._ask(fetch_topic_facts, several(names))
 
     def list_offsets(
         self,
@@ -142,45 +140,37 @@ class OffsetsClient:
         *,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[OffsetSpec, ListedOffsets]:
-        """:meth:`list_offsets` for several specs, all of them at the same time.
-
-        :param wanted: partitions by spec.
-        """
-        asked, level = (
-            {spec: list(partitions) for spec, partitions in wanted.items()},
-            IsolationLevel.of(isolation_level),
-        )
+        """:meth:`list_offsets` of partitions by spec, for all specs at the same time."""
+        level = IsolationLevel.of(isolation_level)
+        asked = {spec: list(partitions) for spec, partitions in wanted.items()}
         for spec in asked:
             if not isinstance(spec, OffsetSpec):
                 raise ConfigurationError(
                     f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse."
                 )
-        return self._ask(lambda session: look_up(session, asked, level))
+        return self._ask(look_up, asked, level)
 
     def segment_offsets(
         self, partitions: Iterable[TopicPartition], before: OffsetSpec = OffsetSpec.LATEST, *, max_offsets: int = 1000
     ) -> SegmentsOffsets:
         """Where log segments start, newest first (ListOffsets, version 0, which Kafka 4.0 dropped).
 
-        Version 0 knows no other specs than ``latest``, ``earliest`` and instants.
-
         An element for every partition; UNSUPPORTED_VERSION from newer brokers.
 
-        :param before: segments written before this instant; ``latest`` for all, with the log's end before them.
+        :param before: segments written before this instant; ``latest`` for all, with the log's end before them; or
+            ``earliest``.
         :param max_offsets: at most so many a partition, 1 or more.
         :raises ConfigurationError: for another spec, and for less than one offset.
         """
-        wanted = list(partitions)
         refuse_segments_of(before, max_offsets)
-        return self._ask(lambda session: fetch_segment_offsets(session, wanted, before, max_offsets))
+        return self._ask(fetch_segment_offsets, list(partitions), before, max_offsets)
 
     def log_extents(self, partitions: Iterable[TopicPartition]) -> LogExtents:
-        """Log start, high watermark and last stable offset per partition, in one round (three ListOffsets, key 2).
+        """Log start, high watermark and last stable offset, in one round (three ListOffsets, key 2).
 
         An element for every partition: complete, or in error.
         """
-        wanted = list(partitions)
-        return self._ask(lambda session: fetch_extents(session, wanted))
+        return self._ask(fetch_extents, list(partitions))
 
     def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
         """How large each log is on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
@@ -188,8 +178,7 @@ class OffsetsClient:
         An element for every partition; UNSUPPORTED_VERSION from brokers before 1.0. Needs the ACL Describe on the
         cluster.
         """
-        wanted = list(partitions)
-        return self._ask(lambda session: fetch_log_sizes(session, wanted))
+        return self._ask(fetch_log_sizes, list(partitions))
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """Where a leader epoch ends in each log (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
@@ -202,12 +191,11 @@ class OffsetsClient:
         wanted = dict(epochs)
         if any(epoch < 0 for epoch in wanted.values()):
             raise ConfigurationError("Leader epochs are 0 or more; a partition without one is left out.")
-        return self._ask(lambda session: fetch_epoch_ends(session, wanted))
+        return self._ask(fetch_epoch_ends, wanted)
 
     def ends_of(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
         """:meth:`epoch_ends` for any number of epochs of each partition, all of them at the same time."""
-        wanted = {LogEpoch(*epoch) for epoch in epochs}
-        return self._ask(lambda session: fetch_ends_of(session, wanted))
+        return self._ask(fetch_ends_of, {LogEpoch(*epoch) for epoch in epochs})
 
     def survey(self, topics: Iterable[str]) -> Survey:
         """Everything that a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.
@@ -217,8 +205,7 @@ class OffsetsClient:
         :raises OffsetsError: naming every topic that is unknown or may not be described.
         :raises ClusterError: when the brokers are too old to have a cluster id.
         """
-        names = several(topics)
-        return self._ask(lambda session: fetch_survey(session, names))
+        return self._ask(fetch_survey, several(topics))
 
     def look_up(
         self,
@@ -238,7 +225,7 @@ class OffsetsClient:
         :raises InstantError: for what is no instant: :meth:`.OffsetSpec.at`.
         """
         specs, level = list(map(OffsetSpec.at, instants)), IsolationLevel.of(isolation_level)
-        found = self._ask(lambda session: look_up_instants(session, survey.extents, specs, level))
+        found = self._ask(look_up_instants, survey.extents, specs, level)
         return {spec.timestamp_ms: listed for spec, listed in found.items() if spec.timestamp_ms is not None}
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
@@ -246,8 +233,7 @@ class OffsetsClient:
 
         An element for every partition; UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the topic.
         """
-        wanted = list(partitions)
-        return self._ask(lambda session: fetch_producers(session, wanted))
+        return self._ask(fetch_producers, list(partitions))
 
     def first_records(
         self,
@@ -281,7 +267,7 @@ class OffsetsClient:
         asked = {at_ms: [ReadPosition(*position) for position in positions] for at_ms, positions in wanted.items()}
         if any(position.offset < 0 for positions in asked.values() for position in positions):
             raise ConfigurationError("Records are looked for from an offset of 0 or more.")
-        return self._ask(lambda session: find_records_by(session, asked, level))
+        return self._ask(find_records_by, asked, level)
 
     def log_contents(
         self, ranges: Iterable[LogRange], *, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
@@ -302,7 +288,7 @@ class OffsetsClient:
         :param commits: what :meth:`committed_offsets` answered.
         :param extents: the logs as they are, asked after the commits.
         """
-        return self._ask(lambda session: mark_cut(session, commits, extents))
+        return self._ask(mark_cut, commits, extents)
 
     def committed_offsets(
         self,
@@ -321,13 +307,11 @@ class OffsetsClient:
             from 4.1 on say UNKNOWN_TOPIC_ID; older ones can't tell.
         """
         wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
-        ids = own_topic_ids(topic_ids)
-        return self._ask(lambda session: fetch_offsets(session, wanted, ids))
+        return self._ask(fetch_offsets, wanted, own_topic_ids(topic_ids))
 
     def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
         """What a group has committed to ZooKeeper (OffsetFetch, version 0, which Kafka 4.0 dropped)."""
-        wanted = list(partitions)
-        return self._ask(lambda session: fetch_zookeeper_offsets(session, group, wanted))
+        return self._ask(fetch_zookeeper_offsets, group, list(partitions))
 
     def group_lags(
         self,
@@ -358,28 +342,25 @@ class OffsetsClient:
             if topics is not None:
                 raise ConfigurationError("Groups are measured on their partitions or on topics: leave out one of them.")
             partitions = {group: list(dict.fromkeys(partitions)) for group, partitions in groups.items()}
-            return self._ask(lambda session: lags_on_partitions(session, partitions, level, both_ends))
+            return self._ask(lags_on_partitions, partitions, level, both_ends)
         wanted = several(groups)
         if topics is None:
-            return self._ask(lambda session: lags_on_committed(session, wanted, level, both_ends))
-        named = several(topics)
-        return self._ask(lambda session: lags_on_topics(session, wanted, named, level, both_ends))
+            return self._ask(lags_on_committed, wanted, level, both_ends)
+        return self._ask(lags_on_topics, wanted, several(topics), level, both_ends)
 
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
         """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).
 
         An element for every group, also for one that doesn't exist.
         """
-        wanted = several(groups)
-        return self._ask(lambda session: fetch_descriptions(session, wanted))
+        return self._ask(fetch_descriptions, several(groups))
 
     def all_groups(self) -> list[str]:
         """Ids of all consumer groups that may be described, classic and KIP-848, in order (ListGroups, key 16).
 
         :raises OffsetsError: naming the brokers that could not list theirs: a list without them would be short.
         """
-        listed = self._ask(fetch_groups)
-        return sorted({group.group for broker in listed.values() for group in broker.groups.values() if group.consumes})
+        return self._ask(fetch_groups)
 
     def commit_offsets(
         self, group: str, offsets: CommittedOffsets, *, topic_ids: Mapping[str, str] | None = None
@@ -394,10 +375,7 @@ class OffsetsClient:
         """
         if not len(offsets):
             return offsets
-        ids = own_topic_ids(topic_ids)
-        written = self._ask(lambda session: send_commit(session, group, offsets, ids))
-        refuse_active_group(group, written)
-        return written
+        return refuse_active_group(group, self._ask(send_commit, group, offsets, own_topic_ids(topic_ids)))
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
         """Forget a group's commits on some partitions (OffsetDelete, key 47, KIP-496).
@@ -406,10 +384,7 @@ class OffsetsClient:
 
         :raises CommitRefusedError: when active members of the group read the topics.
         """
-        wanted = list(partitions)
-        deleted = self._ask(lambda session: send_delete(session, group, wanted))
-        refuse_active_group(group, deleted)
-        return deleted
+        return refuse_active_group(group, self._ask(send_delete, group, list(partitions)))
 
 
 def several(names: Iterable[str]) -> list[str]:

@@ -32,13 +32,14 @@ from airflow_kafka_offsets.client.connection.kafka_python import (
     quiet_kafka_logs,
 )
 from airflow_kafka_offsets.client.connection.response_errors import (
+    MALFORMED,
     REQUEST_TIMED_OUT,
     THROTTLING_QUOTA_EXCEEDED,
     client_error,
     named_error,
 )
 from airflow_kafka_offsets.client.connection.settings import ClientSettings, tls_context
-from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ResponseError
+from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, KafkaOffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 T = TypeVar("T")
@@ -64,6 +65,18 @@ class RequestFailedError(Exception):
     def __init__(self, error: ResponseError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def failure_of(error: Exception, address: str) -> ResponseError:
+    """Why one broker gave no answer, or one that can't be read, as Kafka's error. What isn't its own failure is raised.
+
+    :param address: the broker that was asked, for the message.
+    """
+    if isinstance(error, RequestFailedError):
+        return error.error
+    if isinstance(error, KafkaOffsetsError) or not isinstance(error, MALFORMED):
+        raise error
+    return client_error(error, address)
 
 
 class Transport:

@@ -9,19 +9,13 @@ later epoch than its log is of another log of that name, or a leader answered th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.groups import (
-    CommittedOffset,
-    CommittedOffsets,
-    GroupOffsets,
-    GroupsOffsets,
-)
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnd, LogEpoch, LogExtents
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.cut_logs import of_another_log
 
 _RESET = "airflow kafka-offsets reset puts the group where it is to go on"
@@ -33,74 +27,49 @@ async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents
 
     :param extents: the logs as they are now, asked after the commits.
     """
-    commits = GroupsOffsets(_without_later_epochs(group, extents) for group in commits)
     doubtful = {group.group: list(_doubtful(group, extents)) for group in commits}
-    epochs = {_epoch_of(commit) for several in doubtful.values() for commit in several}
-    if not epochs:
-        return commits
-    ends = await fetch_ends_of(session, epochs)
-    marked = (
-        _marked(group, {_key(commit): ends[_epoch_of(commit)] for commit in doubtful[group.group]}) for group in commits
-    )
-    return GroupsOffsets(marked)
-
-
-def _without_later_epochs(commits: GroupOffsets, extents: LogExtents) -> GroupOffsets:
-    """The commits, with an error for each one of a later epoch than its log."""
-    later = {
-        _key(commit): extent.leader_epoch
-        for commit in commits.offsets.unordered()
-        if commit.leader_epoch is not None
-        and (extent := extents.lookup(commit.topic, commit.partition)) is not None
-        and extent.leader_epoch is not None
-        and extent.leader_epoch < commit.leader_epoch
+    asked = {
+        epoch
+        for found in doubtful.values()
+        for _, epoch, newest in found
+        if newest is None or newest > epoch.leader_epoch
     }
-    if not later:
-        return commits
+    ends = await fetch_ends_of(session, asked) if asked else {}
 
-    def told(commit: CommittedOffset) -> CommittedOffset:
-        epoch = later.get(_key(commit))
-        if epoch is None:
-            return commit
-        seen = f"offset {commit.offset} was committed under epoch {commit.leader_epoch}"
-        return commit._replace(offset=None, error=of_another_log(seen, epoch, _RESET))
+    def marked(group: GroupOffsets) -> GroupOffsets:
+        changes = [_judged(*found, ends) for found in doubtful[group.group]]
+        if not changes:
+            return group
+        return replace(group, offsets=CommittedOffsets([*group.offsets.unordered(), *changes]))
 
-    return replace(commits, offsets=CommittedOffsets(map(told, commits.offsets)))
+    return GroupsOffsets(map(marked, commits))
 
 
-def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[CommittedOffset]:
-    """The commits whose log has a newer epoch by now, or one that isn't known."""
+def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[tuple[CommittedOffset, LogEpoch, int | None]]:
+    """The commits whose log has another epoch by now, or one that isn't known; their own epoch, and the log's."""
     for topic, committed in commits.offsets.by_topic.items():
         logs = extents.by_topic.get(topic, {})
         for number, commit in committed.items():
             extent = logs.get(number)
             if extent is None or extent.error is not None or commit.offset is None or commit.leader_epoch is None:
                 continue
-            if extent.leader_epoch is None or extent.leader_epoch > commit.leader_epoch:
-                yield commit
+            if extent.leader_epoch != commit.leader_epoch:
+                yield commit, LogEpoch(topic, number, commit.leader_epoch), extent.leader_epoch
 
 
-def _marked(commits: GroupOffsets, ends: dict[TopicPartition, EpochEnd]) -> GroupOffsets:
-    if not ends:
-        return commits
+def _judged(
+    commit: CommittedOffset, epoch: LogEpoch, newest: int | None, ends: Mapping[LogEpoch, EpochEnd]
+) -> CommittedOffset:
+    """What a commit is, by where its epoch ends.
 
-    def mark(commit: CommittedOffset) -> CommittedOffset:
-        end = ends.get(_key(commit))
-        if end is None or commit.offset is None:
-            return commit
-        if end.error is not None:
-            return commit if end.error.name in UNTOLD else commit._replace(offset=None, error=end.error)
-        if end.end_offset is None or end.end_offset >= commit.offset:
-            return commit
-        return commit._replace(cut_at=end.end_offset)
-
-    return replace(commits, offsets=CommittedOffsets(map(mark, commits.offsets)))
-
-
-def _key(commit: CommittedOffset) -> TopicPartition:
-    return TopicPartition(commit.topic, commit.partition)
-
-
-def _epoch_of(commit: CommittedOffset) -> LogEpoch:
-    assert commit.leader_epoch is not None, "only commits with an epoch are doubted"
-    return LogEpoch(commit.topic, commit.partition, commit.leader_epoch)
+    :param newest: the epoch of its log; None when it isn't known.
+    """
+    if newest is not None and newest < epoch.leader_epoch:
+        seen = f"offset {commit.offset} was committed under epoch {epoch.leader_epoch}"
+        return commit._replace(offset=None, error=of_another_log(seen, newest, _RESET))
+    end = ends[epoch]
+    if end.error is not None:
+        return commit if end.error.name in UNTOLD else commit._replace(offset=None, error=end.error)
+    if end.end_offset is None or commit.offset is None or end.end_offset >= commit.offset:
+        return commit
+    return commit._replace(cut_at=end.end_offset)

@@ -17,16 +17,14 @@ from kafka.protocol.consumer import FetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import (
-    MALFORMED,
     OFFSET_NOT_AVAILABLE,
     OFFSET_OUT_OF_RANGE,
     REQUEST_TIMED_OUT,
     UNSUPPORTED_VERSION,
-    client_error,
     left_out,
     named_error,
 )
-from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.connection.transport import NodeId, failure_of
 from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.client.requests.fetch import (
@@ -40,9 +38,9 @@ from airflow_kafka_offsets.client.requests.fetch import (
 )
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
-from airflow_kafka_offsets.client.routing.leaders import Leaders
+from airflow_kafka_offsets.client.routing.metadata import Leaders
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -238,12 +236,8 @@ class _Reading:
         asked = [reader.piece for reader in lane]
         try:
             return parse_fetch(await self._session.transport.send(node, request, attempt), asked)
-        except RequestFailedError as failed:
-            return dict.fromkeys(asked, Fetched(error=failed.error))
-        except MALFORMED as malformed:
-            if isinstance(malformed, KafkaOffsetsError):
-                raise
-            return dict.fromkeys(asked, Fetched(error=client_error(malformed, f"broker {node}")))
+        except Exception as error:
+            return dict.fromkeys(asked, Fetched(error=failure_of(error, f"broker {node}")))
 
     async def _find_again(self, lost: Sequence[LogReader]) -> None:
         """Ask where the logs start and end of readers whose offset is in none of them: the answer doesn't say it."""

@@ -7,7 +7,6 @@ is no error: windows can be pinned without them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -50,10 +49,11 @@ def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
 
 def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
     """The facts of one topic; None for each setting that is not in ``configs``."""
-    facts = TopicFacts(topic.topic, topic.topic_id, len(topic.partitions))
     retention_ms, retention_bytes = configs.get("retention.ms"), configs.get("retention.bytes")
-    return replace(
-        facts,
+    return TopicFacts(
+        topic.topic,
+        topic.topic_id,
+        len(topic.partitions),
         cleanup_policy=configs.get("cleanup.policy"),
         retention_ms=None if retention_ms is None else int(retention_ms),
         retention_bytes=None if retention_bytes is None else int(retention_bytes),

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     response_error,
 )
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
-from airflow_kafka_offsets.client.routing.leaders import Epochs
+from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel

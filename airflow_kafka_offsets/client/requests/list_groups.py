@@ -1,4 +1,4 @@
-"""Groups: which groups there are, of which kind and state (ListGroups, key 16).
+"""Groups: which consumer groups there are (ListGroups, key 16).
 
 A broker lists the groups that it coordinates, so that all groups are the lists of all brokers together. Versions: 4
 knows states (KIP-518), 5 types (KIP-848). What is in a group is :mod:`.describe_groups`.
@@ -21,52 +21,32 @@ from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 
 _CONSUMER_PROTOCOLS = ("consumer", "")
 """Groups of consumers, and groups that only commit; Kafka Connect's and others' name their own."""
-_CONSUMER_TYPES = ("classic", "consumer", None)
+_CONSUMER_TYPES = ("classic", "consumer")
+"""``consumer`` is KIP-848's. Brokers before 3.8 know no others, and don't tell."""
 _OFFSETS_TOPIC = "__consumer_offsets"
 """Kafka's own topic of commits. The leader of a partition coordinates the groups that it holds."""
 
 
 @dataclass(frozen=True, slots=True)
-class ListedGroup:
-    """A group that exists.
-
-    :param group: group id.
-    :param protocol_type: ``consumer``, ``connect``, …; empty for a group that only commits.
-    :param state: ``Stable``, ``Empty``, …; None from brokers before 2.6.
-    :param group_type: ``classic``, ``consumer`` (KIP-848), ``share``, …; None from brokers before 3.8.
-    """
-
-    group: str
-    protocol_type: str
-    state: str | None = None
-    group_type: str | None = None
-
-    @property
-    def consumes(self) -> bool:
-        """Whether it is a group of consumers that commit offsets."""
-        kind = None if self.group_type is None else self.group_type.lower()
-        return self.protocol_type in _CONSUMER_PROTOCOLS and kind in _CONSUMER_TYPES
-
-
-@dataclass(frozen=True, slots=True)
 class BrokerGroups:
-    """The groups that one broker coordinates.
+    """The consumer groups that one broker coordinates.
 
-    :param groups: by group id; empty when in error.
+    :param groups: their ids; empty when in error.
     :param error: why it couldn't list them.
     """
 
-    groups: Mapping[str, ListedGroup]
+    groups: frozenset[str]
     error: ResponseError | None = None
 
 
 def parse_list_groups(response: Any) -> BrokerGroups:
-    """The groups of one broker."""
-    listed = (
-        ListedGroup(group.group_id, group.protocol_type, group.group_state or None, group.group_type or None)
+    """The groups of one broker that are of consumers which commit offsets."""
+    consuming = frozenset(
+        group.group_id
         for group in response.groups
+        if group.protocol_type in _CONSUMER_PROTOCOLS and (group.group_type or "classic").lower() in _CONSUMER_TYPES
     )
-    return BrokerGroups({group.group: group for group in listed}, response_error(response.error_code))
+    return BrokerGroups(consuming, response_error(response.error_code))
 
 
 class _Itself:
@@ -79,30 +59,30 @@ class _Itself:
         pass
 
 
-async def fetch_groups(session: Session) -> dict[int, BrokerGroups]:
-    """The groups of each broker, all asked at the same time.
+async def fetch_groups(session: Session) -> list[str]:
+    """Ids of all consumer groups, in order; all brokers are asked at the same time.
 
     :raises OffsetsError: naming the brokers that could not list theirs, and the partitions of the offsets topic whose
         groups nobody lists, for want of a leader.
     """
-    offsets_topic = await session.leaders.describe([_OFFSETS_TOPIC], session.deadline)
+    offsets_topic = await session.describe([_OFFSETS_TOPIC])
 
     async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
         version = await session.transport.version(node, ListGroupsRequest, attempt)
         listed = parse_list_groups(await session.transport.send(node, ListGroupsRequest[version](), attempt))
         return dict.fromkeys(brokers, listed)
 
-    question = ShardRequest(ask, lambda listed: listed.error, lambda _, error: BrokerGroups({}, error))
+    question = ShardRequest(ask, lambda listed: listed.error, lambda _, error: BrokerGroups(frozenset(), error))
     places: Locator[int] = _Itself()
     listed = await FanOut(session, places, question).run(session.transport.brokers())
     failures = [(f"broker {broker}", groups.error) for broker, groups in listed.items() if groups.error is not None]
     # Without groups there is no such topic yet, and not everybody may describe it: then the brokers' word counts.
     failures += [
-        (f"{topic.topic}-{one.partition}", one.error)
+        (f"{topic.topic}-{partition.partition}", partition.error)
         for topic in offsets_topic
-        for one in topic.partitions
-        if one.error is not None
+        for partition in topic.partitions
+        if partition.error is not None
     ]
     if failures:
         raise OffsetsError("Listing groups", failures)
-    return listed
+    return sorted(frozenset().union(*(groups.groups for groups in listed.values())))

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.client.connection.kafka_python import BulkRequest
 from airflow_kafka_offsets.client.connection.response_errors import named_error, response_error
 from airflow_kafka_offsets.client.requests.wire import NO_TAGS, BulkAnswer, Reader, array, text
 from airflow_kafka_offsets.client.routing.fan_out import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.routing.leaders import Epochs
+from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome

@@ -94,8 +94,8 @@ def _written(offsets: CommittedOffsets, piece: TopicPartition, error: ResponseEr
     return asked
 
 
-def refuse_active_group(group: str, written: CommittedOffsets) -> None:
-    """Turn Kafka's word for it into ours.
+def refuse_active_group(group: str, written: WrittenOffsets) -> WrittenOffsets:
+    """What became of a group's commits.
 
     :raises CommitRefusedError: when the group has active members.
     """
@@ -105,6 +105,7 @@ def refuse_active_group(group: str, written: CommittedOffsets) -> None:
                 f"Group {group} has active members, so that Kafka refused to change its offsets ({commit.error}). "
                 "Stop its consumers, wait until the group is empty (their session times out), and try again."
             )
+    return written
 
 
 async def send_commit(

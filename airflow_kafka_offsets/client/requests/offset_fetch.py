@@ -244,7 +244,7 @@ async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Coll
         return parse_offset_fetch(group, await session.transport.send(node, request, attempt))
 
     metadata, found = await session.beside(
-        partial(session.leaders.describe, {piece.topic for piece in partitions}, session.deadline),
+        partial(session.describe, {piece.topic for piece in partitions}),
         partial(ask_any, session.transport, ask, session.deadline),
     )
     existing = set(partitions_of(metadata))

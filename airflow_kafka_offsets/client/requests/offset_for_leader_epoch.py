@@ -15,7 +15,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
 from airflow_kafka_offsets.client.routing.fan_out import LeaderRequest, ask_leaders
-from airflow_kafka_offsets.client.routing.leaders import Epochs
+from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic

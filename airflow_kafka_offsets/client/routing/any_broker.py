@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
-from airflow_kafka_offsets.client.connection.response_errors import MALFORMED, client_error
-from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError, Transport
-from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError, shorten
+from airflow_kafka_offsets.client.connection.transport import NodeId, Transport, failure_of
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 T = TypeVar("T")
@@ -25,7 +24,7 @@ _SILENCE_S = 1.0
 async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline) -> T:
     """Ask brokers until one answers.
 
-    :param ask: asks one broker by a deadline of its own; on :class:`.transport.RequestFailedError` the next is asked.
+    :param ask: asks one broker by a deadline of its own; when that fails, the next is asked.
     :raises ClusterUnreachableError: when nobody answered by the deadline, with what each of them did.
     :raises AuthenticationError: when one refused the credentials.
     """
@@ -61,12 +60,8 @@ async def _look_around(
     async def attempt(node: NodeId) -> None:
         try:
             answers.append(await ask(node, transport.attempt(deadline)))
-        except RequestFailedError as failed:
-            failures[node] = failed.error
-        except MALFORMED as error:
-            if isinstance(error, KafkaOffsetsError):
-                raise
-            failures[node] = client_error(error, transport.address(node))
+        except Exception as error:
+            failures[node] = failure_of(error, transport.address(node))
 
     running: list[Any] = []
     waiting = transport.candidates()
@@ -74,7 +69,7 @@ async def _look_around(
         if waiting:
             running.append(transport.start(partial(attempt, waiting.pop(0))))
         await transport.wait_for_any(running, min(_SILENCE_S, deadline.remaining_s()))
-        running = [attempt for attempt in running if not _ended(attempt)]
+        running = [started for started in running if not _ended(started)]
     return answers
 
 

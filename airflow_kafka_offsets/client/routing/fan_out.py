@@ -15,16 +15,10 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
-from airflow_kafka_offsets.client.connection.response_errors import (
-    MALFORMED,
-    client_error,
-    is_stale,
-    left_out,
-    may_be_told_yet,
-)
-from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.connection.response_errors import is_stale, left_out, may_be_told_yet
+from airflow_kafka_offsets.client.connection.transport import NodeId, failure_of
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionElement, TopicPartition
 
 P = TypeVar("P", bound=Hashable)
@@ -99,20 +93,16 @@ class FanOut(Generic[P, R]):
         missing = left_out(f"broker {node}")
         try:
             answer = await self._request.ask(node, pieces, self._session.attempt())
-        except RequestFailedError as failed:
-            missing = failed.error
-        except MALFORMED as malformed:
-            if isinstance(malformed, KafkaOffsetsError):
-                raise
-            missing = client_error(malformed, f"broker {node}")
+        except Exception as error:
+            missing = failure_of(error, f"broker {node}")
         retry = []
         for piece in pieces:
             result = answer[piece] if piece in answer else self._request.failed(piece, missing)
             self._results[piece] = result
-            error = self._request.error_of(result)
-            if error is not None and error.retriable:
+            passing = self._request.error_of(result)
+            if passing is not None and passing.retriable:
                 retry.append(piece)
-                if is_stale(error):
+                if is_stale(passing):
                     self._places.forget([piece])
         await self._again(retry, attempt)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from kafka.future import Future
 
@@ -16,9 +16,10 @@ from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.connection.transport import NodeId, Transport
 from airflow_kafka_offsets.client.records.record_findings import RecordFindings
 from airflow_kafka_offsets.client.routing.coordinators import Coordinators
-from airflow_kafka_offsets.client.routing.leaders import Leaders
+from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata
 from airflow_kafka_offsets.errors import ConfigurationError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,13 @@ class Session:
         """For a round with another one to come, so that a hung broker costs its own pieces alone."""
         return replace(self, deadline=self.deadline.within(self.deadline.remaining_s() / 2))
 
+    async def describe(self, topics: Iterable[str] | None) -> TopicsMetadata:
+        """Fresh metadata of some topics or of all.
+
+        :raises ClusterUnreachableError: when no broker answers by the deadline.
+        """
+        return await self.leaders.describe(topics, self.deadline)
+
     async def beside(self, *works: Callable[[], Awaitable[Any]]) -> Any:
         """The results of different questions, asked at the same time."""
         return await self.transport.gather(works)
@@ -106,12 +114,17 @@ class Calls:
         self.throttle_time_ms = 0
         """The longest that a broker throttled the last one by, in milliseconds; 0 when none did."""
 
-    def run(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
-        """Do what one call is about, and wait for it."""
+    def run(
+        self, work: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do what one call is about, and wait for it.
+
+        :param work: takes a session and the arguments.
+        """
         session = self._next()
         session.transport.throttle_time_ms = 0
         try:
-            return session.transport.run(lambda: work(session), session.deadline)
+            return session.transport.run(lambda: work(session, *args, **kwargs), session.deadline)
         finally:
             self.throttle_time_ms = session.transport.throttle_time_ms
             if self.throttle_time_ms:

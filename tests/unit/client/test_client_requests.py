@@ -19,7 +19,7 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataRequest, Me
 from airflow_kafka_offsets.client.connection.response_errors import client_error, is_stale, named_error, response_error
 from airflow_kafka_offsets.client.lookups.extent_lookup import join_extents
 from airflow_kafka_offsets.client.requests.describe_configs import parse_topic_configs, topic_facts
-from airflow_kafka_offsets.client.requests.list_groups import ListedGroup, parse_list_groups
+from airflow_kafka_offsets.client.requests.list_groups import parse_list_groups
 from airflow_kafka_offsets.client.requests.list_offsets import (
     failed_listing,
     list_offsets_request,
@@ -225,23 +225,25 @@ class TestCoordinators:
 
 class TestGroups:
     @pytest.mark.parametrize(
-        ("group", "consumes"),
+        ("version", "protocol_type", "group_type", "consumes"),
         [
-            (ListedGroup("g", "consumer"), True),
-            (ListedGroup("g", "", "Empty", "Classic"), True),
-            (ListedGroup("g", "consumer", "Stable", "Consumer"), True),
-            (ListedGroup("g", "connect", "Stable", "Classic"), False),
-            (ListedGroup("g", "share", "Stable", "Share"), False),
+            (0, "consumer", "", True),
+            (0, "", "", True),
+            (5, "", "Classic", True),
+            (5, "consumer", "Consumer", True),
+            (5, "connect", "Classic", False),
+            (5, "share", "Share", False),
         ],
     )
-    def test_consumer_groups_are_told_from_others(self, group: ListedGroup, consumes: bool) -> None:
-        assert group.consumes is consumes
-
-    def test_states_and_types_of_old_brokers_are_none(self) -> None:
-        response = ListGroupsResponse(
-            error_code=0, groups=[ListGroupsResponse.ListedGroup(group_id="g", protocol_type="")]
+    def test_of_consumers_are_told_from_others(
+        self, version: int, protocol_type: str, group_type: str, consumes: bool
+    ) -> None:
+        """Brokers before 3.8 don't tell the type."""
+        group = ListGroupsResponse.ListedGroup(
+            group_id="g", protocol_type=protocol_type, group_state="Stable", group_type=group_type
         )
-        assert parse_list_groups(over_the_wire(response, 0)).groups == {"g": ListedGroup("g", "")}
+        response = over_the_wire(ListGroupsResponse(error_code=0, groups=[group]), version)
+        assert parse_list_groups(response).groups == ({"g"} if consumes else set())
 
 
 class TestErrors:
