@@ -41,8 +41,6 @@ class TopicPartition(NamedTuple):
 class LogRange(NamedTuple):
     """Some offsets of a partition. Sorts by topic, partition and start.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param start_offset: first offset, inclusive.
     :param end_offset: end, exclusive.
     """

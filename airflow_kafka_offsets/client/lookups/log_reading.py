@@ -37,7 +37,7 @@ from airflow_kafka_offsets.client.requests.fetch import (
     parse_fetch,
 )
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.metadata import Leaders
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
@@ -116,8 +116,8 @@ async def read_logs(
     :raises ClusterUnreachableError: when no broker at all could say where to ask.
     """
     reading = _Reading(session, {reader.position: reader for reader in readers}, isolation_level, plan)
-    question = ShardRequest(reading.ask, lambda error: error, reading.fail)
-    await FanOut(session, _PositionLeaders(session.leaders), question).run(reading.readers)
+    places = _PositionLeaders(session.leaders)
+    await FanOut(session, places, reading.ask, lambda error: error, reading.fail).run(reading.readers)
 
 
 def lanes(readers: Iterable[LogReader]) -> list[list[LogReader]]:

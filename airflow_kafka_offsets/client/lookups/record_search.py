@@ -9,7 +9,6 @@ are behind; a tail of markers takes larger pieces. What was found is remembered:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -24,7 +23,6 @@ from airflow_kafka_offsets.client.records.record_findings import Finding, ReadLo
 from airflow_kafka_offsets.client.requests.fetch import ANSWER_BYTES
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 _AT_ONCE = 8
@@ -49,8 +47,7 @@ async def find_records(
     :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
     :raises ClusterUnreachableError: when no broker at all could say where to ask.
     """
-    search, now_s = _Search(session, isolation_level, at_or_after_ms), session.findings.now_s()
-    readers = [_RecordReader(position, search, now_s) for position in sorted(set(positions))]
+    readers = [_RecordReader(position, session, isolation_level, at_or_after_ms) for position in sorted(set(positions))]
     for reader in readers:
         reader.recall()
     unknown = [reader for reader in readers if not reader.is_done]
@@ -58,34 +55,16 @@ async def find_records(
     return FirstRecords(reader.element() for reader in readers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """What is looked for.
-
-    :param call: the call that asks, with what earlier ones have found.
-    :param isolation_level: which records are visible.
-    :param at_or_after_ms: which of them count; None for all.
-    """
-
-    session: Session
-    isolation_level: IsolationLevel
-    at_or_after_ms: int | None
-
-    def log(self, piece: TopicPartition) -> ReadLog:
-        incarnation = self.session.leaders.incarnation(piece)
-        return ReadLog(*piece, incarnation, self.isolation_level, self.at_or_after_ms)
-
-
 class _RecordReader(LogReader):
-    """The search from one position.
+    """The search from one position."""
 
-    :param now_s: the time, on the monotonic clock.
-    """
-
-    def __init__(self, position: ReadPosition, search: _Search, now_s: float) -> None:
+    def __init__(
+        self, position: ReadPosition, session: Session, isolation_level: IsolationLevel, at_or_after_ms: int | None
+    ) -> None:
         super().__init__(position, _FIRST_READ_BYTES)
-        self._search = search
-        self._start, self._read_at_s = position.offset, now_s
+        self._findings, self._leaders = session.findings, session.leaders
+        self._isolation_level, self._at_or_after_ms = isolation_level, at_or_after_ms
+        self._start, self._read_at_s = position.offset, self._findings.now_s()
         self._record: FoundRecord | None = None
         self._end: int | None = None
 
@@ -94,7 +73,7 @@ class _RecordReader(LogReader):
         return self._record is not None or self._end is not None
 
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:
-        found = read_first_record(records, aborted, self.offset, self._search.at_or_after_ms)
+        found = read_first_record(records, aborted, self.offset, self._at_or_after_ms)
         if found == BatchesRead(None, self.offset):
             self.leave_out(ANSWER_BYTES)  # not one whole batch came: only brokers that aren't Kafka do that
             return
@@ -110,8 +89,12 @@ class _RecordReader(LogReader):
     def end_at(self, end: int) -> None:
         self._end = end
 
+    def _log(self) -> ReadLog:
+        incarnation = self._leaders.incarnation(self.piece)
+        return ReadLog(*self.piece, incarnation, self._isolation_level, self._at_or_after_ms)
+
     def recall(self) -> None:
-        finding = self._search.session.findings.lookup(self._search.log(self.piece), self.offset)
+        finding = self._findings.lookup(self._log(), self.offset)
         if finding is not None:
             self._start = min(self._start, finding.start)
             self.offset, self._record = finding.end, finding.record
@@ -120,7 +103,7 @@ class _RecordReader(LogReader):
     def _note(self) -> None:
         if self.offset > self._start or self._record is not None:
             finding = Finding(self._start, self.offset, self._record, self._read_at_s)
-            self._search.session.findings.note(self._search.log(self.piece), finding)
+            self._findings.note(self._log(), finding)
 
     def follow(self, other: Self) -> None:
         super().follow(other)

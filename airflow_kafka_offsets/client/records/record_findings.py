@@ -21,8 +21,6 @@ _MOST_PER_LOG = 32
 class ReadLog(NamedTuple):
     """What was read, and for which question.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param incarnation: topic id and leader epoch: of a re-created topic and of a truncated log nothing is known.
     :param isolation_level: which records are visible.
     :param at_or_after_ms: which of them count; None for all.

@@ -45,7 +45,7 @@ class Unpacked:
     __slots__ = ("_at", "_passed", "_piece", "_pieces")
 
     def __init__(self, codec: int, packed: memoryview) -> None:
-        self._pieces = _limited(_UNPACKERS[codec](packed)) if codec else iter([packed.tobytes()])
+        self._pieces = _limited(_UNPACKERS.get(codec, _unknown)(packed)) if codec else iter([packed.tobytes()])
         self._piece = b""
         self._at = 0
         self._passed = 0
@@ -210,12 +210,4 @@ def _unknown(_: memoryview) -> Iterator[bytes]:
     raise UnsupportedCodecError("unknown")
 
 
-_UNPACKERS: dict[int, Callable[[memoryview], Iterator[bytes]]] = {
-    1: _gzip,
-    2: _snappy,
-    3: _lz4,
-    4: _zstd,
-    5: _unknown,
-    6: _unknown,
-    7: _unknown,
-}
+_UNPACKERS: dict[int, Callable[[memoryview], Iterator[bytes]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 )
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
@@ -159,5 +159,8 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         doubted.add(found.group)
         return _JUST_TAKEN_OVER
 
-    question = ShardRequest(ask, passing, lambda group, error: GroupDescription(group, error=error))
-    return GroupDescriptions((await FanOut(session, session.coordinators, question).run(groups)).values())
+    def failed(group: str, error: ResponseError) -> GroupDescription:
+        return GroupDescription(group, error=error)
+
+    found = await FanOut(session, session.coordinators, ask, passing, failed).run(groups)
+    return GroupDescriptions(found.values())

@@ -13,7 +13,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import named_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import LogSize, LogSizes
@@ -74,5 +74,8 @@ async def fetch_log_sizes(session: Session, partitions: Iterable[TopicPartition]
         response = await session.transport.send(node, describe_log_dirs_request(pieces, version), attempt)
         return parse_describe_log_dirs(response, pieces)
 
-    question = ShardRequest(ask, lambda size: size.error, lambda piece, error: LogSize(*piece, error=error))
-    return LogSizes((await FanOut(session, session.leaders, question).run(partitions)).values())
+    def failed(piece: TopicPartition, error: ResponseError) -> LogSize:
+        return LogSize(*piece, error=error)
+
+    sizes = await FanOut(session, session.leaders, ask, lambda size: size.error, failed).run(partitions)
+    return LogSizes(sizes.values())

@@ -8,7 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeProducersRequest
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.routing.fan_out import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, PartitionProducers, Producers
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
@@ -50,10 +50,12 @@ def _producer(state: Any) -> ActiveProducer:
 
 async def fetch_producers(session: Session, partitions: Iterable[TopicPartition]) -> Producers:
     """Ask all leaders at the same time; an element for every partition, by the deadline."""
-    request = LeaderRequest(
+    found = await ask_leaders(
+        session,
+        partitions,
         DescribeProducersRequest,
         build=lambda pieces, version, _: describe_producers_request(pieces, version),
         parse=parse_describe_producers,
         failed=lambda piece, error: PartitionProducers(*piece, error=error),
     )
-    return Producers(await ask_leaders(session, request, partitions))
+    return Producers(found)

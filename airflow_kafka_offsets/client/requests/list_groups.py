@@ -15,7 +15,7 @@ from kafka.protocol.admin import ListGroupsRequest
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, Locator, ShardRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, Locator
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 
@@ -72,9 +72,10 @@ async def fetch_groups(session: Session) -> list[str]:
         listed = parse_list_groups(await session.transport.send(node, ListGroupsRequest[version](), attempt))
         return dict.fromkeys(brokers, listed)
 
-    question = ShardRequest(ask, lambda listed: listed.error, lambda _, error: BrokerGroups(frozenset(), error))
     places: Locator[int] = _Itself()
-    listed = await FanOut(session, places, question).run(session.transport.brokers())
+    listed = await FanOut(
+        session, places, ask, lambda groups: groups.error, lambda _, error: BrokerGroups(frozenset(), error)
+    ).run(session.transport.brokers())
     failures = [(f"broker {broker}", groups.error) for broker, groups in listed.items() if groups.error is not None]
     # Without groups there is no such topic yet, and not everybody may describe it: then the brokers' word counts.
     failures += [

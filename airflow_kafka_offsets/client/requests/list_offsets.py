@@ -23,7 +23,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from airflow_kafka_offsets.client.connection.kafka_python import BulkRequest
 from airflow_kafka_offsets.client.connection.response_errors import named_error, response_error
 from airflow_kafka_offsets.client.requests.wire import NO_TAGS, BulkAnswer, Reader, array, text
-from airflow_kafka_offsets.client.routing.fan_out import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
@@ -220,14 +220,16 @@ async def fetch_list_offsets(
             return written
         return BulkRequest(ListOffsetsRequest[version](), lambda body: decode_list_offsets(body, element), written)
 
-    request: LeaderRequest[ListedOffset] = LeaderRequest(
+    listed: Iterable[ListedOffset] = await ask_leaders(
+        session,
+        partitions,
         ListOffsetsRequest,
         build=build,
         parse=lambda answer: answer.elements if isinstance(answer, BulkAnswer) else parse_list_offsets(answer, spec),
         failed=lambda piece, error: failed_listing(piece, spec, error),
         at_least=_FLOORS.get(spec.kind, 0),
     )
-    return ListedOffsets(await ask_leaders(session, request, partitions))
+    return ListedOffsets(listed)
 
 
 def refuse_segments_of(before: OffsetSpec, max_offsets: int) -> None:
@@ -272,11 +274,13 @@ async def fetch_segment_offsets(
             max_segments=max_offsets,
         )
 
-    request = LeaderRequest(
+    segments = await ask_leaders(
+        session,
+        partitions,
         ListOffsetsRequest,
         build=build,
         parse=parse_segment_offsets,
         failed=lambda piece, error: SegmentOffsets(*piece, error=error),
         at_most=0,
     )
-    return SegmentsOffsets(await ask_leaders(session, request, partitions))
+    return SegmentsOffsets(segments)

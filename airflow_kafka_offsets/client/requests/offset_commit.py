@@ -18,7 +18,7 @@ from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import left_out, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
@@ -130,5 +130,5 @@ async def send_commit(
         known = parse_offset_commit(offsets, response, topic_ids)
         return {group: known}
 
-    results = await FanOut(session, session.coordinators, ShardRequest(ask, passing_error, failed)).run([group])
+    results = await FanOut(session, session.coordinators, ask, passing_error, failed).run([group])
     return results[group]

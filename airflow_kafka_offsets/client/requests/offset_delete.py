@@ -15,7 +15,7 @@ from airflow_kafka_offsets.client.connection.response_errors import left_out, re
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_commit import WrittenOffsets
 from airflow_kafka_offsets.client.requests.offset_fetch import passing_error
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset
@@ -63,6 +63,8 @@ async def send_delete(session: Session, group: str, partitions: Collection[Topic
         response = await session.transport.send(node, offset_delete_request(group, partitions, version), attempt)
         return {group: parse_offset_delete(partitions, response)}
 
-    question = ShardRequest(ask, passing_error, lambda _, error: _failed(partitions, error))
-    results = await FanOut(session, session.coordinators, question).run([group])
+    def failed(_: str, error: ResponseError) -> WrittenOffsets:
+        return _failed(partitions, error)
+
+    results = await FanOut(session, session.coordinators, ask, passing_error, failed).run([group])
     return results[group]

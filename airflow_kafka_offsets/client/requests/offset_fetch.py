@@ -36,7 +36,7 @@ from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     encode_offset_fetch,
 )
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
-from airflow_kafka_offsets.client.routing.fan_out import FanOut, ShardRequest
+from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
@@ -219,8 +219,7 @@ class _Fetch:
 async def fetch_offsets(session: Session, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
     """Ask all coordinators at the same time; an element for every group, by the deadline."""
     fetch = _Fetch(session, wanted, topic_ids)
-    question = ShardRequest(fetch.ask, fetch.passing, fetch.failed)
-    results = await FanOut(session, session.coordinators, question).run(wanted)
+    results = await FanOut(session, session.coordinators, fetch.ask, fetch.passing, fetch.failed).run(wanted)
     return GroupsOffsets(results.values())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.routing.fan_out import LeaderRequest, ask_leaders
+from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch
@@ -71,14 +71,16 @@ async def fetch_epoch_ends(session: Session, epochs: Mapping[TopicPartition, int
             {piece: epochs[piece] for piece in pieces}, session.leaders.epoch, version
         )
 
-    request = LeaderRequest(
+    ends = await ask_leaders(
+        session,
+        epochs,
         OffsetForLeaderEpochRequest,
         build=build,
         parse=parse_offset_for_leader_epoch,
         failed=lambda piece, error: EpochEnd(*piece, error=error),
         at_least=FIRST_VERSION,
     )
-    return EpochEnds(await ask_leaders(session, request, epochs))
+    return EpochEnds(ends)
 
 
 async def fetch_ends_of(session: Session, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:

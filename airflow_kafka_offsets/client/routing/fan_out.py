@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -36,27 +35,28 @@ class Locator(Protocol[P]):
         """Ask anew the next time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShardRequest(Generic[P, R]):
-    """What is asked of each shard.
+class FanOut(Generic[P, R]):
+    """Pieces in, a result for each of them out, by the call's deadline.
 
+    :param places: who answers for a piece.
     :param ask: asks one broker for some pieces; a piece may be missing from its answer.
     :param error_of: the error that a result carries, if it is worth another attempt to get rid of it.
     :param failed: the result of a piece for which there is only an error.
     """
 
-    ask: Callable[[NodeId, list[P], Deadline], Awaitable[Mapping[P, R]]]
-    error_of: Callable[[R], ResponseError | None]
-    failed: Callable[[P, ResponseError], R]
-
-
-class FanOut(Generic[P, R]):
-    """Pieces in, a result for each of them out, by the call's deadline."""
-
-    def __init__(self, session: Session, places: Locator[P], request: ShardRequest[P, R]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        places: Locator[P],
+        ask: Callable[[NodeId, list[P], Deadline], Awaitable[Mapping[P, R]]],
+        error_of: Callable[[R], ResponseError | None],
+        failed: Callable[[P, ResponseError], R],
+    ) -> None:
         self._session = session
         self._places = places
-        self._request = request
+        self._ask = ask
+        self._error_of = error_of
+        self._failed = failed
         self._results: dict[P, R] = {}
 
     async def run(self, pieces: Iterable[P]) -> dict[P, R]:
@@ -80,7 +80,7 @@ class FanOut(Generic[P, R]):
         for piece in pieces:
             place = places[piece]
             if isinstance(place, ResponseError):
-                self._results[piece] = self._request.failed(piece, place)
+                self._results[piece] = self._failed(piece, place)
                 if may_be_told_yet(place):
                     homeless.append(piece)
             else:
@@ -92,14 +92,14 @@ class FanOut(Generic[P, R]):
         answer: Mapping[P, R] = {}
         missing = left_out(f"broker {node}")
         try:
-            answer = await self._request.ask(node, pieces, self._session.attempt())
+            answer = await self._ask(node, pieces, self._session.attempt())
         except Exception as error:
             missing = failure_of(error, f"broker {node}")
         retry = []
         for piece in pieces:
-            result = answer[piece] if piece in answer else self._request.failed(piece, missing)
+            result = answer[piece] if piece in answer else self._failed(piece, missing)
             self._results[piece] = result
-            passing = self._request.error_of(result)
+            passing = self._error_of(result)
             if passing is not None and passing.retriable:
                 retry.append(piece)
                 if is_stale(passing):
@@ -113,9 +113,18 @@ class FanOut(Generic[P, R]):
             await self._settle(pieces, attempt + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderRequest(Generic[E]):
-    """One request that leaders answer partition by partition, as it is made for each leader.
+async def ask_leaders(
+    session: Session,
+    partitions: Iterable[TopicPartition],
+    request_class: Any,
+    *,
+    build: Callable[[list[TopicPartition], int, int], Any],
+    parse: Callable[[Any], Mapping[TopicPartition, E]],
+    failed: Callable[[TopicPartition, ResponseError], E],
+    at_least: int = 0,
+    at_most: int | None = None,
+) -> Iterable[E]:
+    """Ask all leaders at the same time, each in its turn; an element for every partition, by the deadline.
 
     :param request_class: kafka-python's class, for negotiating the version.
     :param build: from a leader's partitions, the version and the milliseconds that are left, to a request.
@@ -125,25 +134,12 @@ class LeaderRequest(Generic[E]):
     :param at_most: the last one; None for the newest.
     """
 
-    request_class: Any
-    build: Callable[[list[TopicPartition], int, int], Any]
-    parse: Callable[[Any], Mapping[TopicPartition, E]]
-    failed: Callable[[TopicPartition, ResponseError], E]
-    at_least: int = 0
-    at_most: int | None = None
-
-
-async def ask_leaders(session: Session, request: LeaderRequest[E], partitions: Iterable[TopicPartition]) -> Iterable[E]:
-    """Ask all leaders at the same time, each in its turn; an element for every partition, by the deadline."""
-
     async def ask(node: NodeId, pieces: list[TopicPartition], _: Deadline) -> Mapping[TopicPartition, E]:
         async with session.in_flight.at(node):
             attempt = session.attempt()  # from now on: the line may have been long
-            version = await session.transport.version(
-                node, request.request_class, attempt, at_least=request.at_least, at_most=request.at_most
-            )
-            built = request.build(pieces, version, attempt.remaining_ms())
-            return request.parse(await session.transport.send(node, built, attempt))
+            version = await session.transport.version(node, request_class, attempt, at_least=at_least, at_most=at_most)
+            request = build(pieces, version, attempt.remaining_ms())
+            return parse(await session.transport.send(node, request, attempt))
 
-    shard = ShardRequest(ask, lambda element: element.error, request.failed)
-    return (await FanOut(session, session.leaders, shard).run(partitions)).values()
+    results = await FanOut(session, session.leaders, ask, lambda element: element.error, failed).run(partitions)
+    return results.values()

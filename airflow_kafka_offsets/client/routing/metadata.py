@@ -43,7 +43,6 @@ _NO_PARTITIONS = named_error(LEADER_NOT_AVAILABLE, "the broker named none of its
 class PartitionMetadata:
     """One partition of a topic.
 
-    :param partition: partition number.
     :param leader: id of the broker that leads it; None while it has no leader.
     :param leader_epoch: epoch of that leadership (v7+, KIP-320); None from older brokers.
     :param error: why it has no leader.
@@ -59,7 +58,6 @@ class PartitionMetadata:
 class TopicMetadata:
     """One topic.
 
-    :param topic: topic name.
     :param topic_id: tells a re-created topic from the old one (v10+, KIP-516); None from brokers before 2.8.
     :param partitions: in order; empty when in error, and then alone.
     :param internal: Kafka's own, such as ``__consumer_offsets``.

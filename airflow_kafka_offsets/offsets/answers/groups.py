@@ -78,7 +78,6 @@ class CommittedOffsets(PartitionMap[CommittedOffset]):
 class GroupOffsets:
     """The commits of one group.
 
-    :param group: group id.
     :param offsets: commits by partition. Empty for a group that is unknown or never committed: OffsetFetch can't tell
         which (E19); a description of the group can.
     :param error: Kafka's error for the group as a whole; ``offsets`` is then empty.
@@ -204,7 +203,6 @@ class GroupMember:
 class GroupDescription:
     """One group, classic or of KIP-848.
 
-    :param group: group id.
     :param state: Kafka's name for its state, or :data:`UNKNOWN`.
     :param kind: which protocol it uses; None when unknown.
     :param protocol_type: ``consumer``, ``connect``, …; empty for a group that only commits, and when unknown.
