@@ -182,7 +182,7 @@ async def _ends(
         if end.offset is None
         else extents.lookup(*key)._replace(high_watermark=end.offset)  # type: ignore[union-attr]  # it was past it
         for end in found
-        for key in [(end.topic, end.partition)]
+        for key in [TopicPartition.of(end)]
     )
     return LogExtents([*extents, *complete])
 

@@ -126,9 +126,7 @@ async def look_up_instants(
     """
     wanted = dict.fromkeys(instants, extents.ok().partitions())
     found = await look_up(session, wanted, isolation_level)
-    bad = [
-        (TopicPartition(extent.topic, extent.partition), extent.error) for extent in extents if extent.error is not None
-    ]
+    bad = [(TopicPartition.of(extent), extent.error) for extent in extents if extent.error is not None]
     return {
         spec: ListedOffsets([*listed.unordered(), *(failed_listing(key, spec, error) for key, error in bad)])
         for spec, listed in found.items()

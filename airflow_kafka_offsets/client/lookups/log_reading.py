@@ -61,7 +61,7 @@ class LogReader(ABC):
 
     def __init__(self, position: ReadPosition, limit_bytes: int) -> None:
         self.position = position
-        self.piece = TopicPartition(position.topic, position.partition)
+        self.piece = TopicPartition.of(position)
         self.offset = position.offset
         self.limit_bytes = limit_bytes
         self.times_left_out = 0
@@ -284,9 +284,9 @@ class _PositionLeaders:
     async def locate(
         self, pieces: Collection[ReadPosition], deadline: Deadline
     ) -> Mapping[ReadPosition, int | ResponseError]:
-        wanted = {position: TopicPartition(position.topic, position.partition) for position in pieces}
+        wanted = {position: TopicPartition.of(position) for position in pieces}
         places = await self._leaders.locate(set(wanted.values()), deadline)
         return {position: places[piece] for position, piece in wanted.items()}
 
     def forget(self, pieces: Iterable[ReadPosition]) -> None:
-        self._leaders.forget(TopicPartition(position.topic, position.partition) for position in pieces)
+        self._leaders.forget(TopicPartition.of(position) for position in pieces)

@@ -43,7 +43,7 @@ class LogCount:
         self._isolation_level = isolation_level
         readers: dict[TopicPartition, _RangeReader] = {}
         for log_range in ranges:
-            piece = TopicPartition(log_range.topic, log_range.partition)
+            piece = TopicPartition.of(log_range)
             if piece in readers or not 0 <= log_range.start_offset <= log_range.end_offset:
                 raise ConfigurationError(
                     f"Offsets are counted in one range a partition, from 0 on: {log_range} isn't one."

@@ -199,7 +199,7 @@ class _Fetch:
         self._passing[answer.group] = unstable[0].error if unstable else None
         if unstable:
             self._known[answer.group] = answer
-            self._wanted[answer.group] = [TopicPartition(commit.topic, commit.partition) for commit in unstable]
+            self._wanted[answer.group] = [TopicPartition.of(commit) for commit in unstable]
         return answer
 
     def passing(self, answer: GroupOffsets) -> ResponseError | None:
@@ -249,7 +249,7 @@ async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Coll
     existing = set(partitions_of(metadata))
 
     def told(commit: CommittedOffset) -> CommittedOffset:
-        key = TopicPartition(commit.topic, commit.partition)
+        key = TopicPartition.of(commit)
         unknown = commit.error is not None and commit.error.code == UNKNOWN_TOPIC_OR_PARTITION
         return CommittedOffset(*key) if unknown and key in existing else commit
 

@@ -88,14 +88,14 @@ async def fetch_ends_of(session: Session, epochs: Iterable[LogEpoch]) -> dict[Lo
     several requests, side by side."""
     rounds: list[dict[TopicPartition, int]] = []
     for epoch in sorted(set(epochs)):
-        key = TopicPartition(epoch.topic, epoch.partition)
+        key = TopicPartition.of(epoch)
         free = next((one for one in rounds if key not in one), None)
         if free is None:
             rounds.append(free := {})
         free[key] = epoch.leader_epoch
     answers = await session.beside(*(partial(fetch_epoch_ends, session, asked) for asked in rounds))
     return {
-        LogEpoch(end.topic, end.partition, asked[TopicPartition(end.topic, end.partition)]): end
+        LogEpoch(end.topic, end.partition, asked[TopicPartition.of(end)]): end
         for asked, ends in zip(rounds, answers, strict=True)
         for end in ends
     }

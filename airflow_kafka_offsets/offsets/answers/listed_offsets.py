@@ -65,7 +65,7 @@ class ListedOffsets(PartitionMap[ListedOffset]):
 
     def with_outcome(self, outcome: ListOutcome) -> list[TopicPartition]:
         """The partitions whose answer means this, in order."""
-        return [TopicPartition(listed.topic, listed.partition) for listed in self if listed.outcome is outcome]
+        return [TopicPartition.of(listed) for listed in self if listed.outcome is outcome]
 
     def refuse_older_answers(self) -> Self:
         """Return self when no broker matched a record older than asked (E37).
