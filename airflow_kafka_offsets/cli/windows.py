@@ -106,7 +106,7 @@ def _refused(window: str, error: KafkaOffsetsError) -> Row:
 
 def _row(resolved: ResolvedWindow, before: int = 0) -> Row:
     """A row; ``before`` is the window's revision until now."""
-    manifest, remarks = resolved.pinned.manifest, resolved.remarks
+    manifest, remarks = resolved.pinned.manifest, resolved.warnings
     if manifest.revision == before:
         remarks = ("unchanged: other windows share its instants, or nothing else was found", *remarks)
     return {

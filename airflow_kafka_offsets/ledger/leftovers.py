@@ -44,8 +44,7 @@ def left_unloaded(ledger: Ledger, topic: str) -> str:
     left = {
         key.partition: (each.high_watermark - start, start)
         for key, each in sorted(seen.boundaries.items())
-        if key.topic == topic
-        and (start := ends.get(key, each.log_start_offset)) < each.high_watermark
+        if key.topic == topic and (start := ends.get(key, each.log_start_offset)) < each.high_watermark
     }
     until = (
         "No window of the old one was published."

@@ -28,9 +28,9 @@ from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
-from airflow_kafka_offsets.offsets.windows.data_loss import LostRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
+from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 
 _TAKEN_BACK = b"taken back"
 """How ``manifest.sha256`` begins instead of a hash, where the window was taken back before it was settled."""

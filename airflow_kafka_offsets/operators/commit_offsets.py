@@ -17,12 +17,12 @@ from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffsets,
     lies_ahead,
     refuse_commits_past_end,
-    refuse_cut_commits,
 )
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_cut_commits
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten_window
 from airflow_kafka_offsets.references.window_ref import WindowRef

@@ -80,8 +80,8 @@ class KafkaRetentionWatchOperator(BaseOperator):
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             look = Backlog(client, ledger, end)
             forecasts = look.forecasts()
-        for remark in look.remarks:
-            self.log.warning(remark)
+        for warning in look.warnings:
+            self.log.warning(warning)
         return forecasts
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import given_instant, iso_instant
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.offsets.windows.warnings import snapshot_remarks
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, snapshot_warnings
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
         """Resolve and store."""
         with self.pinner() as pinner:
             snapshot = pinner.maker.snapshot(self._as_of())
-        for remark in snapshot_remarks(snapshot):
+        for remark in snapshot_warnings(snapshot):
             self.log.warning(remark)
         self.log.info("Snapshot %s as of %s: %s partitions", snapshot.number, snapshot.as_of, len(snapshot.boundaries))
         return {

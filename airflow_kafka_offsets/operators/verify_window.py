@@ -21,10 +21,10 @@ from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.tiling import Tiling, check_tiling, seams
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import changed_since
 from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_attempts, publish, take_over

@@ -14,7 +14,6 @@ from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import AnswerSet, LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.retention import (
     Limit,
@@ -27,6 +26,7 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     rest_of,
 )
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 
 REST = "backlog"
 """Instead of a window's name: what is after the last window."""
@@ -48,7 +48,7 @@ class Backlog:
         self._manifests = [ledger.pinned(each.window, each.revision).manifest for each in unloaded]
         self._survey = client.survey({*end.names(), *(name for each in self._manifests for name in each.topics)})
         self._extents = self._survey.extents.raise_for_errors()
-        self.remarks: list[str] = []
+        self.warnings: list[str] = []
         """What couldn't be asked for the forecasts, a line each."""
 
     def forecasts(self) -> list[WindowForecast]:
@@ -116,7 +116,7 @@ class Backlog:
     def _note(self, what: str, answers: AnswerSet[Any]) -> None:
         failures = answers.failures()
         if failures:
-            self.remarks.append(f"{what}: {shorten(f'{name}: {error}' for name, error in failures)}")
+            self.warnings.append(f"{what}: {shorten(f'{name}: {error}' for name, error in failures)}")
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:

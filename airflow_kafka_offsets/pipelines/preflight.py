@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
+from airflow_kafka_offsets.errors import DataLossError, LogTruncatedError, WindowError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.cut_logs import (
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source, tells_epochs, topics_read, with_epoch
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, LostRange, OffsetRange
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
+from airflow_kafka_offsets.offsets.windows.truncation import (
     cut_below,
     not_known,
     refuse_later_epochs,
     refuse_unanswered,
+    seen_in,
     untold,
 )
-from airflow_kafka_offsets.offsets.windows.data_loss import check_ranges, check_topics, lost_ranges, without_lost
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source, tells_epochs, topics_read, with_epoch
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
-from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, OffsetSnapshot, TopicFacts
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +120,7 @@ def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifes
     after the cut, so that what the log took in place of the records before the start is in no window. Where both are
     cut, the log was cut after the window had been resolved."""
     cut, cut_since = (
-        cut_below(_in_order(each), _epoch_ends(client, each))
+        cut_below(seen_in(each), _epoch_ends(client, each))
         for each in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
     )
     between = [words for key, words in cut.items() if key not in cut_since]
@@ -140,8 +143,8 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     :raises OffsetsError: naming partitions that couldn't be asked for another reason, or whose log hasn't come to the
         snapshot's epoch; whether they were cut is open.
     """
-    boundaries, ends = _in_order(snapshot), _epoch_ends(client, snapshot)
-    cut = cut_below(boundaries, ends)
+    seen, ends = seen_in(snapshot), _epoch_ends(client, snapshot)
+    cut = cut_below(seen, ends)
     if cut:
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {snapshot.as_of} and hold other records now: "
@@ -149,11 +152,11 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
             f"{FORGET_PAST}"
         )
     refuse_unanswered(ends)
-    strange = not_known(boundaries, ends)
+    strange = not_known(seen, ends)
     if strange:
         metadata = client.topics({each.topic for each in strange}).raise_for_errors()
         refuse_later_epochs(strange, metadata.leader_epoch)
-    unknown = list(untold(boundaries, ends))
+    unknown = list(untold(seen, ends))
     if unknown:
         log.warning(
             "Nobody can tell whether a log was cut below the snapshot at %s and has grown again: %s",
@@ -168,10 +171,69 @@ def _epoch_ends(client: OffsetsClient, snapshot: OffsetSnapshot) -> EpochEnds:
     return client.epoch_ends(epochs) if epochs else EpochEnds()
 
 
-def _in_order(snapshot: OffsetSnapshot) -> list[Boundary]:
-    return [each for _, each in sorted(snapshot.boundaries.items())]
-
-
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:
     check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
     return client.log_extents([TopicPartition.of(each) for each in manifest.non_empty()])
+
+
+def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
+    """Refuse a window whose records aren't all there.
+
+    :param extents: where the logs of the window's non-empty ranges start and end now.
+    :raises OffsetsError: a partition can't be asked.
+    :raises DataLossError: the log start has passed a range's start; names partitions and exact counts (S12).
+    :raises LogTruncatedError: a range ends past the end of the log (S15).
+    """
+    lost = lost_ranges(manifest, extents)
+    if lost:
+        raise DataLossError(
+            f"{sum(each.lost for each in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
+            f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
+            "Nothing was read. on_data_loss='load_rest' loads the rest, and notes the loss."
+        )
+    _check_ends(manifest, extents)
+
+
+def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LostRange]:
+    """The ranges whose start the log start has passed, with exact counts.
+
+    :raises OffsetsError: a partition can't be asked.
+    """
+    extents.raise_for_errors()
+    lost = []
+    for pinned in manifest.non_empty():
+        extent = extents.lookup(pinned.topic, pinned.partition)
+        assert extent is not None and extent.log_start_offset is not None
+        rest = pinned.from_log_start(extent.log_start_offset)
+        if rest is not pinned:
+            gone = pinned.span - rest.span
+            lost.append(LostRange(pinned.topic, pinned.partition, pinned.start_offset, extent.log_start_offset, gone))
+    return lost
+
+
+def without_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
+    """What is left of a window, with the loss written into its ranges."""
+
+    def left(pinned: OffsetRange) -> OffsetRange:
+        extent = extents.lookup(pinned.topic, pinned.partition)
+        start = None if extent is None else extent.log_start_offset
+        return pinned if start is None else pinned.from_log_start(start)
+
+    return replace(manifest, ranges=tuple(map(left, manifest.ranges)))
+
+
+def _check_ends(manifest: Manifest, extents: LogExtents) -> None:
+    beyond = []
+    for each in manifest.non_empty():
+        extent = extents.lookup(each.topic, each.partition)
+        end = extent.end_offset(manifest.isolation_level) if extent else None
+        assert end is not None
+        if each.end_offset > end:
+            beyond.append(f"{each.topic}-{each.partition} ends at {each.end_offset}, the log at {end}")
+    if beyond:
+        committed = manifest.isolation_level is IsolationLevel.READ_COMMITTED
+        hint = " or an open transaction holds the last stable offset" if committed else ""
+        raise LogTruncatedError(
+            f"Window {manifest.window} reaches past the log: {shorten(beyond)}. The log was truncated{hint}. "
+            "Nothing was read."
+        )

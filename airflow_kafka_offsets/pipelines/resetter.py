@@ -30,8 +30,8 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
-from airflow_kafka_offsets.offsets.windows.data_loss import check_topics
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
 
 _PLACES = (SpecKind.EARLIEST, SpecKind.LATEST, SpecKind.TIMESTAMP)

@@ -33,8 +33,14 @@ from airflow_kafka_offsets.offsets.windows.boundaries import (
     at_latest,
     refuse_future,
 )
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, TopicFacts
-from airflow_kafka_offsets.offsets.windows.warnings import future_remark
+from airflow_kafka_offsets.offsets.windows.snapshots import (
+    AsOf,
+    AsOfKind,
+    Evidence,
+    OffsetSnapshot,
+    TopicFacts,
+    future_warning,
+)
 
 FuturePolicy = Literal["fail", "warn"]
 _AT_A_TIME = 48
@@ -146,10 +152,10 @@ class SnapshotMaker:
         self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
 
     def refuse_future_records(self, snapshot: OffsetSnapshot) -> None:
-        remark = future_remark(snapshot)
-        if remark and self._on_future_record == "fail":
+        warning = future_warning(snapshot)
+        if warning and self._on_future_record == "fail":
             raise FutureRecordError(
-                f"{remark} on_future_record='warn' goes on: then what comes meanwhile is in a later window. "
+                f"{warning} on_future_record='warn' goes on: then what comes meanwhile is in a later window. "
                 "message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
             )
 

@@ -19,9 +19,8 @@ from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, held_warning, window_warnings
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.warnings import held_remark, window_remarks
 from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
 from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy, SnapshotMaker
 
@@ -51,11 +50,11 @@ class ResolvedWindow:
     """A pinned window, and what a person should know of it.
 
     :param pinned: the stored manifest.
-    :param remarks: what may be unexpected, a line each; empty for an ordinary window.
+    :param warnings: what may be unexpected, a line each; empty for an ordinary window.
     """
 
     pinned: PinnedManifest
-    remarks: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 class WindowPinner:
@@ -161,7 +160,7 @@ class WindowPinner:
             # However new the start is: what replaced its records since would be in no window.
             refuse_rewritten(self._client, start)
         pinned = pin(start, end, on_data_loss=self._policies.on_data_loss, added=self._added(start, end))
-        lines = (*window_remarks(end, pinned.manifest.ranges), *self._open_transactions(end))
+        lines = (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end))
         return ResolvedWindow(pinned, lines)
 
     def _last_end(self, since: AsOf) -> int:
@@ -195,4 +194,4 @@ class WindowPinner:
         ]
         if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return []
-        return [held_remark(held, self._client.producers(held))]
+        return [held_warning(held, self._client.producers(held))]

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnd, LogEpoch, LogExtents
-from airflow_kafka_offsets.offsets.windows.cut_logs import of_another_log
+from airflow_kafka_offsets.offsets.windows.truncation import of_another_log
 
 _RESET = "airflow kafka-offsets reset puts the group where it is to go on"
 

@@ -112,25 +112,6 @@ class GroupsOffsets(ByGroup[GroupOffsets]):
         return self
 
 
-def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
-    """Refuse to go by commits of a log that was cut below them, though it has grown past them again (S15).
-
-    :param way: what else may be done, added to the advice.
-    :raises LogTruncatedError: naming partitions, and where they were cut.
-    """
-    cut = [
-        f"{commit.topic}-{commit.partition} was cut at {commit.cut_at}, below {commit.offset}"
-        for commit in commits
-        if commit.cut_at is not None
-    ]
-    if cut:
-        raise LogTruncatedError(
-            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
-            "replica that was behind leads now (unclean leader election). Nothing was written. Decide where the "
-            f"group is to go on, and move it there by airflow kafka-offsets reset{way}."
-        )
-
-
 def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, group: str) -> None:
     """Refuse to go by commits that lie past their logs' ends: they are of other logs (E17).
 

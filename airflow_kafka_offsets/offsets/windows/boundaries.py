@@ -15,21 +15,20 @@ from dataclasses import replace
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     InstantError,
-    LogTruncatedError,
     OffsetsError,
     OutdatedSurveyError,
     ResponseError,
-    TopicChangedError,
     WindowError,
-    shorten,
 )
-from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets, refuse_cut_commits
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
-from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_cut_commits, refuse_shorter_logs
 
 Boundaries = Mapping[TopicPartition, Boundary]
 
@@ -166,7 +165,7 @@ def clamp(
     if before is not None:
         with _proved_by(before, known):
             _refuse_dropped_topics(before, snapshot)
-            _refuse_truncated_logs(before, snapshot)
+            refuse_shorter_logs(before, snapshot)
     boundaries = {
         key: _clamp_one(each, _boundary_of(before, key), _boundary_of(after, key))
         for key, each in snapshot.boundaries.items()
@@ -249,25 +248,6 @@ def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
         )
 
 
-def _refuse_truncated_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse to go on where a log ends before a window that it filled (S15).
-
-    Clamped to that window's end, what the log takes up to there would be in no window. A log that was asked later never
-    ends earlier otherwise, also while its leader changes (KIP-207).
-    """
-    truncated = [
-        f"{key} stands at {old.offset}, the log ends at {each.high_watermark}"
-        for key, each in sorted(fresh.boundaries.items())
-        if (old := before.boundaries.get(key)) is not None and old.offset > each.high_watermark
-    ]
-    if truncated:
-        raise LogTruncatedError(
-            f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
-            "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
-            f"Nothing was stored. {FORGET_PAST}"
-        )
-
-
 def _boundary_of(snapshot: OffsetSnapshot | None, key: TopicPartition) -> Boundary | None:
     return None if snapshot is None else snapshot.boundaries.get(key)
 
@@ -284,31 +264,6 @@ def _moved_to(known: Boundary, boundary: Boundary) -> Boundary:
     """A boundary where another one stands, with its leader epoch: that of the records there (KIP-101), by which a log
     that is cut below and grows again is told."""
     return replace(boundary, offset=known.offset, evidence=Evidence.CLAMPED, leader_epoch=known.leader_epoch)
-
-
-def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse to go on with topics that aren't the ones that were stored (E24, S16).
-
-    :raises TopicChangedError: another cluster, another topic id, or partitions that are gone.
-    """
-    if known.cluster_id != fresh.cluster_id:
-        raise TopicChangedError(
-            f"The ledger belongs to cluster {known.cluster_id}, but the connection reaches {fresh.cluster_id}. "
-            "Use the right connection, or another pipeline name for this cluster."
-        )
-    for topic in sorted(known.topics.keys() & fresh.topics.keys()):
-        old, new = known.topics[topic], fresh.topics[topic]
-        if old.topic_id is not None and new.topic_id is not None and old.topic_id != new.topic_id:
-            raise TopicChangedError(
-                f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
-                "old topic mean nothing in the new one.",
-                topic=topic,
-            )
-        if new.partition_count < old.partition_count:
-            raise TopicChangedError(
-                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created.",
-                topic=topic,
-            )
 
 
 def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary]) -> Boundaries:

@@ -16,9 +16,10 @@ from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, 
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.cut_logs import cut_below, untold
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, cut_below, untold
 
 
 class TopicOffsets(NamedTuple):
@@ -34,21 +35,6 @@ class TopicOffsets(NamedTuple):
     topic_id: str | None
     offsets: tuple[int, ...]
     leader_epochs: tuple[int | None, ...]
-
-
-class FixedOffset(NamedTuple):
-    """One position, and what tells whether its log was cut below it: a :class:`.cut_logs.SeenOffset`.
-
-    :param topic: topic name.
-    :param partition: partition number.
-    :param offset: the position.
-    :param leader_epoch: that it was seen under; None when unknown.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +134,11 @@ class FixedOffsets:
             for number, offset in enumerate(each.offsets):
                 yield TopicPartition(each.topic, number), offset
 
-    def seen(self) -> Iterator[FixedOffset]:
+    def seen(self) -> Iterator[SeenOffset]:
         """Each position with its leader epoch, in order."""
         for each in self.topics:
             for number, (offset, leader_epoch) in enumerate(zip(each.offsets, each.leader_epochs, strict=True)):
-                yield FixedOffset(each.topic, number, offset, leader_epoch)
+                yield SeenOffset(each.topic, number, offset, leader_epoch)
 
     def names(self) -> tuple[str, ...]:
         """The topics."""
@@ -170,7 +156,7 @@ class FixedOffsets:
         :raises TopicChangedError: another cluster, or naming a topic that was re-created.
         """
         for each in self.topics:
-            if None not in (self.cluster_id, cluster_id) and self.cluster_id != cluster_id:
+            if is_another(self.cluster_id, cluster_id):
                 raise TopicChangedError(
                     f"{self.source} is of cluster {self.cluster_id}, and this is {cluster_id}: another cluster is "
                     "behind the connection now, whose offsets are other records'. Put its address right; or, where "
@@ -178,7 +164,7 @@ class FixedOffsets:
                     topic=each.topic,
                 )
             now = topic_ids.get(each.topic)
-            if each.topic_id is not None and now is not None and now != each.topic_id:
+            if is_another(each.topic_id, now):
                 raise TopicChangedError(
                     f"Topic {each.topic} was re-created: its id is {now}, and {self.source} is of {each.topic_id}. "
                     "What was pinned of the old topic is gone with it: clear the task that pinned it, and this one.",

@@ -14,23 +14,8 @@ from typing import Any, Self
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Where a range starts or ends, in the log that it was resolved in.
-
-    :param topic: topic name.
-    :param partition: partition number.
-    :param offset: the start, or the end, which is exclusive.
-    :param leader_epoch: that of the log there: where this epoch ends below the offset, the log was cut, and may have
-        grown again (KIP-320).
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int
+from airflow_kafka_offsets.offsets.windows.topic_identity import identity_problems
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +45,21 @@ def topics_read(manifest: Manifest) -> list[str]:
     return sorted({each.topic for each in manifest.non_empty()})
 
 
-def known_ends(manifest: Manifest) -> list[Bound]:
+def known_ends(manifest: Manifest) -> list[SeenOffset]:
     """Ends of the ranges that are read, where the leader epoch is known."""
     return [
-        Bound(each.topic, each.partition, each.end_offset, each.end_leader_epoch)
+        SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch)
         for each in manifest.non_empty()
         if each.end_leader_epoch is not None
     ]
 
 
-def known_starts(manifest: Manifest) -> list[Bound]:
+def known_starts(manifest: Manifest) -> list[SeenOffset]:
     """Starts of the ranges that are read, where the leader epoch is known and the end doesn't speak for them: a log
     that is as it was up to its end is so up to the start; but where the end is of a later epoch, the log may have been
     cut between the two."""
     return [
-        Bound(each.topic, each.partition, each.window_start, each.start_leader_epoch)
+        SeenOffset(each.topic, each.partition, each.window_start, each.start_leader_epoch)
         for each in manifest.non_empty()
         if each.start_leader_epoch is not None and _ends_later(each, each.start_leader_epoch)
     ]
@@ -104,7 +89,7 @@ def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
     if source is None:
         yield "nobody asked Kafka after the read whether these were still the topics that were resolved"
         return
-    yield from identity_problems(manifest, source.cluster_id, source.topic_ids)
+    yield from identity_problems(manifest, topics_read(manifest), source.cluster_id, source.topic_ids)
     known = len(with_epoch(manifest)) if tells_epochs(source.topic_ids) else 0
     if (source.uncut or 0) < known:
         yield f"of {known} logs {source.uncut or 0} were found uncut after the read"
@@ -116,20 +101,6 @@ def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
     all brokers are of 2.8 or later (KIP-516).
     """
     return None not in topic_ids.values()
-
-
-def identity_problems(manifest: Manifest, cluster_id: str, topic_ids: Mapping[str, str | None]) -> Iterator[str]:
-    """In what a cluster isn't the one that the window was resolved on.
-
-    :param topic_ids: what it says of :func:`topics_read`.
-    """
-    if cluster_id != manifest.cluster_id:
-        yield f"it is of cluster {manifest.cluster_id}, and this is {cluster_id}"
-        return
-    for topic in topics_read(manifest):
-        resolved, found = manifest.topics[topic].topic_id, topic_ids.get(topic)
-        if resolved is not None and resolved != found:
-            yield f"topic {topic} was re-created (its id was {resolved}, and is {found})"
 
 
 def unknowable(manifest: Manifest, source: Source | None) -> list[str]:

@@ -59,6 +59,11 @@ class Manifest:
     timed: bool = True
 
     @property
+    def title(self) -> str:
+        """In words."""
+        return f"window {self.window}"
+
+    @property
     def snapshots(self) -> tuple[int, int]:
         """Numbers of the snapshots at start and end."""
         return self.start_snapshot, self.end_snapshot

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
+from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.boundaries import refuse_changed_topics
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, snapshot_warnings
+from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
 
 DataLossPolicy = Literal["fail", "load_rest"]
 """What to do when records of a window are gone: refuse it, or begin where the log does and note the loss."""
@@ -63,6 +64,30 @@ class OffsetRange:
     def span(self) -> int:
         """Number of offsets: exactly the records on a plain topic, an upper bound where there are gaps (E11)."""
         return self.end_offset - self.start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets of a pinned range that no longer exist.
+
+    :param topic: topic name.
+    :param partition: partition number.
+    :param start_offset: start of the pinned range, inclusive.
+    :param log_start_offset: where the log starts now.
+    :param lost: how many offsets of the range are gone, exactly.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    log_start_offset: int
+    lost: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: {self.lost} offsets from {self.start_offset} on "
+            f"(the log starts at {self.log_start_offset})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +177,28 @@ def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence
         end_leader_epoch=end.leader_epoch,
     )
     return pinned.from_log_start(end.log_start_offset)
+
+
+def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
+    """What may be unexpected about a window."""
+    yield from snapshot_warnings(end)
+    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
+    lost = [each for each in ranges if each.lost_offsets and each not in added]
+    if lost:
+        names = shorten(
+            f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
+        )
+        yield f"{sum(each.lost_offsets for each in lost)} offsets of the window are lost: {names}."
+    first = [each for each in ranges if each.start_evidence is Evidence.LOG_START and each.start_offset]
+    if first:
+        names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in first)
+        yield f"The log starts within the window on {names}: earlier records of it, if there were any, are gone."
+    if added:
+        names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in added)
+        yield f"New partitions start at their log start on {names}: records before it are gone."
+
+
+def held_warning(held: Iterable[TopicPartition], producers: Producers) -> str:
+    """Which open transactions hold a window's end back (S10)."""
+    names = shorten(holder_text(each, producers) for each in held)
+    return f"The window ends where an open transaction begins: {names}. What lies behind it is in a later window."

@@ -6,17 +6,19 @@ A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FORMAT = 1
+FUTURE_TOLERANCE_MS = 3_600_000
+"""How far ahead of the clock a record's timestamp may be: Kafka 4's default of ``message.timestamp.after.max.ms``."""
 _RUN = re.compile(r"[0-9a-z]+")
 
 
@@ -197,6 +199,11 @@ class OffsetSnapshot:
         """Where it stands in time: its instant, or when it was resolved."""
         return self.resolved_at_ms if self.as_of.timestamp_ms is None else self.as_of.timestamp_ms
 
+    @property
+    def title(self) -> str:
+        """In words."""
+        return f"the snapshot at {self.as_of}"
+
     def offsets(self) -> dict[TopicPartition, int]:
         """The plain offsets."""
         return {key: each.offset for key, each in sorted(self.boundaries.items())}
@@ -245,3 +252,36 @@ class OffsetSnapshot:
 def _boundaries(topic: str, columns: Mapping[str, Any]) -> list[Boundary]:
     rows = (dict(zip(_COLUMNS, row, strict=True)) for row in zip(*(columns[name] for name in _COLUMNS), strict=True))
     return [Boundary(topic=topic, **row | {"evidence": Evidence(row["evidence"])}) for row in rows]
+
+
+def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:
+    """What may be unexpected about a snapshot."""
+    future = future_warning(snapshot)
+    if future:
+        yield future
+    clamped = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.CLAMPED]
+    if clamped:
+        names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in clamped)
+        why = "late or deleted records, or a clock that was ahead"
+        yield f"At {snapshot.as_of}, snapshots stored earlier have the say on {names}: {why}."
+    markers = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.MATCHED_MARKER]
+    if markers:
+        names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in markers)
+        yield f"At {snapshot.as_of}, transaction markers were matched on {names}: records behind them may be older."
+
+
+def future_warning(snapshot: OffsetSnapshot) -> str | None:
+    """Which records from the future stand at a snapshot's offsets; None when there are none."""
+    worst = [
+        f"{each.topic}-{each.partition} at offset {each.offset} ({iso_instant(each.matched_timestamp_ms or 0)})"
+        for each in _future_records(snapshot)
+    ]
+    if not worst:
+        return None
+    return f"Records from the future stand at {shorten(worst)}: windows up to their time will be empty there."
+
+
+def _future_records(snapshot: OffsetSnapshot) -> list[Boundary]:
+    """Boundaries that rest on a record from the future: they freeze every later window until it ages out (E5, S7)."""
+    limit = snapshot.resolved_at_ms + FUTURE_TOLERANCE_MS
+    return [each for _, each in sorted(snapshot.boundaries.items()) if (each.matched_timestamp_ms or 0) > limit]

@@ -20,9 +20,7 @@ from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, U
 from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.kafka_source import (
-    Bound,
     Source,
-    identity_problems,
     known_ends,
     known_starts,
     tells_epochs,
@@ -30,6 +28,8 @@ from airflow_kafka_offsets.offsets.windows.kafka_source import (
     with_epoch,
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.topic_identity import identity_problems
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.spark.java import java_classes
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, is_kafka_error
 
@@ -106,7 +106,7 @@ class SourceCheck:
                 f"The broker that answered is too old to tell the id of {shorten(silent)}, which another broker of "
                 f"its cluster has told. {outcome} A retry may reach a newer one."
             )
-        problems = list(identity_problems(manifest, cluster_id, topic_ids))
+        problems = list(identity_problems(manifest, topics_read(manifest), cluster_id, topic_ids))
         if problems:
             raise TopicChangedError(
                 f"Window {manifest.window} isn't in the Kafka that the reader's options lead to: {shorten(problems)}. "
@@ -142,7 +142,7 @@ class SourceCheck:
                     self._validate(consumer, bounds, cut)
         return len(with_epoch(self.manifest))
 
-    def _validate(self, consumer: Any, bounds: Sequence[Bound], cut: str) -> None:
+    def _validate(self, consumer: Any, bounds: Sequence[SeenOffset], cut: str) -> None:
         """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends.
 
         :param cut: what to say of logs that were cut below.

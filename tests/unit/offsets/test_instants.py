@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.instants import (
     rate_text,
     to_datetime,
 )
-from airflow_kafka_offsets.offsets.windows.warnings import snapshot_remarks
+from airflow_kafka_offsets.offsets.windows.snapshots import snapshot_warnings
 from tests.unit.offsets.builders import snapshot
 
 plausible = st.integers(min_value=100_000_000_000, max_value=9_999_999_999_999)
@@ -82,7 +82,7 @@ class TestAnyTimestamp:
         """E5"""
         made = replace(snapshot({0: 10}), resolved_at_ms=resolved_at_ms)
         stamped = {key: replace(each, matched_timestamp_ms=timestamp_ms) for key, each in made.boundaries.items()}
-        said = list(snapshot_remarks(replace(made, boundaries=stamped)))
+        said = list(snapshot_warnings(replace(made, boundaries=stamped)))
         assert bool(said) == (timestamp_ms > resolved_at_ms + 3_600_000)
 
 

@@ -24,9 +24,8 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows import boundaries
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot, snapshot_warnings
 from airflow_kafka_offsets.offsets.windows.tiling import seams
-from airflow_kafka_offsets.offsets.windows.warnings import snapshot_remarks
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, extent, extents, found, listed, no_record, snapshot
 
 COMMITTED = IsolationLevel.READ_COMMITTED
@@ -118,11 +117,11 @@ class TestFutureRecords:
         """E5, S7: it would freeze every later window."""
         late = snapshot({0: 10})
         stamped = {key: replace(each, matched_timestamp_ms=T0 + 9 * HOUR_MS) for key, each in late.boundaries.items()}
-        (remark,) = snapshot_remarks(replace(late, boundaries=stamped))
+        (remark,) = snapshot_warnings(replace(late, boundaries=stamped))
         assert "t-0 at offset 10" in remark
 
     def test_an_ordinary_match_is_not(self) -> None:
-        assert list(snapshot_remarks(snapshot({0: 10}))) == []
+        assert list(snapshot_warnings(snapshot({0: 10}))) == []
 
 
 def with_epoch(made: OffsetSnapshot, leader_epoch: int) -> OffsetSnapshot:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_offsets.offsets.windows.kafka_source import Bound, known_ends, known_starts, unknowable, with_epoch
+from airflow_kafka_offsets.offsets.windows.kafka_source import known_ends, known_starts, unknowable, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.spark.manifests import manifest_of
 
 
@@ -36,12 +37,12 @@ class TestStart:
         self, start: int | None, end: int | None, asked: bool
     ) -> None:
         manifest = pinned(start, end)
-        assert known_starts(manifest) == ([Bound("t", 0, 10, 3)] if asked else [])
-        assert known_ends(manifest) == ([] if end is None else [Bound("t", 0, 30, end)])
+        assert known_starts(manifest) == ([SeenOffset("t", 0, 10, 3)] if asked else [])
+        assert known_ends(manifest) == ([] if end is None else [SeenOffset("t", 0, 30, end)])
         assert with_epoch(manifest) == {("t", 0)}
 
     def test_is_where_the_window_before_ends_though_records_were_lost(self) -> None:
-        assert known_starts(pinned(3, 4, lost=5)) == [Bound("t", 0, 10, 3)]
+        assert known_starts(pinned(3, 4, lost=5)) == [SeenOffset("t", 0, 10, 3)]
 
 
 class TestUnknowable:

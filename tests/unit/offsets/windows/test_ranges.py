@@ -1,4 +1,4 @@
-"""Windows, their manifest, and the pre-flight before a run."""
+"""Windows and their manifest."""
 
 from __future__ import annotations
 
@@ -14,20 +14,15 @@ from airflow_kafka_offsets.errors import (
     DataLossError,
     IntervalError,
     LedgerCorruptError,
-    LogTruncatedError,
-    OffsetsError,
-    ResponseError,
     TopicChangedError,
 )
-from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows import data_loss
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import seams
-from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
+from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 
 
 def start(offsets: dict[int, int], number: int = 1) -> OffsetSnapshot:
@@ -146,40 +141,3 @@ class TestSnapshotFile:
     def test_something_else_is_refused_by_name(self, fields: dict[str, object]) -> None:
         with pytest.raises(LedgerCorruptError):
             OffsetSnapshot.from_json(fields)
-
-
-class TestPreflight:
-    def test_a_window_whose_records_are_all_there_passes(self) -> None:
-        data_loss.check_ranges(manifest({0: 10}, {0: 30}), extents(extent(0, 10, 30)))
-
-    def test_loss_is_named_with_partitions_and_exact_counts(self) -> None:
-        """S12, E9: before Spark starts."""
-        pinned = manifest({0: 10, 1: 0}, {0: 30, 1: 5})
-        with pytest.raises(DataLossError, match=r"7 of 25 offsets .* t-0: 2 offsets from 10 .* t-1: 5 offsets from 0"):
-            data_loss.check_ranges(pinned, extents(extent(0, 12, 99), extent(1, 50, 99)))
-
-    def test_a_range_past_the_end_is_a_truncated_log(self) -> None:
-        """S15, E14."""
-        with pytest.raises(LogTruncatedError, match="t-0 ends at 30, the log at 20"):
-            data_loss.check_ranges(manifest({0: 10}, {0: 30}), extents(extent(0, 0, 99, stable=20)))
-
-    def test_a_partition_that_cannot_be_asked_is_an_error(self) -> None:
-        bad = LogExtent("t", 0, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
-        with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):
-            data_loss.check_ranges(manifest({0: 10}, {0: 30}), extents(bad))
-
-    def test_another_cluster_is_refused(self) -> None:
-        pinned = manifest({0: 1}, {0: 2})
-        with pytest.raises(TopicChangedError, match="cluster-1"):
-            data_loss.check_topics(pinned, "cluster-9", pinned.topics)
-
-    def test_a_deleted_topic_is_refused(self) -> None:
-        with pytest.raises(TopicChangedError, match="no longer exists"):
-            data_loss.check_topics(manifest({0: 1}, {0: 2}), "cluster-1", {})
-
-    def test_a_recreated_topic_is_refused(self) -> None:
-        """S16, E24."""
-        pinned = manifest({0: 1}, {0: 2})
-        other = {"t": replace(pinned.topics["t"], topic_id="id-2")}
-        with pytest.raises(TopicChangedError, match="re-created"):
-            data_loss.check_topics(pinned, "cluster-1", other)

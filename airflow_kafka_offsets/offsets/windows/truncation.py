@@ -1,36 +1,42 @@
-"""Cuts: whether a log was cut below an offset that was seen in it, and has given that offset to another record since.
+"""Truncation: whether a log has lost its end since an offset was seen in it, and given that offset to another record.
 
-An unclean leader election cuts a log, and it grows past its old end again. Log ends don't tell then; the leader epoch
-does under which the offset was seen (KIP-101, KIP-320): it ends where the log was cut. Where leader epochs end is asked
-elsewhere; here is what the answers mean.
+An unclean leader election cuts a log, and it may grow past its old end again. Log ends don't tell then; the leader
+epoch does under which the offset was seen (KIP-101, KIP-320): it ends where the log was cut. Where leader epochs end is
+asked elsewhere; here is what the answers mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple
 
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnds
+from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, shorten
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
+from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, UNTOLD, EpochEnds
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 _GONE = "what was pinned of the old one is gone with it"
 
 
-class SeenOffset(Protocol):
-    """An offset that was seen in a log, and the leader epoch it was seen under; None where nobody knows that."""
+class SeenOffset(NamedTuple):
+    """An offset that was seen in a log.
 
-    @property
-    def topic(self) -> str: ...
+    :param leader_epoch: the leader epoch that it was seen under (KIP-320); None where nobody knows that.
+    """
 
-    @property
-    def partition(self) -> int: ...
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
 
-    @property
-    def offset(self) -> int: ...
 
-    @property
-    def leader_epoch(self) -> int | None: ...
+def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:
+    """The offsets of a snapshot, in order."""
+    return [
+        SeenOffset(*key, boundary.offset, boundary.leader_epoch)
+        for key, boundary in sorted(snapshot.boundaries.items())
+    ]
 
 
 def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
@@ -116,3 +122,41 @@ def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
             yield f"{key} ({UNTOLD[end.error.name]})"
         elif end.end_offset is None:
             yield f"{key} (its leader doesn't know epoch {each.leader_epoch})"
+
+
+def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on where a log ends before a window that it filled (S15).
+
+    Clamped to that window's end, what the log takes up to there would be in no window. A log that was asked later never
+    ends earlier otherwise, also while its leader changes (KIP-207).
+    """
+    truncated = [
+        f"{key} stands at {old.offset}, the log ends at {each.high_watermark}"
+        for key, each in sorted(fresh.boundaries.items())
+        if (old := before.boundaries.get(key)) is not None and old.offset > each.high_watermark
+    ]
+    if truncated:
+        raise LogTruncatedError(
+            f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
+            "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
+            f"Nothing was stored. {FORGET_PAST}"
+        )
+
+
+def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
+    """Refuse to go by commits of a log that was cut below them, though it has grown past them again (S15).
+
+    :param way: what else may be done, added to the advice.
+    :raises LogTruncatedError: naming partitions, and where they were cut.
+    """
+    cut = [
+        f"{commit.topic}-{commit.partition} was cut at {commit.cut_at}, below {commit.offset}"
+        for commit in commits
+        if commit.cut_at is not None
+    ]
+    if cut:
+        raise LogTruncatedError(
+            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
+            "replica that was behind leads now (unclean leader election). Nothing was written. Decide where the "
+            f"group is to go on, and move it there by airflow kafka-offsets reset{way}."
+        )

@@ -1,0 +1,98 @@
+"""Topic identity: whether cluster and topics are still the ones that some offsets belong to.
+
+Offsets are only numbers: a topic that was deleted and made again, and another cluster behind the same address, have the
+same ones for other records. A topic's id is never given twice (KIP-516); brokers before 2.8 have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from airflow_kafka_offsets.errors import TopicChangedError
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+
+
+class Resolved(Protocol):
+    """What was resolved on a cluster: a snapshot or a manifest."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def topics(self) -> Mapping[str, TopicFacts]: ...
+
+    @property
+    def title(self) -> str: ...
+
+
+def is_another(known: str | None, found: str | None) -> bool:
+    """Whether two ids are of different things, as far as both are known."""
+    return None not in (known, found) and known != found
+
+
+def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFacts]) -> None:
+    """Refuse a window or snapshot whose topics aren't the ones that were pinned.
+
+    :param cluster_id: the cluster that the connection reaches now.
+    :param topics: what it says of the topics now; a missing topic is absent.
+    :raises TopicChangedError: another cluster, a topic that is missing, or one that was re-created (S16).
+    """
+    what = pinned.title
+    if cluster_id != pinned.cluster_id:
+        raise TopicChangedError(
+            f"{what[0].upper()}{what[1:]} was resolved on cluster {pinned.cluster_id}, but the connection reaches "
+            f"{cluster_id}. Nothing was done."
+        )
+    for topic, facts in sorted(pinned.topics.items()):
+        current = topics.get(topic)
+        if current is None:
+            raise TopicChangedError(f"Topic {topic} of {what} no longer exists. Nothing was done.", topic=topic)
+        if is_another(facts.topic_id, current.topic_id):
+            raise TopicChangedError(
+                f"Topic {topic} was re-created since {what} was resolved (id {facts.topic_id}, now "
+                f"{current.topic_id}): the same offsets hold other records. Nothing was done.",
+                topic=topic,
+            )
+
+
+def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse to go on with topics that aren't the ones that were stored (E24, S16).
+
+    :raises TopicChangedError: another cluster, another topic id, or partitions that are gone.
+    """
+    if known.cluster_id != fresh.cluster_id:
+        raise TopicChangedError(
+            f"The ledger belongs to cluster {known.cluster_id}, but the connection reaches {fresh.cluster_id}. "
+            "Use the right connection, or another pipeline name for this cluster."
+        )
+    for topic in sorted(known.topics.keys() & fresh.topics.keys()):
+        old, new = known.topics[topic], fresh.topics[topic]
+        if is_another(old.topic_id, new.topic_id):
+            raise TopicChangedError(
+                f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
+                "old topic mean nothing in the new one.",
+                topic=topic,
+            )
+        if new.partition_count < old.partition_count:
+            raise TopicChangedError(
+                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created.",
+                topic=topic,
+            )
+
+
+def identity_problems(
+    pinned: Resolved, read: Iterable[str], cluster_id: str, topic_ids: Mapping[str, str | None]
+) -> Iterator[str]:
+    """In what a cluster isn't the one that the window was resolved on.
+
+    :param read: topics that the window has offsets of.
+    :param topic_ids: what the cluster says of them.
+    """
+    if cluster_id != pinned.cluster_id:
+        yield f"it is of cluster {pinned.cluster_id}, and this is {cluster_id}"
+        return
+    for topic in read:
+        resolved, found = pinned.topics[topic].topic_id, topic_ids.get(topic)
+        if resolved is not None and resolved != found:
+            yield f"topic {topic} was re-created (its id was {resolved}, and is {found})"

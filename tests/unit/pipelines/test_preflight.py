@@ -1,0 +1,63 @@
+"""The pre-flight before a run: are the topics the same, and the records all there?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_kafka_offsets.errors import (
+    DataLossError,
+    LogTruncatedError,
+    OffsetsError,
+    ResponseError,
+    TopicChangedError,
+)
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
+from airflow_kafka_offsets.pipelines.preflight import check_ranges
+from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
+
+
+def manifest(first: dict[int, int], last: dict[int, int]) -> Manifest:
+    start, end = snapshot(first, at_ms=T0, number=1), snapshot(last, at_ms=T0 + HOUR_MS, number=2)
+    return Manifest.of("loads", LEDGER_ID, window_between(start, end))
+
+
+class TestPinnedWindow:
+    def test_a_window_whose_records_are_all_there_passes(self) -> None:
+        check_ranges(manifest({0: 10}, {0: 30}), extents(extent(0, 10, 30)))
+
+    def test_loss_is_named_with_partitions_and_exact_counts(self) -> None:
+        """S12, E9: before Spark starts."""
+        pinned = manifest({0: 10, 1: 0}, {0: 30, 1: 5})
+        with pytest.raises(DataLossError, match=r"7 of 25 offsets .* t-0: 2 offsets from 10 .* t-1: 5 offsets from 0"):
+            check_ranges(pinned, extents(extent(0, 12, 99), extent(1, 50, 99)))
+
+    def test_a_range_past_the_end_is_a_truncated_log(self) -> None:
+        """S15, E14."""
+        with pytest.raises(LogTruncatedError, match="t-0 ends at 30, the log at 20"):
+            check_ranges(manifest({0: 10}, {0: 30}), extents(extent(0, 0, 99, stable=20)))
+
+    def test_a_partition_that_cannot_be_asked_is_an_error(self) -> None:
+        bad = LogExtent("t", 0, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
+        with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):
+            check_ranges(manifest({0: 10}, {0: 30}), extents(bad))
+
+    def test_another_cluster_is_refused(self) -> None:
+        pinned = manifest({0: 1}, {0: 2})
+        with pytest.raises(TopicChangedError, match="cluster-1"):
+            check_topics(pinned, "cluster-9", pinned.topics)
+
+    def test_a_deleted_topic_is_refused(self) -> None:
+        with pytest.raises(TopicChangedError, match="no longer exists"):
+            check_topics(manifest({0: 1}, {0: 2}), "cluster-1", {})
+
+    def test_a_recreated_topic_is_refused(self) -> None:
+        """S16, E24."""
+        pinned = manifest({0: 1}, {0: 2})
+        other = {"t": replace(pinned.topics["t"], topic_id="id-2")}
+        with pytest.raises(TopicChangedError, match="re-created"):
+            check_topics(pinned, "cluster-1", other)
