@@ -51,6 +51,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
     month_of,
     window_extent,
 )
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 
@@ -254,6 +255,14 @@ class Ledger:
             found = next(filter(None, (each.pinned() for each in settled)), None)
             if found is not None:
                 return self._own(found)
+        return None
+
+    def last_published(self) -> Manifest | None:
+        """What is published of the window that ends last; None when nothing is published."""
+        for window in self.latest_windows():
+            published = self.window_folders.published(window.id)
+            if published is not None:
+                return self.pinned(published.id, published.revision).manifest
         return None
 
     def pinned(self, window: str, revision: int | None = None) -> PinnedManifest:

@@ -9,7 +9,6 @@ from airflow_kafka_offsets.errors import TopicChangedError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 
 @contextmanager
@@ -35,7 +34,7 @@ def telling_leftovers(
 
 def left_unloaded(ledger: Ledger, topic: str) -> str:
     """In words: where the last published window ends, and which offsets that were seen after it no window published."""
-    last = _last_published(ledger)
+    last = ledger.last_published()
     entries = ledger.snapshots.entries()
     if not entries:
         return f"Nothing of the old {topic} was loaded."
@@ -61,11 +60,3 @@ def left_unloaded(ledger: Ledger, topic: str) -> str:
         f"{sum(size for size, _ in left.values())} {more} ({where}), which were never loaded; what came later "
         "isn't known."
     )
-
-
-def _last_published(ledger: Ledger) -> Manifest | None:
-    for each in ledger.latest_windows():
-        folder = ledger.window_folders.published(each.id)
-        if folder is not None:
-            return ledger.pinned(folder.id, folder.revision).manifest
-    return None

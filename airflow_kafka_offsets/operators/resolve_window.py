@@ -10,6 +10,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.pipelines.window_pinner import ResolvedWindow, WindowPinner
+from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 from airflow_kafka_offsets.runs.interval import run_interval
 
 if TYPE_CHECKING:
@@ -67,13 +68,10 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
 
     def _stored(self, argument: str, snapshot: Any) -> OffsetSnapshot:
         """The stored snapshot that another task made."""
-        ledger = self.ledger()
-        try:
-            if snapshot["ledger"] == ledger.uri:
-                return ledger.snapshots.read(snapshot["snapshot"])
-            found = f"a snapshot of {snapshot['ledger']}"
-        except (KeyError, TypeError):
-            found = repr(snapshot)
+        ledger, ref = self.ledger(), SnapshotRef.from_json(snapshot)
+        if ref is not None and ref.ledger == ledger.uri:
+            return ledger.snapshots.read(ref.snapshot)
+        found = repr(snapshot) if ref is None else f"a snapshot of {ref.ledger}"
         raise ConfigurationError(
             f"{argument}= is {found}. Between snapshots, start= and end= are both what KafkaOffsetSnapshotOperator "
             f"returned for the pipeline at {ledger.uri}."

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.instants import given_instant, iso_instant
+from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, snapshot_warnings
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast
+from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,14 +46,7 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
         for remark in snapshot_warnings(snapshot):
             self.log.warning(remark)
         self.log.info("Snapshot %s as of %s: %s partitions", snapshot.number, snapshot.as_of, len(snapshot.boundaries))
-        return {
-            "version": 1,
-            "ledger": self.ledger().uri,
-            "snapshot": snapshot.number,
-            "as_of": str(snapshot.as_of),
-            "resolved_at": iso_instant(snapshot.resolved_at_ms),
-            "partitions": len(snapshot.boundaries),
-        }
+        return SnapshotRef.of(self.ledger(), snapshot).to_json()
 
     def _as_of(self) -> AsOf:
         if self.group is None:

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.references.stored_offsets import last_published_end, positions_in
+from airflow_kafka_offsets.references.snapshot_ref import last_published_end, offsets_in
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:
@@ -79,6 +79,6 @@ class KafkaNewDataSensor(KafkaWaitSensor):
                 "of them."
             )
         if self.pipeline is None:
-            return positions_in(self.since, "since")
+            return offsets_in(self.since, "since")
         ledger = open_ledger(self.ledger_root, self.pipeline)
         return self.once(context, [ledger.uri], lambda: last_published_end(ledger))

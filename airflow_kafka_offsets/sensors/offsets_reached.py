@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.references.stored_offsets import positions_in
+from airflow_kafka_offsets.references.snapshot_ref import offsets_in
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         if self.target != LOG_END:
             if self.topics is not None:
                 raise ConfigurationError("target= names its topics itself: drop topics=.")
-            return OffsetsReached(self.group, positions_in(self.target, "target"), level)
+            return OffsetsReached(self.group, offsets_in(self.target, "target"), level)
         topics = None if self.topics is None else as_names(self.topics, "topics")
         asked = [self.group, topics and list(topics), str(level)]
         return OffsetsReached(self.group, self.once(context, asked, lambda: self._ends(client, topics, level)), level)

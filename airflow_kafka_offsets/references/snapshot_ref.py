@@ -1,0 +1,81 @@
+"""The reference to a stored snapshot: the small plain JSON that one task hands to the next through XCom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.hooks.ledger import ledger_at
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.references.window_ref import WindowRef
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRef:
+    """Where a stored snapshot is, and what it is as of.
+
+    :param ledger: the ledger's URI.
+    :param snapshot: its number there.
+    :param as_of: what it is as of, for people.
+    :param resolved_at: when it was resolved, in ISO-8601.
+    :param partitions: how many it has.
+    """
+
+    ledger: str
+    snapshot: int
+    as_of: str = ""
+    resolved_at: str = ""
+    partitions: int = 0
+
+    @classmethod
+    def of(cls, ledger: Ledger, snapshot: OffsetSnapshot) -> Self:
+        """The reference to a snapshot that has just been stored."""
+        assert snapshot.number is not None
+        resolved_at = iso_instant(snapshot.resolved_at_ms)
+        return cls(ledger.uri, snapshot.number, str(snapshot.as_of), resolved_at, len(snapshot.boundaries))
+
+    def to_json(self) -> dict[str, Any]:
+        """The XCom."""
+        return {"version": 1} | asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Any) -> Self | None:
+        """Read the XCom of another task; None when it is something else."""
+        if not isinstance(fields, Mapping) or not {"ledger", "snapshot"} <= fields.keys():
+            return None
+        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
+
+
+def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
+    """The offsets of a stored snapshot, or of a window's end.
+
+    :param xcom: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned.
+    :param argument: the argument's name, for the message.
+    :raises ConfigurationError: when it is something else.
+    :raises LedgerCorruptError: when the ledger doesn't have what it names.
+    """
+    snapshot = SnapshotRef.from_json(xcom)
+    if snapshot is not None:
+        ledger = ledger_at(snapshot.ledger)
+        return FixedOffsets.of_snapshot(ledger.snapshots.read(snapshot.snapshot), ledger.uri)
+    if isinstance(xcom, Mapping) and "window" in xcom:
+        window = WindowRef.from_json(xcom)
+        ledger = window.ledger()
+        return FixedOffsets.of_window_end(window.read(ledger).manifest, ledger.uri)
+    raise ConfigurationError(
+        f"{argument}= takes what KafkaOffsetSnapshotOperator or KafkaResolveWindowOperator returned (its .output), "
+        f"not {xcom!r}. Was that task skipped, or its XCom cleared?"
+    )
+
+
+def last_published_end(ledger: Ledger) -> FixedOffsets:
+    """Where a pipeline's last published window ends; no offsets at all when none is published."""
+    last = ledger.last_published()
+    if last is None:
+        return FixedOffsets("the log starts, as nothing is published", ledger=ledger.uri)
+    return FixedOffsets.of_window_end(last, ledger.uri)
