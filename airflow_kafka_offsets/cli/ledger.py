@@ -11,7 +11,6 @@ from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import command, print_rows
 from airflow_kafka_offsets.cli.tables import Column, Row, every_column, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
@@ -130,7 +129,7 @@ def list_files(args: Any) -> int:
 @command
 def forget_snapshots(args: Any) -> int:
     """A row a snapshot that doesn't count any more."""
-    forgotten = forget_after(stored_ledger(args), parse_instant(args.after))
+    forgotten = stored_ledger(args).forget_snapshots(parse_instant(args.after))
     rows = [
         {"forgotten": entry.number, "at": iso_instant(entry.timestamp_ms), "as_of": entry.kind} for entry in forgotten
     ]

@@ -18,9 +18,9 @@ from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows.truncation import not_known, refuse_later_epochs, refuse_unanswered
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
+from airflow_kafka_offsets.offsets.windows.truncation import not_known, refuse_later_epochs, refuse_unanswered
 
 _CAN_NOT_READ = {
     "TOPIC_AUTHORIZATION_FAILED": "without the ACL Read",

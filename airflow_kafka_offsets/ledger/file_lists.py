@@ -48,7 +48,7 @@ class FileLists:
 
     def windows(self) -> set[str]:
         """The windows that have a list, forgotten ones too."""
-        return set(filter(is_window, (each.removeprefix(_WINDOW) for each in names(self._folder))))
+        return set(filter(is_window, (name.removeprefix(_WINDOW) for name in names(self._folder))))
 
     def files(self, window: str) -> list[str]:
         """The files of what counts of a window, by full path; none where it isn't published, has no rows, or is in a
@@ -63,16 +63,18 @@ class FileLists:
         :raises LedgerConflictError: when published windows with rows share offsets, or don't meet where they should.
         """
         low, high = bounds(start_ms, end_ms)
-        windows = [each for each in live_revisions(self._window_folders.names()) if overlaps(each, low, high)]
-        folders = [each for each in in_parallel(self._window_folders.published, windows) if each is not None]
-        found = {each.id: each for each in folders}
+        windows = [window for window in live_revisions(self._window_folders.names()) if overlaps(window, low, high)]
+        folders = [folder for folder in in_parallel(self._window_folders.published, windows) if folder is not None]
+        found = {folder.id: folder for folder in folders}
         results = dict(zip(found, in_parallel(WindowFolder.published_result, folders), strict=True))
 
         def ranges(window: str) -> tuple[OffsetRange, ...]:
             pinned = found[window].pinned()
             return () if pinned is None else pinned.manifest.ranges
 
-        refuse_unreadable({window: each for window, (each, _) in results.items()}, low, high, cache(ranges))
+        refuse_unreadable(
+            {window: publication for window, (publication, _) in results.items()}, low, high, cache(ranges)
+        )
         listed = {window: files_of(result) for window, (_, result) in results.items()}
         return {window: files for window, files in listed.items() if files}
 
@@ -81,13 +83,13 @@ class FileLists:
 
 
 def _content(files: Sequence[str]) -> bytes:
-    return "".join(f"{each}\n" for each in files).encode()
+    return "".join(f"{file}\n" for file in files).encode()
 
 
 def files_of(result: RunResult) -> list[str]:
     """The files that an attempt's list names."""
-    inside = [each for each in result.files if each.startswith(_INSIDE)] if result.strict_time else result.files
-    return [f"{_plain(result.output or '')}/{unquote(each)}" for each in inside]
+    inside = [file for file in result.files if file.startswith(_INSIDE)] if result.strict_time else result.files
+    return [f"{_plain(result.output or '')}/{unquote(file)}" for file in inside]
 
 
 def _plain(output: str) -> str:

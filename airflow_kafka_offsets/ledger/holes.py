@@ -1,17 +1,19 @@
 """Holes: offsets between two published windows that no published window has. Asked of the ledger alone.
 
 Skipped runs leave them, and so do loads that failed. A hole whose offsets another window has, pinned and not published,
-is being loaded, or waits for it; where no window is, nobody will load them. Time without offsets is no hole.
+is being loaded, or waits for it; where no window is, nobody will load them. Time without offsets is no hole. What was
+left unloaded of a topic that was deleted or made again nobody can load any more: that is told, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from airflow_kafka_offsets.errors import number_of, shorten
+from airflow_kafka_offsets.errors import TopicChangedError, number_of, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -41,7 +43,7 @@ class Stretch:
     gaps: tuple[Seam, ...]
 
     def __str__(self) -> str:
-        offsets, partitions = sum(each.size for each in self.gaps), number_of(len(self.gaps), "partition")
+        offsets, partitions = sum(gap.size for gap in self.gaps), number_of(len(self.gaps), "partition")
         since = "where the group stands" if self.start_ms is None else iso_instant(self.start_ms)
         return (
             f"{since} to {iso_instant(self.end_ms)}: {offsets} offsets in {partitions} ({shorten(map(str, self.gaps))})"
@@ -62,7 +64,7 @@ class Hole:
     unpinned: tuple[Stretch, ...]
 
     def __str__(self) -> str:
-        parts = [f"no window from {each}" for each in self.unpinned]
+        parts = [f"no window from {stretch}" for stretch in self.unpinned]
         if self.pinned:
             parts.append(f"not published yet: {shorten(self.pinned)}")
         return "; ".join(parts)
@@ -71,7 +73,6 @@ class Hole:
 class Surroundings:
     """What the ledger has around one window, as one listing found it.
 
-    :param ledger: the ledger.
     :param manifest: the window, which is published.
     """
 
@@ -80,8 +81,8 @@ class Surroundings:
         self._manifest = manifest
         self._live = live_revisions(ledger.window_folders.names())
         extents = {window: window_extent(window) for window in self._live if window != manifest.window}
-        self._by_start = sorted(extents, key=lambda each: extents[each])
-        self._by_end = sorted(extents, key=lambda each: extents[each][1], reverse=True)
+        self._by_start = sorted(extents, key=lambda window: extents[window])
+        self._by_end = sorted(extents, key=lambda window: extents[window][1], reverse=True)
         self._extents = extents
         self._asked = 0
         self._published_in = cache(ledger.window_folders.published_in)
@@ -94,9 +95,11 @@ class Surroundings:
     def apart(self) -> list[Manifest]:
         """The nearest published windows before and after this one, where they don't meet it in time."""
         earlier, later = self._published_before(self._manifest.start_ms), self._published_after()
-        found = [self._published(each) for each in (earlier, later) if each is not None]
+        found = [self._published(window) for window in (earlier, later) if window is not None]
         return [
-            each for each in found if each.end_ms < self._manifest.start_ms or each.start_ms > self._manifest.end_ms
+            manifest
+            for manifest in found
+            if manifest.end_ms < self._manifest.start_ms or manifest.start_ms > self._manifest.end_ms
         ]
 
     def before(self) -> Hole | None:
@@ -124,7 +127,7 @@ class Surroundings:
                 break
             later, window = self._manifest_of(first), self._published(earlier)
             hole = self._between(window, later)
-            if hole is not None and any(lies_ahead(commits, _key(each), each.start_offset) for each in hole.whole.gaps):
+            if hole is not None and any(lies_ahead(commits, _key(gap), gap.start_offset) for gap in hole.whole.gaps):
                 found.append(hole)
         return found
 
@@ -133,15 +136,18 @@ class Surroundings:
         window that is pinned."""
         log_start = self._ledger.snapshots.log_starts(first.start_snapshot)
         gaps = []
-        for each in first.ranges:
-            committed = commits.get(TopicPartition.of(each), each.window_start)
-            if committed < each.window_start and (start := max(committed, log_start(each))) < each.window_start:
-                gaps.append(Seam(each.topic, each.partition, start, each.window_start))
+        for beginning in first.ranges:
+            committed = commits.get(TopicPartition.of(beginning), beginning.window_start)
+            if (
+                committed < beginning.window_start
+                and (start := max(committed, log_start(beginning))) < beginning.window_start
+            ):
+                gaps.append(Seam(beginning.topic, beginning.partition, start, beginning.window_start))
         pinned, published = self._reaching_into(Stretch(None, first.start_ms, tuple(gaps)))
-        gaps += [each for each in self._pinned_gaps(pinned, first.start_ms) if _key(each) not in commits]
-        missing = uncovered(gaps, (self._published(each).ranges for each in published))
+        gaps += [gap for gap in self._pinned_gaps(pinned, first.start_ms) if _key(gap) not in commits]
+        missing = uncovered(gaps, (self._published(window).ranges for window in published))
         if missing:
-            left = uncovered(missing, (self._manifest_of(each).ranges for each in pinned))
+            left = uncovered(missing, (self._manifest_of(window).ranges for window in pinned))
             unpinned = (Stretch(None, first.start_ms, tuple(left)),) if left else ()
             yield Hole(Stretch(None, first.start_ms, tuple(missing)), tuple(pinned), unpinned)
 
@@ -149,8 +155,10 @@ class Surroundings:
         """What windows have that aren't published and are over before a time."""
         for window in pinned:
             if self._extents[window][1] <= before_ms:
-                for each in self._manifest_of(window).non_empty():
-                    yield Seam(each.topic, each.partition, each.start_offset, each.end_offset)
+                for unpublished in self._manifest_of(window).non_empty():
+                    yield Seam(
+                        unpublished.topic, unpublished.partition, unpublished.start_offset, unpublished.end_offset
+                    )
 
     def _first_in_row(self, manifest: Manifest) -> str:
         """The first of the published windows that meet each other in time up to one. What they hold was compared when
@@ -166,11 +174,11 @@ class Surroundings:
         if whole is None:
             return None
         pinned, published = self._reaching_into(whole)
-        if not uncovered(whole.gaps, (self._published(each).ranges for each in published)):
+        if not uncovered(whole.gaps, (self._published(window).ranges for window in published)):
             return None
-        edges = [earlier, *self._edges(sorted([*pinned, *published], key=lambda each: self._extents[each])), later]
+        edges = [earlier, *self._edges(sorted([*pinned, *published], key=lambda window: self._extents[window])), later]
         parts = (self._stretch(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True))
-        return Hole(whole, tuple(pinned), tuple(each for each in parts if each is not None))
+        return Hole(whole, tuple(pinned), tuple(stretch for stretch in parts if stretch is not None))
 
     def _reaching_into(self, stretch: Stretch) -> tuple[list[str], list[str]]:
         """Other windows that have some of a stretch's time: those that aren't published, and those that are, which
@@ -178,33 +186,33 @@ class Surroundings:
         since = 0 if stretch.start_ms is None else stretch.start_ms
         pinned: list[str] = []
         published: list[str] = []
-        for each in self._by_start:
-            start_ms, end_ms = self._extents[each]
+        for window in self._by_start:
+            start_ms, end_ms = self._extents[window]
             if start_ms < stretch.end_ms and end_ms > since:
                 inside = since <= start_ms and end_ms <= stretch.end_ms
-                if not inside and self._is_published(each):
-                    published.append(each)
-                elif self._ledger.window(each).is_pinned:  # and not begun by a task, or what a crash left
-                    pinned.append(each)
+                if not inside and self._is_published(window):
+                    published.append(window)
+                elif self._ledger.window(window).is_pinned:  # and not begun by a task, or what a crash left
+                    pinned.append(window)
         return pinned, published
 
     def _edges(self, windows: Sequence[str]) -> Iterator[Manifest]:
         """Of each row of windows that meet in time, or overlap, the one that starts first and the one that ends last:
         between them no offset is left out."""
         first = last = None
-        for each in windows:
-            if last is None or self._extents[each][0] > self._extents[last][1]:
+        for window in windows:
+            if last is None or self._extents[window][0] > self._extents[last][1]:
                 yield from map(self._manifest_of, filter(None, (first, last)))
-                first = last = each
-            last = max(last, each, key=lambda name: self._extents[name][1])
+                first = last = window
+            last = max(last, window, key=lambda name: self._extents[name][1])
         yield from map(self._manifest_of, filter(None, (first, last)))
 
     def _published_before(self, time_ms: int) -> str | None:
-        preceding: Iterable[str] = (each for each in self._by_end if self._extents[each][1] <= time_ms)
+        preceding: Iterable[str] = (window for window in self._by_end if self._extents[window][1] <= time_ms)
         return next(filter(self._is_published, preceding), None)
 
     def _published_after(self) -> str | None:
-        following = (each for each in self._by_start if self._extents[each][0] >= self._manifest.end_ms)
+        following = (window for window in self._by_start if self._extents[window][0] >= self._manifest.end_ms)
         return next(filter(self._is_published, following), None)
 
     def _is_published(self, window: str) -> bool:
@@ -223,7 +231,7 @@ class Surroundings:
         if earlier.end_ms >= later.start_ms:
             return None
         beginning = self._ledger.snapshots.log_starts(later.start_snapshot)
-        gaps = tuple(each for each in seams([earlier.ranges, later.ranges], beginning) if each.is_gap)
+        gaps = tuple(seam for seam in seams([earlier.ranges, later.ranges], beginning) if seam.is_gap)
         return Stretch(earlier.end_ms, later.start_ms, gaps) if gaps else None
 
     def _manifest_of(self, window: str) -> Manifest:
@@ -233,8 +241,59 @@ class Surroundings:
 
 
 def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:
-    return any(lies_ahead(commits, TopicPartition.of(each), each.window_start) for each in manifest.ranges)
+    return any(lies_ahead(commits, TopicPartition.of(pinned), pinned.window_start) for pinned in manifest.ranges)
 
 
 def _key(seam: Seam) -> TopicPartition:
     return TopicPartition.of(seam)
+
+
+@contextmanager
+def telling_leftovers(
+    ledger: Ledger, way: str = "give the task another pipeline=, and clear the run"
+) -> Iterator[None]:
+    """Add to the error of a topic that was made again how to go on, and what was left of the old one.
+
+    :param way: how the caller is given another pipeline.
+    :raises TopicChangedError: as it comes, with more words.
+    """
+    try:
+        yield
+    except TopicChangedError as error:
+        if error.topic is None or not ledger.exists():
+            raise
+        raise TopicChangedError(
+            f"{error} The pipeline {ledger.pipeline!r} is of the old topic; to load the new one, {way}. "
+            f"{left_unloaded(ledger, error.topic)}",
+            topic=error.topic,
+        ) from error
+
+
+def left_unloaded(ledger: Ledger, topic: str) -> str:
+    """In words: where the last published window ends, and which offsets that were seen after it no window published."""
+    last = ledger.last_published()
+    entries = ledger.snapshots.entries()
+    if not entries:
+        return f"Nothing of the old {topic} was loaded."
+    seen = ledger.snapshots.read(max(entry.number for entry in entries))
+    ends = {} if last is None else {TopicPartition.of(pinned): pinned.end_offset for pinned in last.ranges}
+    left = {
+        key.partition: (boundary.high_watermark - start, start)
+        for key, boundary in sorted(seen.boundaries.items())
+        if key.topic == topic and (start := ends.get(key, boundary.log_start_offset)) < boundary.high_watermark
+    }
+    until = (
+        "No window of the old one was published."
+        if last is None
+        else f"The last published window of the old one ends at {iso_instant(last.end_ms)}."
+    )
+    if not left:
+        none = "No offsets" if last is None else "No offsets after it"
+        return f"{until} {none} were seen by {iso_instant(seen.resolved_at_ms)}, when it was asked last."
+    where = shorten(f"{topic}-{partition}: {size} from {start} on" for partition, (size, start) in left.items())
+    more = "offsets" if last is None else "offsets more"
+    return (
+        f"{until} By {iso_instant(seen.resolved_at_ms)}, when it was asked last, it had "
+        f"{sum(size for size, _ in left.values())} {more} ({where}), which were never loaded; what came later "
+        "isn't known."
+    )

@@ -14,19 +14,22 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
+    LedgerConflictError,
     LedgerCorruptError,
     LedgerError,
     TopicChangedError,
     WindowOverlapError,
+    shorten,
 )
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
+from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
@@ -40,7 +43,7 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.instants import compact_instant
+from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
@@ -59,6 +62,10 @@ FORMAT = 3
 """Formats 1 and 2 are from before the first release, and had no identity."""
 _FIELDS = frozenset({"format", "pipeline", "ledger_id", "topics", "cluster_id", "isolation_level"})
 
+_FORCE = (
+    " --force. What is published of them is loaded again by windows of other names: delete the rows of these from "
+    "tables and plain paths."
+)
 _WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 """How long a task waits at most, a random part of it, before it pins again what another one was pinning too."""
 
@@ -207,29 +214,19 @@ class Ledger:
         :raises LedgerCorruptError: when the stored manifest was changed.
         :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
         """
-        for wait_s in _WAITS_S:
+        for wait_s in (*_WAITS_S, None):
+            pinning = self.pinning(on_overlap)
             try:
-                return self._pin_once(start, end, on_data_loss, added, on_overlap)
+                pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
+                refused = pinning.settle()
+                if refused:
+                    raise refused[pinned.manifest.window]
+                break
             except WindowOverlapError as error:
-                if not error.retriable:
+                if wait_s is None or not error.retriable:
                     raise
                 # Two tasks at one moment, each of which may have taken its pin back for the other.
                 time.sleep(random.uniform(0, wait_s))
-        return self._pin_once(start, end, on_data_loss, added, on_overlap)
-
-    def _pin_once(
-        self,
-        start: OffsetSnapshot,
-        end: OffsetSnapshot,
-        on_data_loss: DataLossPolicy,
-        added: dict[TopicPartition, int] | None,
-        on_overlap: OverlapPolicy,
-    ) -> PinnedManifest:
-        pinning = self.pinning(on_overlap)
-        pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
-        refused = pinning.settle()
-        if refused:
-            raise refused[pinned.manifest.window]
         return pinned
 
     def window(self, window: str) -> WindowFolder:
@@ -246,13 +243,13 @@ class Ledger:
 
     def latest_windows(self) -> list[WindowFolder]:
         """The newest revision of every window, the one that ends last first."""
-        return sorted(self.windows(), key=lambda each: window_extent(each.id)[1], reverse=True)
+        return sorted(self.windows(), key=lambda window: window_extent(window.id)[1], reverse=True)
 
     def last_pinned(self) -> PinnedManifest | None:
         """The window that ends last; None when none is settled. One that is being pinned may be taken back."""
         for window in self.latest_windows():
-            settled = (each for each in reversed(self.window_folders.live(window.id)) if each.is_settled)
-            found = next(filter(None, (each.pinned() for each in settled)), None)
+            settled = (revision for revision in reversed(self.window_folders.live(window.id)) if revision.is_settled)
+            found = next(filter(None, (revision.pinned() for revision in settled)), None)
             if found is not None:
                 return self._own(found)
         return None
@@ -281,8 +278,8 @@ class Ledger:
     def revisions(self, window: str) -> list[PinnedManifest]:
         """A window's manifests that count, oldest first. A revision that a crash left without one is passed over, and
         so is one that was taken back."""
-        pinned = (self._own(each.pinned()) for each in self.window_folders.live(window))
-        return [each for each in pinned if each is not None]
+        pinned = (self._own(revision.pinned()) for revision in self.window_folders.live(window))
+        return [stored for stored in pinned if stored is not None]
 
     def _own(self, pinned: PinnedManifest | None) -> PinnedManifest | None:
         return None if pinned is None else pinned.of_ledger(self.id)
@@ -295,16 +292,16 @@ class Ledger:
         """
         known = self.checkpoints.read()
         found = in_parallel(
-            lambda each: known.get((each.id, each.revision)) or summarise(each), self.window_folders.current()
+            lambda folder: known.get((folder.id, folder.revision)) or summarise(folder), self.window_folders.current()
         )
-        return [each for each in found if each is not None]
+        return [summary for summary in found if summary is not None]
 
     def keep_day(self, window: str) -> None:
         """Note the windows that start on the same UTC day in a checkpoint, once all of them are verified and they
         cover it up to its end."""
-        folders = {each.id: each for each in self.windows()}
-        day = [folders[each] for each in whole_day(window, folders)]
-        if day and all(each.state is WindowState.VERIFIED for each in in_parallel(WindowFolder.listing, day)):
+        folders = {folder.id: folder for folder in self.windows()}
+        day = [folders[name] for name in whole_day(window, folders)]
+        if day and all(listing.state is WindowState.VERIFIED for listing in in_parallel(WindowFolder.listing, day)):
             self.checkpoints.write(filter(None, in_parallel(summarise, day)))
 
     def forget(self, windows: Collection[str], why: str) -> list[int]:
@@ -316,28 +313,66 @@ class Ledger:
         :returns: the instants that are forgotten, Unix milliseconds; the others stay, so that windows go on tiling.
         """
         # The windows after their instants: while one counts, its instants are known to be its own.
-        counting = [each for each in windows if self.window_folders.live(each)]
+        counting = [window for window in windows if self.window_folders.live(window)]
         instants = self.forget_instants(self.between_instants(counting))
-        for each in windows:
-            self.window_folders.forget(each, why)
-            self.file_lists.refresh(each)
+        for window in windows:
+            self.window_folders.forget(window, why)
+            self.file_lists.refresh(window)
         return instants
 
     def between_instants(self, windows: Collection[str]) -> list[str]:
         """Those of some windows that run from one instant to another. Snapshots of other kinds can't be resolved anew,
         so that increments and other windows between them keep their ends."""
-        others = {each.timestamp_ms for each in self.snapshots.entries() if each.kind != AsOfKind.INSTANT}
-        return [each for each in windows if others.isdisjoint(window_extent(each))]
+        others = {entry.timestamp_ms for entry in self.snapshots.entries() if entry.kind != AsOfKind.INSTANT}
+        return [window for window in windows if others.isdisjoint(window_extent(window))]
 
     def forget_instants(self, windows: Collection[str]) -> list[int]:
         """Forget the instants of some windows, but those that another window shares."""
-        instants = {instant for each in windows for instant in window_extent(each)}
+        instants = {instant for window in windows for instant in window_extent(window)}
         others = live_revisions(self.window_folders.names()).keys() - set(windows)
-        instants -= {instant for each in others for instant in window_extent(each)}
+        instants -= {instant for window in others for instant in window_extent(window)}
         known = sorted(self.snapshots.at_instants(instants))
-        for each in known:
-            self.snapshots.forget(each)
+        for instant in known:
+            self.snapshots.forget(instant)
         return known
+
+    def forget_snapshots(self, after_ms: int) -> list[Entry]:
+        """Let all snapshots count no more that stand after a time. Nothing is deleted.
+
+        :param after_ms: Unix milliseconds.
+        :returns: those that counted, in order of time.
+        :raises ConfigurationError: naming windows that are made from one of them; nothing is forgotten then.
+        :raises LedgerConflictError: naming windows that were made from one of them meanwhile.
+        """
+        entries = [entry for entry in self.snapshots.entries() if entry.timestamp_ms > after_ms]
+        numbers = {entry.number for entry in entries}
+        made = list(self._made_from(numbers, after_ms))
+        if made:
+            published = any(self.window_folders.published(window) is not None for window in made)
+            raise ConfigurationError(
+                f"Windows were made from snapshots after {iso_instant(after_ms)}: {shorten(made)}. Nothing was "
+                f"forgotten. Forget them first: {self._forget_command(made)}{_FORCE if published else ''}"
+            )
+        # The latest first: an increment that counts never begins at one that doesn't.
+        for entry in reversed(entries):
+            self.snapshots.forget_entry(entry)
+        meanwhile = list(self._made_from(numbers, after_ms))
+        if meanwhile:
+            raise LedgerConflictError(
+                f"The snapshots are forgotten, but windows were made from them meanwhile: {shorten(meanwhile)}. Forget "
+                f"them too: {self._forget_command(meanwhile)}"
+            )
+        return entries
+
+    def _made_from(self, numbers: Collection[int], after_ms: int) -> Iterator[str]:
+        for folder in self.windows():
+            if window_extent(folder.id)[1] > after_ms:
+                pinned = filter(None, (revision.pinned() for revision in self.window_folders.live(folder.id)))
+                if any(not set(stored.manifest.snapshots).isdisjoint(numbers) for stored in pinned):
+                    yield folder.id
+
+    def _forget_command(self, windows: Collection[str]) -> str:
+        return f"airflow kafka-offsets ledger forget {self.pipeline} {' '.join(windows)}"
 
     def append(
         self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = (), known: int | None = None
@@ -353,8 +388,8 @@ class Ledger:
             # A window that has one of them begins in its month, or before.
             latest = month_of(compact_instant(max(forgotten)))
             others = live_revisions(self.window_folders.names(until=latest)).keys() - set(revising)
-            meeting = [each for each in others if not forgotten.keys().isdisjoint(window_extent(each))]
-            pinned = in_parallel(lambda each: self.window(each).pinned(), meeting)
-            return {number for each in pinned if each is not None for number in each.manifest.snapshots}
+            meeting = [window for window in others if not forgotten.keys().isdisjoint(window_extent(window))]
+            pinned = in_parallel(lambda window: self.window(window).pinned(), meeting)
+            return {number for stored in pinned if stored is not None for number in stored.manifest.snapshots}
 
         return self.snapshots.append_all(snapshots, known, in_use)

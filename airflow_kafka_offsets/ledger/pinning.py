@@ -98,11 +98,11 @@ class WindowIndex:
     ) -> None:
         self._folders = folders
         self._live = live
-        extents = sorted((_extent(each, unchained) for each in live), key=lambda each: each.start_ms)
-        self._chained = [each for each in extents if each.chained]
-        self._others = [each for each in extents if not each.chained]
+        extents = sorted((_extent(window, unchained) for window in live), key=lambda extent: extent.start_ms)
+        self._chained = [extent for extent in extents if extent.chained]
+        self._others = [extent for extent in extents if not extent.chained]
         # How far the chained ones up to each of them reach: so that going back in time can end.
-        self._reach = list(accumulate((each.end_ms for each in self._chained), max))
+        self._reach = list(accumulate((extent.end_ms for extent in self._chained), max))
 
     def overlap(self, manifest: Manifest, extent: Extent) -> Overlap | None:
         """A window that shares offsets with another one; None when none does.
@@ -110,11 +110,13 @@ class WindowIndex:
         :param manifest: the other one's ranges.
         :param extent: and its place in time.
         """
-        possible = [each for each in self._possible(extent) if each.window != manifest.window]
-        found = self._first_overlap(manifest, [each for each in possible if not each.end_chained])
+        possible = [candidate for candidate in self._possible(extent) if candidate.window != manifest.window]
+        found = self._first_overlap(manifest, [candidate for candidate in possible if not candidate.end_chained])
         if found is not None:
             return found
-        latest_first = sorted((each for each in possible if each.end_chained), key=lambda each: -each.end_ms)
+        latest_first = sorted(
+            (candidate for candidate in possible if candidate.end_chained), key=lambda candidate: -candidate.end_ms
+        )
         for first in range(0, len(latest_first), _AT_A_TIME):
             part = latest_first[first : first + _AT_A_TIME]
             found = self._first_overlap(manifest, part)
@@ -128,22 +130,26 @@ class WindowIndex:
         return next(filter(None, (_overlap(manifest, folder, pinned) for folder, pinned in read)), None)
 
     def _lies_behind(self, extent: Extent, manifest: Manifest) -> bool:
-        return any(ends_before(each.manifest.ranges, manifest.ranges) for _, each in self._counting(extent))
+        return any(ends_before(pinned.manifest.ranges, manifest.ranges) for _, pinned in self._counting(extent))
 
     def _possible(self, extent: Extent) -> Iterable[Extent]:
         """The windows of which the chain doesn't say that they share nothing with one."""
         candidates = [*self._others, *(self._crossing(extent) if extent.chained else self._chained)]
-        return [each for each in candidates if not each.surely_before(extent) and not extent.surely_before(each)]
+        return [
+            candidate
+            for candidate in candidates
+            if not candidate.surely_before(extent) and not extent.surely_before(candidate)
+        ]
 
     def _crossing(self, extent: Extent) -> Iterable[Extent]:
-        place = bisect_left(self._chained, extent.end_ms, key=lambda each: each.start_ms)
+        place = bisect_left(self._chained, extent.end_ms, key=lambda other: other.start_ms)
         while place and self._reach[place - 1] > extent.start_ms:
             place -= 1
             yield self._chained[place]
 
     def _counting(self, extent: Extent) -> list[tuple[WindowFolder, PinnedManifest]]:
         found = self._folders.counting(extent.window, self._live[extent.window])
-        return [(each, pinned) for each in found if (pinned := each.pinned()) is not None]
+        return [(folder, pinned) for folder in found if (pinned := folder.pinned()) is not None]
 
 
 def _extent(window: str, unchained: Collection[int]) -> Extent:
@@ -245,7 +251,7 @@ class Pinning:
         return refused
 
     def _look(self) -> WindowIndex:
-        unchained = {each.timestamp_ms for each in self._snapshots.entries() if not AsOfKind(each.kind).chained}
+        unchained = {entry.timestamp_ms for entry in self._snapshots.entries() if not AsOfKind(entry.kind).chained}
         return WindowIndex(self._folders, live_revisions(self._folders.names()), unchained)
 
     def _refuse_overlap(self, manifest: Manifest, extent: Extent) -> None:

@@ -97,17 +97,19 @@ def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:
     ordered = sorted(entries)
     forgotten = forgotten_numbers(ordered)
     return {
-        each.timestamp_ms: each.number for each in ordered if each.kind == AsOfKind.INSTANT and each.number in forgotten
+        entry.timestamp_ms: entry.number
+        for entry in ordered
+        if entry.kind == AsOfKind.INSTANT and entry.number in forgotten
     }
 
 
 def forgotten_numbers(entries: Iterable[Entry]) -> set[int]:
     """Numbers of the snapshots that some entries forget."""
-    return {int(each.about) for each in entries if each.kind == FORGET}
+    return {int(entry.about) for entry in entries if entry.kind == FORGET}
 
 
 def live(entries: Iterable[Entry]) -> list[Entry]:
     """The snapshots that count, in order of time: neither forgotten nor what forgets."""
     ordered = sorted(entries)
     forgotten = forgotten_numbers(ordered)
-    return [each for each in ordered if each.kind != FORGET and each.number not in forgotten]
+    return [entry for entry in ordered if entry.kind != FORGET and entry.number not in forgotten]

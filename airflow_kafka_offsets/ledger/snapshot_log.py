@@ -109,8 +109,8 @@ class SnapshotLog:
         """
         read = cache(self.read)
 
-        def log_start(each: OffsetRange) -> int:
-            return read(number).boundaries[TopicPartition.of(each)].log_start_offset
+        def log_start(pinned: OffsetRange) -> int:
+            return read(number).boundaries[TopicPartition.of(pinned)].log_start_offset
 
         return log_start
 
@@ -121,9 +121,9 @@ class SnapshotLog:
     def at_instants(self, instants: Collection[int]) -> dict[int, OffsetSnapshot]:
         """The snapshots at several instants, without those that have none."""
         marked = self._marked_at(instants)
-        at_instants = [each for each in marked if each.kind == AsOfKind.INSTANT]
+        at_instants = [entry for entry in marked if entry.kind == AsOfKind.INSTANT]
         found = in_parallel(self._stored, live([*at_instants, *self._forgets(marked)]))
-        return {each.timestamp_ms: each for each in found if each is not None}
+        return {snapshot.timestamp_ms: snapshot for snapshot in found if snapshot is not None}
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """Store a snapshot, clamped between its neighbours. First writer wins.
@@ -150,8 +150,8 @@ class SnapshotLog:
         for _ in range(_MOST_TRIES):
             index = self._index(self.last_number())
             index.note_in_use(in_use)
-            for each in snapshots[len(stored) :]:
-                found = self._append(each, index, known)
+            for snapshot in snapshots[len(stored) :]:
+                found = self._append(snapshot, index, known)
                 if found is None:
                     break
                 stored.append(found)
@@ -180,12 +180,12 @@ class SnapshotLog:
 
     def forgotten(self, snapshots: Sequence[OffsetSnapshot]) -> list[OffsetSnapshot]:
         """Those of some stored snapshots that were forgotten since."""
-        numbers = forgotten_numbers(self._forgets(self._marked_at({each.timestamp_ms for each in snapshots})))
-        return [each for each in snapshots if each.number in numbers]
+        numbers = forgotten_numbers(self._forgets(self._marked_at({snapshot.timestamp_ms for snapshot in snapshots})))
+        return [snapshot for snapshot in snapshots if snapshot.number in numbers]
 
     def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:
         """Start and end of a run's increment; None when it has none yet."""
-        entry = next((each for each in reversed(self.entries()) if each.about == run), None)
+        entry = next((candidate for candidate in reversed(self.entries()) if candidate.about == run), None)
         if entry is None:
             return None
         end = self.read(entry.number)
@@ -226,9 +226,11 @@ class SnapshotLog:
             read[number] = index.recent.get(number) or self.read(number)
             return read[number]
 
-        before, after = (None if each is None else snapshot(each.number) for each in index.neighbours(timestamp_ms))
+        before, after = (None if entry is None else snapshot(entry.number) for entry in index.neighbours(timestamp_ms))
         nearer = (map(snapshot, numbers) for numbers in index.nearer(timestamp_ms, before, after))
-        earlier, later = (next((each for each in found if fits(each, before, after)), None) for found in nearer)
+        earlier, later = (
+            next((candidate for candidate in found if fits(candidate, before, after)), None) for found in nearer
+        )
         index.recent = read
         return earlier or before, later or after
 
@@ -257,12 +259,12 @@ class SnapshotLog:
 
     def _index(self, last: int, since: str = "") -> _Index:
         """The index as of an entry, or later."""
-        months = (each for each in names(self._markers) if is_month(each) and each >= since)
+        months = (month for month in names(self._markers) if is_month(month) and month >= since)
         marked = list(chain.from_iterable(in_parallel(self._marked, months)))
-        claims = Counter(each.number for each in marked)
-        sure = [each for each in marked if each.number <= last and claims[each.number] == 1]
+        claims = Counter(entry.number for entry in marked)
+        sure = [entry for entry in marked if entry.number <= last and claims[entry.number] == 1]
         contested = (number for number, claim in claims.items() if claim > 1 and number <= last)
-        rest = [each for each in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if each]
+        rest = [entry for entry in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if entry]
         return _Index([*sure, *rest], last)
 
     def _marked(self, month: str) -> list[Entry]:
@@ -271,10 +273,10 @@ class SnapshotLog:
 
     def _marked_at(self, instants: Collection[int]) -> list[Entry]:
         """What the markers at some instants say."""
-        wanted = {compact_instant(each) for each in instants}
-        listed = in_parallel(lambda month: names(self._markers / month), {each[:6] for each in wanted})
-        found = (Entry.of_marker(each) for each in chain.from_iterable(listed) if each.partition("_")[0] in wanted)
-        return [each for each in found if each is not None]
+        wanted = {compact_instant(instant) for instant in instants}
+        listed = in_parallel(lambda month: names(self._markers / month), {instant[:6] for instant in wanted})
+        found = (Entry.of_marker(name) for name in chain.from_iterable(listed) if name.partition("_")[0] in wanted)
+        return [entry for entry in found if entry is not None]
 
     def _stored(self, marked: Entry) -> OffsetSnapshot | None:
         """The snapshot of a marker; None when its number was taken by another one."""
@@ -283,8 +285,8 @@ class SnapshotLog:
 
     def _forgets(self, marked: Iterable[Entry]) -> list[Entry]:
         """The markers of what forgets, whose number was not taken by another one."""
-        forgets = (each for each in marked if each.kind == FORGET)
-        return [each for each in in_parallel(self._if_came_to_be, forgets) if each is not None]
+        forgets = (entry for entry in marked if entry.kind == FORGET)
+        return [entry for entry in in_parallel(self._if_came_to_be, forgets) if entry is not None]
 
     def _if_came_to_be(self, marked: Entry) -> Entry | None:
         return marked if marked == Entry.of_fields(self._read(marked.number)) else None
@@ -301,8 +303,10 @@ class _Index:
         self.entries = live(entries)
         self.last = last
         self.recent: dict[int, OffsetSnapshot] = {}
-        self._chain = [each for each in self.entries if AsOfKind(each.kind).chained]
-        self._once: dict[int | str | None, Entry] = {each.once: each for each in self.entries if each.once is not None}
+        self._chain = [entry for entry in self.entries if AsOfKind(entry.kind).chained]
+        self._once: dict[int | str | None, Entry] = {
+            entry.once: entry for entry in self.entries if entry.once is not None
+        }
         self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
         """Those at instants that weren't resolved again."""
         self.in_use: Collection[int] = ()
@@ -329,7 +333,7 @@ class _Index:
 
     def following(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
         """An increment follows the one before it; the first one what it was given."""
-        before = [each.number for each in self.entries if each.kind == AsOfKind.INCREMENT]
+        before = [entry.number for entry in self.entries if entry.kind == AsOfKind.INCREMENT]
         if snapshot.as_of.kind is not AsOfKind.INCREMENT or not before:
             return snapshot
         return replace(snapshot, as_of=replace(snapshot.as_of, follows=before[-1]))
@@ -356,7 +360,7 @@ class _Index:
 
     def neighbours(self, timestamp_ms: int) -> tuple[Entry | None, Entry | None]:
         """The last one of the chain at or before an instant, and the first one after it."""
-        place = bisect_right(self._chain, timestamp_ms, key=lambda each: each.timestamp_ms)
+        place = bisect_right(self._chain, timestamp_ms, key=lambda entry: entry.timestamp_ms)
         return self._chain[place - 1] if place else None, self._chain[place] if place < len(self._chain) else None
 
     def add(self, snapshot: OffsetSnapshot) -> None:

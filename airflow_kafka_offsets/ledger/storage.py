@@ -245,7 +245,7 @@ def names(folder: StoragePath) -> list[str]:
         listed = folder.fs.ls(folder.path, detail=False)
     except FileNotFoundError:
         return []
-    found = (str(each).rstrip("/").rpartition("/")[2] for each in listed)
+    found = (str(path).rstrip("/").rpartition("/")[2] for path in listed)
     return sorted(name for name in found if name and not name.startswith(".") and name != folder.name)
 
 
@@ -253,15 +253,15 @@ def names_below(folder: StoragePath) -> list[str]:
     """Paths of all files in a folder and its folders, from the folder on, in order, by one request where the store has
     no folders. Drafts are left out."""
     folder.fs.invalidate_cache(folder.path)
-    found = (str(each).removeprefix(folder.path).lstrip("/") for each in folder.fs.find(folder.path))
-    return sorted(each for each in found if each and not any(part.startswith(".") for part in each.split("/")))
+    found = (str(path).removeprefix(folder.path).lstrip("/") for path in folder.fs.find(folder.path))
+    return sorted(path for path in found if path and not any(part.startswith(".") for part in path.split("/")))
 
 
 def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """What a question about each of many files or folders gives, in order."""
     asked = list(items)
     if len(asked) < 2:
-        return [ask(each) for each in asked]
+        return [ask(item) for item in asked]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         return list(pool.map(ask, asked))
 

@@ -131,11 +131,11 @@ class Checkpoints:
 
         :raises LedgerCorruptError: when one was changed.
         """
-        listed = [each for each in names(self._folder) if _NAME.fullmatch(each)]
-        of_months = [each for each in listed if each[6] == "_"]
+        listed = [name for name in names(self._folder) if _NAME.fullmatch(name)]
+        of_months = [name for name in listed if name[6] == "_"]
         months = dict(zip(of_months, in_parallel(self._fields, of_months), strict=True))
         replaced = {name for fields in months.values() for name in fields["replaces"]}
-        days = [each for each in listed if each not in months and each not in replaced]
+        days = [name for name in listed if name not in months and name not in replaced]
         found = {name: fields for name, fields in months.items() if name not in replaced}
         found |= zip(days, in_parallel(self._fields, days), strict=True)
         return {name: _summaries(fields) for name, fields in sorted(found.items())}
@@ -170,9 +170,9 @@ class Checkpoints:
                 self._write(month, chain.from_iterable(some.values()), sorted(some))
 
     def _write(self, time: str, summaries: Iterable[WindowSummary], replaces: Sequence[str]) -> None:
-        ordered = sorted(summaries, key=lambda each: (each.window, each.revision))
+        ordered = sorted(summaries, key=lambda summary: (summary.window, summary.revision))
         columns = list(WindowSummary.__slots__)
-        rows = [list(asdict(each).values()) for each in ordered]
+        rows = [list(asdict(summary).values()) for summary in ordered]
         fields = {"format": FORMAT, "columns": columns, "windows": rows, "replaces": replaces}
         content = to_json_bytes(fields)
         create_exclusive(self._folder / f"{time}_{digest(content)[:16]}.json", content)
@@ -180,7 +180,7 @@ class Checkpoints:
 
 def by_revision(files: Mapping[str, Iterable[WindowSummary]]) -> dict[tuple[str, int], WindowSummary]:
     """All windows of some checkpoints, by name and revision."""
-    return {(each.window, each.revision): each for file in files.values() for each in file}
+    return {(summary.window, summary.revision): summary for file in files.values() for summary in file}
 
 
 def _summaries(fields: Mapping[str, Any]) -> list[WindowSummary]:
@@ -193,10 +193,10 @@ def whole_day(window: str, windows: Collection[str]) -> Sequence[str]:
 
     :param windows: names of all windows. The one before the day's first one may reach into it.
     """
-    day = sorted(each for each in windows if each[:8] == window[:8])
-    extents = [window_extent(each) for each in day]
+    day = sorted(name for name in windows if name[:8] == window[:8])
+    extents = [window_extent(name) for name in day]
     start_ms = extents[0][0]
-    if start_ms % _DAY_MS and start_ms not in [window_extent(each)[1] for each in windows if each[:8] < window[:8]]:
+    if start_ms % _DAY_MS and start_ms not in [window_extent(name)[1] for name in windows if name[:8] < window[:8]]:
         return []
     midnight_ms = (start_ms // _DAY_MS + 1) * _DAY_MS
     meets = all(earlier[1] == later[0] for earlier, later in pairwise(extents))

@@ -70,22 +70,26 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     files = {} if full else ledger.checkpoints.files()
     known = by_revision(files)
     folders = ledger.window_folders.current()
-    kept = [known[key] for each in folders if (key := (each.id, each.revision)) in known]
+    kept = [known[key] for folder in folders if (key := (folder.id, folder.revision)) in known]
     last, ledger_id = ledger.snapshots.last_number(), ledger.id
-    loose = [each for each in folders if (each.id, each.revision) not in known]
+    loose = [folder for folder in folders if (folder.id, folder.revision) not in known]
     examined = in_parallel(lambda folder: _examine(folder, last, ledger_id), loose)
-    claims = [each.claim for each in examined]
-    read = [(each.claim.window or "", files_of(each.result)) for each in examined if each.result is not None]
-    unreadable = {each.claim.window for each in examined if each.summary is None}
-    summaries = [*kept, *(each.summary for each in examined if each.summary is not None)]
-    claims += _lists(ledger, read, unreadable | {each.window for each in summaries if each.attempt is not None})
+    claims = [checked.claim for checked in examined]
+    read = [
+        (checked.claim.window or "", files_of(checked.result)) for checked in examined if checked.result is not None
+    ]
+    unreadable = {checked.claim.window for checked in examined if checked.summary is None}
+    summaries = [*kept, *(checked.summary for checked in examined if checked.summary is not None)]
+    claims += _lists(
+        ledger, read, unreadable | {summary.window for summary in summaries if summary.attempt is not None}
+    )
     if kept:
-        windows, offsets = number_of(len(kept), "window"), sum(each.offsets for each in kept)
+        windows, offsets = number_of(len(kept), "window"), sum(summary.offsets for summary in kept)
         claims.append(Claim("checkpoints", None, True, f"{windows}, {offsets} offsets, proved before"))
     claims += _orphans(ledger, folders, last, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
-    ranges = {each.summary: each.ranges for each in examined if each.summary is not None}
+    ranges = {checked.summary: checked.ranges for checked in examined if checked.summary is not None}
     claims += _tiling(ledger, kept, ranges)
-    _keep(ledger, [each.summary for each in examined if each.claim.holds and each.summary is not None])
+    _keep(ledger, [checked.summary for checked in examined if checked.claim.holds and checked.summary is not None])
     ledger.checkpoints.put_together(files)
     return claims
 
@@ -121,8 +125,8 @@ def _lists(ledger: Ledger, read: Sequence[tuple[str, list[str]]], published: Col
     :param read: windows, and the files of each.
     :param published: all windows that are published: the others' lists name nothing.
     """
-    wanted = [*read, *((each, list[str]()) for each in sorted(ledger.file_lists.windows() - set(published)))]
-    right = in_parallel(lambda each: ledger.file_lists.has(*each), wanted)
+    wanted = [*read, *((window, list[str]()) for window in sorted(ledger.file_lists.windows() - set(published)))]
+    right = in_parallel(lambda named: ledger.file_lists.has(*named), wanted)
     for window, _ in compress(wanted, map(not_, right)):
         ledger.file_lists.refresh(window)
         found = "its list of files named others than are published: a crash before it was made; it is right now"
@@ -140,7 +144,7 @@ def _misfits(
     manifest = pinned.manifest
     if "manifest.sha256" not in listing.files:
         yield "manifest.sha256 is missing: resolve the window again, which writes it"
-    missing = [each for each in (manifest.start_snapshot, manifest.end_snapshot) if each > last_snapshot]
+    missing = [number for number in (manifest.start_snapshot, manifest.end_snapshot) if number > last_snapshot]
     if missing:
         yield f"snapshot {missing[0]} is missing"
     if (manifest.window, manifest.revision) != (folder.id, folder.revision):
@@ -158,15 +162,15 @@ def _misfits(
 
 def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
     """Publications that can't have come one after the other."""
-    by_number = {each.number: each for each in publications}
+    by_number = {publication.number: publication for publication in publications}
     if list(by_number) != list(range(1, len(by_number) + 1)):
         yield f"its publications are numbered {shorten(map(str, by_number))}: some are missing"
-    for each in publications:
-        replaced = None if each.replaces is None else by_number.get(each.replaces)
-        if replaced is not None and replaced.revision >= each.revision:
+    for publication in publications:
+        replaced = None if publication.replaces is None else by_number.get(publication.replaces)
+        if replaced is not None and replaced.revision >= publication.revision:
             yield (
-                f"publication {each.number} of revision {each.revision} takes the place of number {replaced.number} of "
-                f"revision {replaced.revision}"
+                f"publication {publication.number} of revision {publication.revision} takes the place of number "
+                f"{replaced.number} of revision {replaced.revision}"
             )
 
 
@@ -181,7 +185,9 @@ def _count(
         return "", [f"the result of {published.attempt} was changed after it was published ({sha256})"]
     verdict = judge(pinned.manifest, result, published)
     # Names are in order of time. Attempts after the published one found it there, and read nothing.
-    unfinished = [each for each in listing.attempts if each < published.attempt and each not in listing.results]
+    unfinished = [
+        attempt for attempt in listing.attempts if attempt < published.attempt and attempt not in listing.results
+    ]
     killed = f", {number_of(len(unfinished), 'attempt')} that left no result" if unfinished else ""
     words = f"{verdict}, {result.rows_written} rows{killed}"
     return words, [] if verdict.proved else [words]
@@ -189,7 +195,7 @@ def _count(
 
 def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], last: int, since: str) -> Iterator[Claim]:
     """Increments from a month on that were stored, and whose windows a crash left out."""
-    ends = {window_extent(each.id)[1] for each in folders}
+    ends = {window_extent(folder.id)[1] for folder in folders}
     for entry in ledger.snapshots.entries(since, last):
         if entry.kind == AsOfKind.INCREMENT and entry.timestamp_ms not in ends:
             found = (
@@ -201,39 +207,41 @@ def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], last: int, since: 
 def _tiling(
     ledger: Ledger, kept: Sequence[WindowSummary], read: Mapping[WindowSummary, Sequence[OffsetRange]]
 ) -> Iterator[Claim]:
-    published = [each for each in (*kept, *read) if each.attempt is not None]
+    published = [summary for summary in (*kept, *read) if summary.attempt is not None]
     sure = set(kept)
 
-    def ranges(each: WindowSummary) -> Sequence[OffsetRange]:
-        return read[each] if each in read else ledger.pinned(each.window, each.revision).manifest.ranges
+    def ranges(window: WindowSummary) -> Sequence[OffsetRange]:
+        return read[window] if window in read else ledger.pinned(window.window, window.revision).manifest.ranges
 
     def surely_meet(earlier: WindowSummary, later: WindowSummary) -> bool:
         # Hashed manifests that were made from one and the same snapshot meet there.
         return {earlier, later} <= sure and earlier.end_snapshot == later.start_snapshot
 
-    def beginning(each: WindowSummary) -> Beginning:
-        return ledger.snapshots.log_starts(each.start_snapshot)
+    def beginning(window: WindowSummary) -> Beginning:
+        return ledger.snapshots.log_starts(window.start_snapshot)
 
     tiling = check_tiling(published, ranges, surely_meet, beginning)
-    offsets = sum(each.offsets for each in published)
-    lost = sum(each.lost_offsets for each in published)
+    offsets = sum(summary.offsets for summary in published)
+    lost = sum(summary.lost_offsets for summary in published)
     tile = "tiles" if tiling.windows == 1 else "tile"
     found = f"{number_of(tiling.windows, 'published window')} {tile}, {offsets} offsets"
     found += f", {lost} lost" if lost else ""
-    waiting = [each for each in read if each.attempt is None]
+    waiting = [summary for summary in read if summary.attempt is None]
     if waiting:
-        counted = sum(each.state is WindowState.COUNTED for each in waiting)
+        counted = sum(summary.state is WindowState.COUNTED for summary in waiting)
         found += f"; {number_of(len(waiting), 'window')} not published"
         found += f", {counted} of them counted" if counted else ""
     if tiling.holes:
         found += f", but for {number_of(len(tiling.holes), 'hole')}"
     yield Claim("tiling", None, not tiling.problems, "; ".join(tiling.problems) or found)
-    yield from (Claim("hole", None, False, each) for each in tiling.holes)
+    yield from (Claim("hole", None, False, hole) for hole in tiling.holes)
 
 
 def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:
     """Note verified windows of days that are over in checkpoints."""
     today = day_of(now_ms())
-    over = [each for each in proved if each.state is WindowState.VERIFIED and each.window[:8] < today]
-    for _, summaries in groupby(sorted(over, key=lambda each: each.window), key=lambda each: each.window[:8]):
+    over = [summary for summary in proved if summary.state is WindowState.VERIFIED and summary.window[:8] < today]
+    for _, summaries in groupby(
+        sorted(over, key=lambda summary: summary.window), key=lambda summary: summary.window[:8]
+    ):
         ledger.checkpoints.write(summaries)

@@ -41,14 +41,14 @@ class Whereabouts:
 
 def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
     """Look a record up by its topic, partition and offset."""
-    newest = {each.id: each for each in reversed(ledger.window_folders.current())}  # published before pinned
-    folders = sorted(newest.values(), key=lambda each: window_extent(each.id))
+    newest = {folder.id: folder for folder in reversed(ledger.window_folders.current())}  # published before pinned
+    folders = sorted(newest.values(), key=lambda folder: window_extent(folder.id))
 
     @cache
     def pinned_range(folder: WindowFolder) -> OffsetRange | None:
         pinned = folder.pinned()
         ranges = () if pinned is None else pinned.manifest.ranges
-        return next((each for each in ranges if (each.topic, each.partition) == (topic, partition)), None)
+        return next((pinned for pinned in ranges if (pinned.topic, pinned.partition) == (topic, partition)), None)
 
     def end(folder: WindowFolder) -> int:
         """A window that lacks the partition is older than it."""
@@ -65,17 +65,17 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
     if not found:
         return Whereabouts(_why_nowhere(folders, end))
     # Where windows overlap, the rows are where one of them was published.
-    return next((each for each in found if each.attempt), found[0])
+    return next((place for place in found if place.attempt), found[0])
 
 
 def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:
     """Whether offsets rise with the windows' time: no two overlap, and none but the first begins or ends at a group's
     commits or at a log start, which may run backwards."""
-    extents = [window_extent(each.id) for each in folders]
+    extents = [window_extent(folder.id) for folder in folders]
     later = {instant for extent in extents for instant in extent} - {extents[0][0]} if extents else set()
-    backwards = (each for each in ledger.snapshots.entries() if not AsOfKind(each.kind).chained)
+    backwards = (entry for entry in ledger.snapshots.entries() if not AsOfKind(entry.kind).chained)
     return all(one[1] <= other[0] for one, other in pairwise(extents)) and later.isdisjoint(
-        each.timestamp_ms for each in backwards
+        entry.timestamp_ms for entry in backwards
     )
 
 
@@ -85,7 +85,7 @@ def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Wherea
     published = folder.publication()
     if published is None:
         place = pinned.topic, pinned.partition
-        gone = any((each.topic, each.partition) == place and offset < each.log_start_offset for each in folder.losses())
+        gone = any((loss.topic, loss.partition) == place and offset < loss.log_start_offset for loss in folder.losses())
         found = "lost: it was gone from the log when the window was to be loaded" if gone else "pinned, not published"
         return Whereabouts(found, folder.id, folder.revision)
     run = folder.attempt(published.attempt).get("airflow", {})

@@ -81,7 +81,7 @@ class WindowListing:
     def unended(self) -> list[str]:
         """Names of the attempts of which no failure was noted: they may be running, unless they were killed. None in a
         window that is published."""
-        return [] if self.published else [each for each in self.attempts if each not in self.failures]
+        return [] if self.published else [attempt for attempt in self.attempts if attempt not in self.failures]
 
     @property
     def failures(self) -> list[str]:
@@ -96,7 +96,7 @@ class WindowListing:
     @property
     def counted(self) -> list[str]:
         """Names of the attempts that have counted, and aren't known to have failed since."""
-        return [each for each in self.results if each not in self.failures]
+        return [attempt for attempt in self.results if attempt not in self.failures]
 
     @property
     def losses(self) -> list[str]:
@@ -106,7 +106,7 @@ class WindowListing:
     def _named(self, folder: str) -> list[str]:
         """Names of the JSON files in one of its folders."""
         start = f"{folder}/"
-        return [each.removeprefix(start).removesuffix(".json") for each in self.files if each.startswith(start)]
+        return [file.removeprefix(start).removesuffix(".json") for file in self.files if file.startswith(start)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +270,8 @@ class WindowFolder:
         """When each attempt began whose driver was to write rows, Unix milliseconds; far ahead where that is half
         written."""
         folder = self._folder / "applications"
-        files = [each for each in names(folder) if each.endswith(".json")]
-        notes = in_parallel(lambda each: json_object(read(folder / each)), files)
+        files = [name for name in names(folder) if name.endswith(".json")]
+        notes = in_parallel(lambda name: json_object(read(folder / name)), files)
         return {
             file.removesuffix(".json"): int(note.get("started_ms", sys.maxsize))
             for file, note in zip(files, notes, strict=True)
@@ -325,14 +325,14 @@ class WindowFolder:
 
     def record_loss(self, lost: Iterable[LostRange], found_ms: int) -> None:
         """Note that records of the window are gone: which, and when that was found."""
-        ranges = [asdict(each) for each in lost]
+        ranges = [asdict(loss) for loss in lost]
         fields = {"format": 1, "found_at": iso_instant(found_ms), "lost": ranges}
         create_exclusive(self._folder / "losses" / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
 
     def losses(self) -> list[LostRange]:
         """All losses that were noted."""
-        files = (read_json(self._folder / "losses" / f"{each}.json") or {} for each in self.listing().losses)
-        return [LostRange(**each) for fields in files for each in fields.get("lost", ())]
+        files = (read_json(self._folder / "losses" / f"{name}.json") or {} for name in self.listing().losses)
+        return [LostRange(**lost) for fields in files for lost in fields.get("lost", ())]
 
     def attempt(self, attempt: str) -> dict[str, Any]:
         """What was noted of an attempt: ``started_at``, and which Airflow task it was; empty when nothing was."""
@@ -383,4 +383,4 @@ class WindowFolder:
 
 def _unexplained(verdict: dict[str, Any] | None) -> bytes:
     """A recorded verdict without what explains its gaps."""
-    return to_json_bytes({name: each for name, each in (verdict or {}).items() if name != "explained"})
+    return to_json_bytes({name: value for name, value in (verdict or {}).items() if name != "explained"})

@@ -35,7 +35,7 @@ class WindowFolders:
 
     def names(self, months: Iterable[str] | None = None, *, until: str = "999912") -> list[str]:
         """What is in the folders of some months; None for all up to a last one."""
-        every = (each for each in names(self._folder) if is_month(each) and each <= until)
+        every = (month for month in names(self._folder) if is_month(month) and month <= until)
         wanted = every if months is None else months
         return list(chain.from_iterable(in_parallel(lambda month: names(self._folder / month), wanted)))
 
@@ -47,7 +47,7 @@ class WindowFolders:
 
     def live(self, window: str) -> list[WindowFolder]:
         """A window's revisions that count, oldest first."""
-        return [self.revision(window, each) for each in live_revisions(self._names_of(window)).get(window, [])]
+        return [self.revision(window, number) for number in live_revisions(self._names_of(window)).get(window, [])]
 
     def newest(self, window: str) -> WindowFolder:
         """A window's newest revision that counts; the folder of the next one when there is none."""
@@ -65,12 +65,12 @@ class WindowFolders:
         :raises LedgerCorruptError: when a publication isn't what it should be.
         """
         publications = self.revision(window, _FIRST).publications
-        return publications.counting([each.revision for each in self.live(window)])
+        return publications.counting([revision.revision for revision in self.live(window)])
 
     def all(self) -> list[WindowFolder]:
         """The newest revision of every window, in order of time."""
         live = live_revisions(self.names())
-        return [_newest([self.revision(window, each) for each in numbers]) for window, numbers in live.items()]
+        return [_newest([self.revision(window, number) for number in numbers]) for window, numbers in live.items()]
 
     def current(self) -> list[WindowFolder]:
         """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
@@ -80,7 +80,7 @@ class WindowFolders:
 
     def counting(self, window: str, numbers: Sequence[int]) -> list[WindowFolder]:
         """The same of one window, whose revisions are known."""
-        revisions = [self.revision(window, each) for each in numbers]
+        revisions = [self.revision(window, number) for number in numbers]
         newest = _newest(revisions)
         if newest.revision == _FIRST:
             return [newest]
@@ -92,11 +92,15 @@ class WindowFolders:
     def published_in(self, month: str) -> set[str]:
         """The windows of a month that are published, by one look: on an object store a request for a thousand files."""
         found = names_below(self._folder / month)
-        folders = {each.partition("/")[0] for each in found}
+        folders = {path.partition("/")[0] for path in found}
         live, made = live_revisions(folders), revisions_of(folders)
-        begun = {each.split("/")[0] for each in found if each.split("/")[1:2] == [PUBLICATIONS]}
+        begun = {path.split("/")[0] for path in found if path.split("/")[1:2] == [PUBLICATIONS]}
         # Where nothing was forgotten, whatever is published counts.
-        return {each for each in begun & live.keys() if live[each] == made[each] or self.published(each) is not None}
+        return {
+            window
+            for window in begun & live.keys()
+            if live[window] == made[window] or self.published(window) is not None
+        }
 
     def pin_again(self, manifest: Manifest) -> PinnedManifest:
         """Store a manifest as the window's next revision, and settle it: it has no other offsets than the window has.
@@ -149,9 +153,9 @@ class WindowFolders:
         :returns: the revisions that counted.
         """
         live = self.live(window)
-        for each in live:
-            self._mark_forgotten(each, why)
-        return [each.revision for each in live]
+        for revision in live:
+            self._mark_forgotten(revision, why)
+        return [revision.revision for revision in live]
 
     def _mark_forgotten(self, folder: WindowFolder, why: str) -> None:
         marker = self._folder / month_of(folder.id) / forgotten_marker(folder.id, folder.revision)
@@ -162,7 +166,7 @@ class WindowFolders:
 
     def _names_of(self, window: str) -> list[str]:
         """What is named after one window."""
-        return [each for each in self.names([month_of(window)]) if each.startswith(window)]
+        return [name for name in self.names([month_of(window)]) if name.startswith(window)]
 
 
 def taken_back(folder: WindowFolder) -> WindowOverlapError:
@@ -177,4 +181,4 @@ def taken_back(folder: WindowFolder) -> WindowOverlapError:
 def _newest(revisions: Sequence[WindowFolder]) -> WindowFolder:
     """Of a window's revisions, oldest first. A later one that was taken back, or that a crash left without a manifest,
     is passed over."""
-    return next((each for each in reversed(revisions[1:]) if each.is_pinned), revisions[0])
+    return next((revision for revision in reversed(revisions[1:]) if revision.is_pinned), revisions[0])

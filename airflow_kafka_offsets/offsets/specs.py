@@ -94,7 +94,7 @@ class OffsetSpec:
         try:
             return cls(SpecKind.TIMESTAMP, parse_instant(text))
         except InstantError as error:
-            known = ", ".join(each for each in SpecKind if each is not SpecKind.TIMESTAMP)
+            known = ", ".join(kind for kind in SpecKind if kind is not SpecKind.TIMESTAMP)
             raise InstantError(f"{text!r} is none of {known}, and no instant: {error}") from None
 
     def __str__(self) -> str:

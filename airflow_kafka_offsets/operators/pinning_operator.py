@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_root
-from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
+from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.asset_events import TellsLineage, note_outlets
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow

@@ -15,8 +15,8 @@ from airflow_kafka_offsets.arguments import as_topics, one_of
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
+from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import given_instant
@@ -144,8 +144,8 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
         with self.pinner() as pinner, telling_leftovers(self.ledger()):
             resolved = self.resolve(pinner, context)
         self._log(resolved.pinned)
-        for remark in resolved.remarks:
-            self.log.warning(remark)
+        for warning in resolved.warnings:
+            self.log.warning(warning)
         ref = WindowRef.of(ledger_root(self.ledger_root), resolved.pinned)
         note_outlets(self, context, ref, {})
         self.seen = SeenWindow(resolved.pinned, KafkaOffsetsHook(self.kafka_conn_id).settings().bootstrap_servers)

@@ -44,9 +44,11 @@ class Backlog:
         self._client = client
         self._ledger = ledger
         self._end = end
-        unloaded = [each for each in ledger.summaries() if each.attempt is None]
-        self._manifests = [ledger.pinned(each.window, each.revision).manifest for each in unloaded]
-        self._survey = client.survey({*end.names(), *(name for each in self._manifests for name in each.topics)})
+        unloaded = [summary for summary in ledger.summaries() if summary.attempt is None]
+        self._manifests = [ledger.pinned(summary.window, summary.revision).manifest for summary in unloaded]
+        self._survey = client.survey(
+            {*end.names(), *(name for manifest in self._manifests for name in manifest.topics)}
+        )
         self._extents = self._survey.extents.raise_for_errors()
         self.warnings: list[str] = []
         """What couldn't be asked for the forecasts, a line each."""
@@ -54,14 +56,14 @@ class Backlog:
     def forecasts(self) -> list[WindowForecast]:
         """A forecast for every window that isn't loaded and holds something, and for the backlog."""
         pending = self._pending()
-        ranges = [each for several in pending.values() for each in several]
+        ranges = [unloaded for several in pending.values() for unloaded in several]
         records, paces, at_ms = self._first_records(ranges), self._paces(ranges), now_ms()
 
-        def one(each: LogRange) -> RangeForecast:
-            pace = paces.get(TopicPartition.of(each), LogPace())
-            return forecast(each, self._extent(each), self._survey.facts[each.topic], records, pace, at_ms)
+        def one(unloaded: LogRange) -> RangeForecast:
+            pace = paces.get(TopicPartition.of(unloaded), LogPace())
+            return forecast(unloaded, self._extent(unloaded), self._survey.facts[unloaded.topic], records, pace, at_ms)
 
-        return [WindowForecast.of(window, map(one, each)) for window, each in pending.items() if each]
+        return [WindowForecast.of(window, map(one, several)) for window, several in pending.items() if several]
 
     def _pending(self) -> dict[str, list[LogRange]]:
         for manifest in self._manifests:
@@ -76,23 +78,23 @@ class Backlog:
         ids = {topic: facts.topic_id for topic, facts in self._survey.facts.items()}
         self._end.refuse_other_source(self._survey.cluster_id, ids)
         offsets = dict(self._end.items())
-        for each in self._extents:
-            assert each.log_start_offset is not None and each.high_watermark is not None
-            start_offset = offsets.get(TopicPartition.of(each), each.log_start_offset)
-            if start_offset < each.high_watermark:
-                yield LogRange(each.topic, each.partition, start_offset, each.high_watermark)
+        for extent in self._extents:
+            assert extent.log_start_offset is not None and extent.high_watermark is not None
+            start_offset = offsets.get(TopicPartition.of(extent), extent.log_start_offset)
+            if start_offset < extent.high_watermark:
+                yield LogRange(extent.topic, extent.partition, start_offset, extent.high_watermark)
 
-    def _extent(self, each: LogRange) -> LogExtent:
-        extent = self._extents.lookup(each.topic, each.partition)
+    def _extent(self, unloaded: LogRange) -> LogExtent:
+        extent = self._extents.lookup(unloaded.topic, unloaded.partition)
         assert extent is not None, "topics that are the same ones lose no partitions"
         return extent
 
     def _first_records(self, ranges: Iterable[LogRange]) -> FirstRecords:
         """The first record of each range that has a limit. Retention doesn't ask whether a record was committed."""
         rests = [
-            rest_of(each, self._extent(each))
-            for each in ranges
-            if any(applies(limit, self._survey.facts[each.topic]) for limit in Limit)
+            rest_of(unloaded, self._extent(unloaded))
+            for unloaded in ranges
+            if any(applies(limit, self._survey.facts[unloaded.topic]) for limit in Limit)
         ]
         records = self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
         self._note("What deletes records by time is unknown", records)
@@ -100,10 +102,10 @@ class Backlog:
 
     def _paces(self, ranges: Iterable[LogRange]) -> dict[TopicPartition, LogPace]:
         """How those partitions grow whose size is limited."""
-        sized = [each for each in ranges if applies(Limit.SIZE, self._survey.facts[each.topic])]
+        sized = [unloaded for unloaded in ranges if applies(Limit.SIZE, self._survey.facts[unloaded.topic])]
         if not sized:
             return {}
-        pieces = {TopicPartition.of(each): self._extent(each) for each in sized}
+        pieces = {TopicPartition.of(unloaded): self._extent(unloaded) for unloaded in sized}
         sizes, local = self._client.log_sizes(pieces), self._client.list_offsets(pieces, OffsetSpec.EARLIEST_LOCAL)
         self._note("What deletes records by size is unknown", sizes)
         at_ms = now_ms()
@@ -124,13 +126,13 @@ def last_end(ledger: Ledger) -> FixedOffsets | None:
     last = ledger.last_pinned()
     if last is not None:
         return FixedOffsets.of_window_end(last.manifest)
-    chained = [each for each in ledger.snapshots.entries() if each.kind in (AsOfKind.INSTANT, AsOfKind.LATEST)]
+    chained = [entry for entry in ledger.snapshots.entries() if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST)]
     return FixedOffsets.of_snapshot(ledger.snapshots.read(chained[-1].number)) if chained else None
 
 
 def _snapshot_before(ledger: Ledger, moment_ms: int) -> OffsetSnapshot | None:
     """The newest snapshot that was resolved by then. Numbers are in order of resolving, so that few are read."""
     log = ledger.snapshots
-    numbers = sorted(each.number for each in log.entries())
+    numbers = sorted(entry.number for entry in log.entries())
     later = bisect_right(numbers, moment_ms, key=lambda number: log.read(number).resolved_at_ms)
     return log.read(numbers[later - 1]) if later else None

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import DataLossError, LogTruncatedError, WindowError, shorten
+from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -120,8 +120,8 @@ def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifes
     after the cut, so that what the log took in place of the records before the start is in no window. Where both are
     cut, the log was cut after the window had been resolved."""
     cut, cut_since = (
-        cut_below(seen_in(each), _epoch_ends(client, each))
-        for each in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
+        cut_below(seen_in(snapshot), _epoch_ends(client, snapshot))
+        for snapshot in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
     )
     between = [words for key, words in cut.items() if key not in cut_since]
     if between:
@@ -154,7 +154,7 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     refuse_unanswered(ends)
     strange = not_known(seen, ends)
     if strange:
-        metadata = client.topics({each.topic for each in strange}).raise_for_errors()
+        metadata = client.topics({place.topic for place in strange}).raise_for_errors()
         refuse_later_epochs(strange, metadata.leader_epoch)
     unknown = list(untold(seen, ends))
     if unknown:
@@ -167,13 +167,15 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
 
 def _epoch_ends(client: OffsetsClient, snapshot: OffsetSnapshot) -> EpochEnds:
     """Where the epochs of a snapshot's boundaries end."""
-    epochs = {key: each.leader_epoch for key, each in snapshot.boundaries.items() if each.leader_epoch is not None}
+    epochs = {
+        key: boundary.leader_epoch for key, boundary in snapshot.boundaries.items() if boundary.leader_epoch is not None
+    }
     return client.epoch_ends(epochs) if epochs else EpochEnds()
 
 
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:
     check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-    return client.log_extents([TopicPartition.of(each) for each in manifest.non_empty()])
+    return client.log_extents([TopicPartition.of(pinned) for pinned in manifest.non_empty()])
 
 
 def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
@@ -187,7 +189,7 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
     lost = lost_ranges(manifest, extents)
     if lost:
         raise DataLossError(
-            f"{sum(each.lost for each in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
+            f"{sum(loss.lost for loss in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
             f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
             "Nothing was read. on_data_loss='load_rest' loads the rest, and notes the loss."
         )
@@ -224,12 +226,12 @@ def without_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
 
 def _check_ends(manifest: Manifest, extents: LogExtents) -> None:
     beyond = []
-    for each in manifest.non_empty():
-        extent = extents.lookup(each.topic, each.partition)
+    for pinned in manifest.non_empty():
+        extent = extents.lookup(pinned.topic, pinned.partition)
         end = extent.end_offset(manifest.isolation_level) if extent else None
         assert end is not None
-        if each.end_offset > end:
-            beyond.append(f"{each.topic}-{each.partition} ends at {each.end_offset}, the log at {end}")
+        if pinned.end_offset > end:
+            beyond.append(f"{pinned.topic}-{pinned.partition} ends at {pinned.end_offset}, the log at {end}")
     if beyond:
         committed = manifest.isolation_level is IsolationLevel.READ_COMMITTED
         hint = " or an open transaction holds the last stable offset" if committed else ""

@@ -98,9 +98,13 @@ def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttem
     """The attempts at a revision that may be published, the newest last: proved, not known to have failed since, nor
     refused by another driver, and no other has begun since to write in their place."""
     folder = ledger.folder_of(pinned)
-    found = (counted_attempt(ledger, pinned, each) for each in folder.listing().counted)
-    proved = (each for each in found if each is not None and each.verdict.proved and not _is_refused(folder, each))
-    return sorted((each for each in proved if _later_writer(folder, each) is None), key=_asked_ms)
+    found = (counted_attempt(ledger, pinned, attempt) for attempt in folder.listing().counted)
+    proved = (
+        counted
+        for counted in found
+        if counted is not None and counted.verdict.proved and not _is_refused(folder, counted)
+    )
+    return sorted((counted for counted in proved if _later_writer(folder, counted) is None), key=_asked_ms)
 
 
 def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> Publication:
@@ -186,7 +190,7 @@ def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result:
 def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     """What counts over an attempt, or is its own, and True; else what is to be created for it, and False."""
     pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
-    live = [each.revision for each in ledger.window_folders.live(folder.id)]
+    live = [revision.revision for revision in ledger.window_folders.live(folder.id)]
     if folder.revision not in live:
         raise LedgerConflictError(
             f"Revision {folder.revision} of window {folder.id} was forgotten since it was resolved: nothing of it is "
@@ -210,7 +214,7 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
             f"it to write to {counted.result.output}, where its rows take the place of the others'. It goes on, or has "
             "died. Run the task again."
         )
-    return counted.publication(1 + max((each.number for each in known), default=0), standing), False
+    return counted.publication(1 + max((publication.number for publication in known), default=0), standing), False
 
 
 def _refuse_unproved(counted: CountedAttempt) -> None:
@@ -248,7 +252,9 @@ def _later_writer(folder: WindowFolder, counted: CountedAttempt) -> str | None:
     writers = folder.writers()
     since = writers.get(counted.result.written_by, counted.result.started_ms)
     own = {counted.result.attempt, counted.result.written_by}
-    return next((each for each, began_ms in sorted(writers.items()) if began_ms > since and each not in own), None)
+    return next(
+        (attempt for attempt, began_ms in sorted(writers.items()) if began_ms > since and attempt not in own), None
+    )
 
 
 def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:

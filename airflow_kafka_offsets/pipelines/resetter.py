@@ -55,7 +55,7 @@ class Destination:
     nothing: bool = False
 
     def __post_init__(self) -> None:
-        given = [each for each in (self.spec, self.shift_by, self.offset, self.snapshot) if each is not None]
+        given = [way for way in (self.spec, self.shift_by, self.offset, self.snapshot) if way is not None]
         if len(given) + self.nothing != 1:
             raise ConfigurationError(
                 "Say where the group is to go, in just one of the ways to say it: to a moment or an end of the log, to "
@@ -68,8 +68,6 @@ class Destination:
 class Resetter:
     """Resets one group.
 
-    :param client: the cluster to ask.
-    :param group: group id.
     :param topics: which topics, whole; None for those of the snapshot, or else those that the group has commits on. A
         shift, and forgetting, is of the partitions with a commit alone when no topics are named.
     :param numbers: which partitions of them; None for all.
@@ -104,7 +102,7 @@ class Resetter:
         if destination.spec is not None and destination.spec.timestamp_ms is not None:
             refuse_future(destination.spec.timestamp_ms, now_ms(), "Name one that has passed, or go to latest.")
         partitions = self._partitions(destination)
-        self._topic_ids = self._ids_of({each.topic for each in partitions})
+        self._topic_ids = self._ids_of({partition.topic for partition in partitions})
         found = self._client.committed_offsets({self._group: partitions})
         commits = found.lookup(self._group)
         assert commits is not None, "every group has an element"
@@ -121,7 +119,7 @@ class Resetter:
     def _ids_of(self, topics: Collection[str]) -> dict[str, str]:
         """The topics' ids; without those that are gone, or whose brokers know none."""
         found = self._client.topics(sorted(topics))
-        return {each.topic: each.topic_id for each in found if each.error is None and each.topic_id is not None}
+        return {topic.topic: topic.topic_id for topic in found if topic.error is None and topic.topic_id is not None}
 
     def _partitions(self, destination: Destination) -> list[TopicPartition]:
         if self._topics is not None or destination.snapshot is not None:
@@ -131,16 +129,16 @@ class Resetter:
                 raise ConfigurationError(f"The snapshot doesn't cover {', '.join(strange)}: leave those topics out.")
             partitions = self._client.partitions_of(self._topics or sorted(snapshot.topics if snapshot else ()))
         elif destination.spec is not None or destination.offset is not None:
-            partitions = self._client.partitions_of(sorted({each.topic for each in self._committed()}))
+            partitions = self._client.partitions_of(sorted({partition.topic for partition in self._committed()}))
         else:
             partitions = self._committed()  # a shift and a forgotten commit need one; its topic may be gone
         if self._numbers is None:
             return partitions
-        missing = set(self._numbers) - {each.partition for each in partitions}
+        missing = set(self._numbers) - {partition.partition for partition in partitions}
         if missing:
-            where = ", ".join(sorted({each.topic for each in partitions}))
+            where = ", ".join(sorted({partition.topic for partition in partitions}))
             raise ConfigurationError(f"There is nothing to reset on partition {min(missing)} of {where}.")
-        return [each for each in partitions if each.partition in self._numbers]
+        return [partition for partition in partitions if partition.partition in self._numbers]
 
     def _committed(self) -> list[TopicPartition]:
         (found,) = self._client.committed_offsets({self._group: None}).raise_for_errors()
@@ -191,8 +189,8 @@ class Resetter:
             return
         # Where a topic can't be described, that is the error.
         found = self._client.topics(sorted(self._topic_ids)).raise_for_errors()
-        now = {each.topic: each.topic_id for each in found if each.topic_id is not None}
-        changed = [topic for topic, each in self._topic_ids.items() if now.get(topic, each) != each]
+        now = {topic.topic: topic.topic_id for topic in found if topic.topic_id is not None}
+        changed = [topic for topic, topic_id in self._topic_ids.items() if now.get(topic, topic_id) != topic_id]
         if changed:
             raise TopicChangedError(
                 f"Topic {changed[0]} was re-created since the reset was planned: its id was "

@@ -74,7 +74,6 @@ class _Asked:
 class SnapshotMaker:
     """Makes snapshots of a pipeline's topics, each instant once.
 
-    :param client: the cluster to ask.
     :param ledger: where the answers are kept.
     :param topics: the pipeline's topics; or a pattern that whole names match, looked up again for each snapshot, which
         takes in every such topic that may be described and isn't Kafka's own.
@@ -128,7 +127,7 @@ class SnapshotMaker:
         for first in range(0, len(instants), _AT_A_TIME):
             part = instants[first : first + _AT_A_TIME]
             stored = self._ledger.snapshots.at_instants(part)
-            missing = [each for each in dict.fromkeys(part) if each not in stored]
+            missing = [instant for instant in dict.fromkeys(part) if instant not in stored]
             if not missing and not first:
                 self.check_ledger()
             if missing:
@@ -138,14 +137,14 @@ class SnapshotMaker:
                     self._together.clear()
                 # What another task had stored before is of its own survey; so is what was forgotten and got its offsets
                 # back, whatever its number is now.
-                fresh = (each for each in found if each.resolved_at_ms >= asked.asked_ms)
-                self._together |= {each.number for each in fresh if (each.number or 0) > asked.known}
+                fresh = (snapshot for snapshot in found if snapshot.resolved_at_ms >= asked.asked_ms)
+                self._together |= {snapshot.number for snapshot in fresh if (snapshot.number or 0) > asked.known}
                 stored |= zip(missing, found, strict=True)
-            yield from (stored[each] for each in part)
+            yield from (stored[instant] for instant in part)
 
     def made_together(self, *snapshots: OffsetSnapshot) -> bool:
         """Whether some snapshots were made here of one survey, so that no log was seen to change between them."""
-        return {each.number for each in snapshots} <= self._together
+        return {snapshot.number for snapshot in snapshots} <= self._together
 
     def check_ledger(self) -> None:
         """Check that the ledger is this cluster's and covers these topics, where Kafka isn't asked for more."""
@@ -162,14 +161,14 @@ class SnapshotMaker:
     def _topics(self) -> list[str]:
         if not isinstance(self._wanted, re.Pattern):
             return sorted(set(self._wanted))
-        found = [each for each in self._client.topics() if not each.internal]
-        matching = TopicsMetadata(each for each in found if self._wanted.fullmatch(each.topic))
+        found = [topic for topic in self._client.topics() if not topic.internal]
+        matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
         if not len(matching):
             raise ConfigurationError(
                 f"No topic matches {self._wanted.pattern!r}, of {len(found)} that this connection may describe."
             )
         # Without a topic that can't be described just now, a snapshot would be of fewer topics.
-        return [each.topic for each in matching.raise_for_errors()]
+        return [topic.topic for topic in matching.raise_for_errors()]
 
     def _ask(self) -> _Asked:
         known = self._ledger.snapshots.last_number()  # before Kafka is asked
@@ -212,11 +211,11 @@ class SnapshotMaker:
             listed |= self._client.look_up(survey, part, isolation_level=self._isolation_level)
         found = []
         few = len(instants) * len(survey.extents) <= _MOST_READ
-        for each in instants:
-            boundaries = at_instant(survey.extents, listed[each], self._isolation_level)
+        for instant in instants:
+            boundaries = at_instant(survey.extents, listed[instant], self._isolation_level)
             if few:
                 boundaries = self._tell_markers(boundaries, survey.facts)
-            snapshot = self._snapshot(survey, AsOf(AsOfKind.INSTANT, each), boundaries)
+            snapshot = self._snapshot(survey, AsOf(AsOfKind.INSTANT, instant), boundaries)
             self.refuse_future_records(snapshot)
             found.append(snapshot)
         return found
@@ -248,15 +247,17 @@ class SnapshotMaker:
         """Note where a look-up matched a transaction marker or an aborted record (E41): brokers stamp markers with
         their own clock, which is the records' only on LogAppendTime topics."""
         matched = [
-            ReadPosition(each.topic, each.partition, each.offset)
-            for each in boundaries.values()
-            if each.evidence is Evidence.MATCHED and facts[each.topic].timestamp_type != "LogAppendTime"
+            ReadPosition(boundary.topic, boundary.partition, boundary.offset)
+            for boundary in boundaries.values()
+            if boundary.evidence is Evidence.MATCHED and facts[boundary.topic].timestamp_type != "LogAppendTime"
         ]
         if not matched:
             return boundaries
         records = self._client.first_records(matched, isolation_level=self._isolation_level)
-        markers = {TopicPartition.of(each) for each in records if each.error is None and each.offset != each.position}
+        markers = {
+            TopicPartition.of(record) for record in records if record.error is None and record.offset != record.position
+        }
         return {
-            key: replace(each, evidence=Evidence.MATCHED_MARKER) if key in markers else each
-            for key, each in boundaries.items()
+            key: replace(boundary, evidence=Evidence.MATCHED_MARKER) if key in markers else boundary
+            for key, boundary in boundaries.items()
         }

@@ -60,7 +60,6 @@ class ResolvedWindow:
 class WindowPinner:
     """Pins windows of a pipeline, each from two stored snapshots.
 
-    :param client: the cluster to ask.
     :param ledger: where snapshots and windows are kept.
     :param topics: as for :class:`.snapshot_maker.SnapshotMaker`.
     :param isolation_level: which records count as visible.
@@ -122,7 +121,7 @@ class WindowPinner:
         :raises: as :meth:`window`.
         :raises ConfigurationError: when a window isn't between two instants.
         """
-        names = [window_id(*each) for each in windows]
+        names = [window_id(*window) for window in windows]
         others = sorted(set(names) - set(self._ledger.between_instants(names)))
         if others:
             # An instant looked up at the time of another kind of snapshot would lie within the next window.
@@ -131,7 +130,7 @@ class WindowPinner:
                 "instants can be resolved anew."
             )
         self._ledger.forget_instants(names)
-        return [self.window(*each, names) for each in windows]
+        return [self.window(*window, names) for window in windows]
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:
         """What has come since the last increment: the window from its end to the visible end of the logs now. The same
@@ -175,13 +174,13 @@ class WindowPinner:
     def _added(self, start: OffsetSnapshot, end: OffsetSnapshot) -> dict[TopicPartition, int]:
         """Where the topics begin that the start doesn't have."""
         at_ms = self._policies.new_topics_from_ms
-        partitions = [each for each in end.boundaries if each.topic not in start.topics]
+        partitions = [partition for partition in end.boundaries if partition.topic not in start.topics]
         if at_ms is None or not partitions:
             return {}
         listed = self._client.list_offsets(
             partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self._isolation_level
         )
-        offsets = {TopicPartition.of(each): each.offset for each in listed.raise_for_errors()}
+        offsets = {TopicPartition.of(answer): answer.offset for answer in listed.raise_for_errors()}
         # No record that late: nothing of the topic up to the window's end.
         return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}
 
@@ -189,8 +188,8 @@ class WindowPinner:
         """Who holds the end of a window back (S10)."""
         held = [
             key
-            for key, each in end.boundaries.items()
-            if each.evidence is Evidence.LOG_END and each.last_stable_offset < each.high_watermark
+            for key, boundary in end.boundaries.items()
+            if boundary.evidence is Evidence.LOG_END and boundary.last_stable_offset < boundary.high_watermark
         ]
         if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return []

@@ -100,7 +100,7 @@ class WindowRef:
                 f"The manifest of window {self.window} has hash {pinned.sha256}; this run resolved {self.sha256}. "
                 "Clear the resolve task too."
             )
-        if self.revision not in [each.revision for each in ledger.window_folders.live(self.window)]:
+        if self.revision not in [folder.revision for folder in ledger.window_folders.live(self.window)]:
             raise LedgerConflictError(
                 f"Revision {self.revision} of window {self.window} was forgotten since this run resolved it. Clear the "
                 "resolve task too."

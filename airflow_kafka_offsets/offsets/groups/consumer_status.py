@@ -50,10 +50,10 @@ def judge_partition(samples: Sequence[Sample], allowed_lag: int = 0) -> Consumer
     """
     if len(samples) < 2 or samples[-1].lag <= allowed_lag:
         return ConsumerStatus.OK
-    commits = [each.committed_offset for each in samples]
+    commits = [sample.committed_offset for sample in samples]
     if commits[-1] < max(commits):
         return ConsumerStatus.REWOUND
-    lags = [each.lag for each in samples]
+    lags = [sample.lag for sample in samples]
     if min(lags) <= allowed_lag:
         return ConsumerStatus.OK
     if commits[0] == commits[-1]:

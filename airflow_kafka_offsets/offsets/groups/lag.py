@@ -40,8 +40,6 @@ class LagStatus(StrEnum):
 class PartitionLag(NamedTuple):
     """The lag of one group on one partition, with everything that it was measured from.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param status: what ``lag`` means.
     :param lag: offsets between commit and log end; an upper bound on records where transactions or compaction leave
         gaps (E11). None when unknown, never 0 for "don't know".
@@ -51,7 +49,6 @@ class PartitionLag(NamedTuple):
     :param log_start_offset: first offset that still exists; None when unknown.
     :param high_watermark: end of the log under read_uncommitted; None when unknown or not asked for.
     :param last_stable_offset: end of the log under read_committed; None when unknown or not asked for.
-    :param error: Kafka's error for this partition.
     """
 
     topic: str
@@ -144,7 +141,7 @@ class GroupLag:
         if self.unknown or error is not None:
             status = LagStatus.UNKNOWN_GROUP if self.unknown else LagStatus.ERROR
             return PartitionLags(_without_commits(extent, status, error) for extent in self._extents)
-        return PartitionLags(partition_lag(*each, self._isolation_level) for each in self._pairs())
+        return PartitionLags(partition_lag(*pair, self._isolation_level) for pair in self._pairs())
 
     def _pairs(self) -> Iterator[tuple[CommittedOffset | None, LogExtent]]:
         """Commit and extent of each partition, in no order."""
@@ -196,12 +193,12 @@ class GroupLag:
 
     def worst(self, count: int = 3) -> list[PartitionLag]:
         """The partitions furthest behind, unknown ones first."""
-        ranked = sorted(self.partitions, key=lambda each: (each.lag is not None, -(each.lag or 0)))
+        ranked = sorted(self.partitions, key=lambda partition: (partition.lag is not None, -(partition.lag or 0)))
         return ranked[:count]
 
     def with_status(self, *statuses: LagStatus) -> list[PartitionLag]:
         """The partitions with one of these statuses, in order."""
-        return [each for each in self.partitions if each.status in statuses]
+        return [partition for partition in self.partitions if partition.status in statuses]
 
 
 class GroupLags(ByGroup[GroupLag]):

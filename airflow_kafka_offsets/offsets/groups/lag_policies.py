@@ -40,7 +40,6 @@ class Behind(NamedTuple):
 class GroupStanding:
     """Where a group stands.
 
-    :param group: group id.
     :param behind: the partitions that it is behind on.
     :param ahead: partitions where its commit lies past the log's end (E17); its total is unknown then.
     :param cut: partitions whose log was cut below its commit, and has grown again; its total is unknown then.
@@ -58,17 +57,21 @@ class GroupStanding:
     @property
     def total(self) -> int | None:
         """Offsets that it is behind; None when unknown."""
-        return None if self.why_unknown else sum(each.lag for each in self.behind)
+        return None if self.why_unknown else sum(partition.lag for partition in self.behind)
 
     @property
     def lost(self) -> int:
         """Offsets that were deleted before it read them."""
-        return sum(each.lost for each in self.behind)
+        return sum(partition.lost for partition in self.behind)
 
     def without(self, cleared: Iterable[Behind]) -> GroupStanding:
         """The same without partitions that turned out to have nothing left to read."""
         gone = set(cleared)
-        return replace(self, behind=tuple(each for each in self.behind if each not in gone)) if gone else self
+        return (
+            replace(self, behind=tuple(partition for partition in self.behind if partition not in gone))
+            if gone
+            else self
+        )
 
 
 def judge_group(lag: GroupLag, *, no_commit: NoCommit, only_read: bool) -> GroupStanding:
@@ -92,20 +95,24 @@ def judge_group(lag: GroupLag, *, no_commit: NoCommit, only_read: bool) -> Group
 
 def _counting(lag: GroupLag, only_read: bool) -> list[PartitionLag]:
     read = lag.description.topics() if only_read and lag.description is not None else set()
-    return [each for each in lag.partitions if not read or each.topic in read]
+    return [partition for partition in lag.partitions if not read or partition.topic in read]
 
 
 def _with_status(partitions: Iterable[PartitionLag], status: LagStatus) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition.of(each) for each in partitions if each.status is status)
+    return tuple(TopicPartition.of(partition) for partition in partitions if partition.status is status)
 
 
 def _judge_partitions(group: str, partitions: list[PartitionLag], no_commit: NoCommit) -> GroupStanding:
-    failures = [(f"group {group} on {each.topic}-{each.partition}", each.error) for each in partitions if each.error]
+    failures = [
+        (f"group {group} on {partition.topic}-{partition.partition}", partition.error)
+        for partition in partitions
+        if partition.error
+    ]
     if failures:
         raise OffsetsError("Measuring lag", failures)
     ahead = _with_status(partitions, LagStatus.AHEAD_OF_LOG)
     cut = _with_status(partitions, LagStatus.LOG_TRUNCATED)
-    uncommitted = [each for each in partitions if each.status is LagStatus.NO_COMMIT]
+    uncommitted = [partition for partition in partitions if partition.status is LagStatus.NO_COMMIT]
     if not partitions:
         why = "has members that read no partition"
     elif ahead:
@@ -119,14 +126,20 @@ def _judge_partitions(group: str, partitions: list[PartitionLag], no_commit: NoC
         why = "has committed nothing yet"
     else:
         why = ""
-    counted = (each for each in partitions if each.status is not LagStatus.NO_COMMIT or no_commit != "ignore")
-    behind = tuple(_behind(each) for each in counted if each.lag)
+    counted = (
+        partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT or no_commit != "ignore"
+    )
+    behind = tuple(_behind(partition) for partition in counted if partition.lag)
     return GroupStanding(group, behind, ahead, cut, 0 if no_commit == "ignore" else len(uncommitted), why)
 
 
-def _behind(each: PartitionLag) -> Behind:
-    assert each.lag is not None and each.log_start_offset is not None, "a partition with a lag has its log start"
-    start = (
-        each.log_start_offset if each.committed_offset is None else max(each.committed_offset, each.log_start_offset)
+def _behind(partition: PartitionLag) -> Behind:
+    assert partition.lag is not None and partition.log_start_offset is not None, (
+        "a partition with a lag has its log start"
     )
-    return Behind(ReadPosition(each.topic, each.partition, start), each.lag, each.lost)
+    start = (
+        partition.log_start_offset
+        if partition.committed_offset is None
+        else max(partition.committed_offset, partition.log_start_offset)
+    )
+    return Behind(ReadPosition(partition.topic, partition.partition, start), partition.lag, partition.lost)

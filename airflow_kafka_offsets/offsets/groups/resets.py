@@ -22,8 +22,6 @@ from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 class ResetStep(NamedTuple):
     """What a reset does to one partition.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param committed_offset: where the group stands; None without a commit.
     :param new_offset: where it would go; None when its commit would be forgotten, or in error.
     :param leader_epoch: epoch that goes with the new offset: the one that ListOffsets returned for it, now or when a
@@ -50,14 +48,14 @@ class ResetPlan(PartitionMap[ResetStep]):
     def commits(self) -> CommittedOffsets:
         """What there is to write."""
         return CommittedOffsets(
-            CommittedOffset(each.topic, each.partition, each.new_offset, each.leader_epoch)
-            for each in self
-            if each.new_offset is not None
+            CommittedOffset(step.topic, step.partition, step.new_offset, step.leader_epoch)
+            for step in self
+            if step.new_offset is not None
         )
 
     def forgotten(self) -> list[TopicPartition]:
         """The partitions whose commits there are to forget."""
-        return [TopicPartition.of(each) for each in self if each.new_offset is None]
+        return [TopicPartition.of(step) for step in self if step.new_offset is None]
 
 
 class Aim(Protocol):
@@ -181,13 +179,13 @@ def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[Topic
     :param marked: the same, once leaders were asked whether logs were cut below them.
     """
     found = {}
-    for each in marked:
-        key = TopicPartition.of(each)
+    for commit in marked:
+        key = TopicPartition.of(commit)
         before = commits.lookup(*key)
-        if each.cut_at is not None:
-            found[key] = f"the log was cut at {each.cut_at} since the group committed {each.offset}"
-        elif each.error is not None and (before is None or before.error is None):
-            found[key] = str(each.error)
+        if commit.cut_at is not None:
+            found[key] = f"the log was cut at {commit.cut_at} since the group committed {commit.offset}"
+        elif commit.error is not None and (before is None or before.error is None):
+            found[key] = str(commit.error)
     return found
 
 

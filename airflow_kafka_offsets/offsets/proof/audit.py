@@ -71,7 +71,7 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
     strays = [f"{topic}-{partition} isn't in the window" for topic, partition in sorted(written.keys() - ranges.keys())]
     if len(written) < len(result.written):
         strays.append("a partition's rows are counted twice")
-    judged = [_judge_partition(each, written.get(key)) for key, each in ranges.items()]
+    judged = [_judge_partition(pinned, written.get(key)) for key, pinned in ranges.items()]
     problems = strays + [problem for problem in judged if problem]
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
@@ -94,7 +94,7 @@ def every_offset_once(manifest: Manifest, written: Iterable[PartitionTally]) -> 
     rows = by_partition(written)
     ranges = by_partition(manifest.non_empty())
     return rows.keys() == ranges.keys() and all(
-        rows[key].count == each.span and _judge_partition(each, rows[key]) is None for key, each in ranges.items()
+        rows[key].count == pinned.span and _judge_partition(pinned, rows[key]) is None for key, pinned in ranges.items()
     )
 
 
@@ -266,10 +266,10 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
 
 def _not_once(manifest: Manifest, result: RunResult) -> Iterator[str]:
     """Which partitions lack rows, or have some too many, where every offset has to have one."""
-    rows = {TopicPartition.of(each): each.count for each in result.written}
+    rows = {TopicPartition.of(tally): tally.count for tally in result.written}
     more = {
-        f"{each.topic}-{each.partition}": (rows.get(TopicPartition.of(each), 0) - each.span, each.span)
-        for each in manifest.ranges
+        f"{pinned.topic}-{pinned.partition}": (rows.get(TopicPartition.of(pinned), 0) - pinned.span, pinned.span)
+        for pinned in manifest.ranges
     }
     lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
     doubled = [f"{name} has {count} rows more than offsets" for name, (count, _) in more.items() if count > 0]
@@ -293,7 +293,7 @@ def _gaps_not_allowed(manifest: Manifest, result: RunResult) -> Iterator[str]:
     for tally in result.written:
         rows[tally.topic] += tally.count
     for topic, facts in manifest.topics.items():
-        span = sum(each.span for each in manifest.ranges if each.topic == topic)
+        span = sum(pinned.span for pinned in manifest.ranges if pinned.topic == topic)
         if rows[topic] < span and not facts.compacted and not result.allow_gaps:
             yield f"{rows[topic]} records for {span} offsets of {topic}, {_cause(result)}"
 
@@ -313,8 +313,8 @@ def _cause(result: RunResult) -> str:
 
 def ranges_with_gaps(manifest: Manifest, result: RunResult) -> list[LogRange]:
     """The ranges with fewer rows than offsets: the only ones in which there is something to explain."""
-    rows = {TopicPartition.of(each): each.count for each in result.written}
-    return [each.log_range for each in manifest.ranges if rows.get(TopicPartition.of(each), 0) < each.span]
+    rows = {TopicPartition.of(tally): tally.count for tally in result.written}
+    return [pinned.log_range for pinned in manifest.ranges if rows.get(TopicPartition.of(pinned), 0) < pinned.span]
 
 
 def explain(result: RunResult, contents: LogContents, compacted: Collection[str]) -> tuple[GapCauses, tuple[str, ...]]:
@@ -326,11 +326,11 @@ def explain(result: RunResult, contents: LogContents, compacted: Collection[str]
     rows = by_partition(result.written)
     markers = aborted = missing = removed = 0
     problems: list[str] = []
-    for each in contents:
-        tally = rows.get(TopicPartition.of(each)) or _no_rows(each)
-        problems.extend(_misfits(each, tally, each.topic in compacted))
-        markers, aborted, missing = markers + each.markers, aborted + each.aborted, missing + each.missing
-        removed += tally.count - each.records
+    for content in contents:
+        tally = rows.get(TopicPartition.of(content)) or _no_rows(content)
+        problems.extend(_misfits(content, tally, content.topic in compacted))
+        markers, aborted, missing = markers + content.markers, aborted + content.aborted, missing + content.missing
+        removed += tally.count - content.records
     return GapCauses(markers, aborted, missing - removed, removed), tuple(problems)
 
 

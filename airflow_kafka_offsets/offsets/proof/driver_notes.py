@@ -84,7 +84,7 @@ def exit_line(error: Exception) -> str:
 
 def one_line(text: str) -> str:
     """A text of any origin, fit for a log: one line of limited length, without control characters."""
-    words = "".join(each if each.isprintable() else " " for each in text).split()
+    words = "".join(character if character.isprintable() else " " for character in text).split()
     line = " ".join(words)
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 

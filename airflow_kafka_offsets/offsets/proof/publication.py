@@ -104,7 +104,11 @@ def counting(publications: Iterable[Publication], live: Collection[int]) -> Publ
 
     :param live: numbers of the revisions that count.
     """
-    return max((each for each in publications if each.revision in live), key=lambda each: each.number, default=None)
+    return max(
+        (publication for publication in publications if publication.revision in live),
+        key=lambda publication: publication.number,
+        default=None,
+    )
 
 
 def counts_over(standing: Publication, manifest: Manifest, *, written_ms: int | None = None) -> bool:

@@ -47,7 +47,7 @@ def refuse_unreadable(published: Mapping[str, Publication], low: int, high: int,
 
 
 def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
-    crossing = [each for each in windows if window_extent(each)[0] < low or window_extent(each)[1] > high]
+    crossing = [window for window in windows if window_extent(window)[0] < low or window_extent(window)[1] > high]
     if crossing:
         raise IntervalError(
             f"The bounds cut through {shorten(crossing)}. Give the start and the end of whole windows, and filter "
@@ -57,7 +57,7 @@ def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
 
 def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> None:
     """Refuse windows with rows that share offsets. Those that share time alone have no record in common."""
-    for earlier, later in _overlapping(name for name, each in published.items() if each.rows):
+    for earlier, later in _overlapping(name for name, publication in published.items() if publication.rows):
         found = shared(ranges(earlier), ranges(later))
         if found:
             raise LedgerConflictError(
@@ -73,7 +73,7 @@ def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
     """
     begun: list[str] = []
     for later in windows:
-        begun = [each for each in begun if window_extent(each)[1] > window_extent(later)[0]]
+        begun = [window for window in begun if window_extent(window)[1] > window_extent(later)[0]]
         yield from ((earlier, later) for earlier in begun)
         begun.append(later)
 
@@ -81,17 +81,17 @@ def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:
     """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
     one wasn't yet. Neighbours that lie apart may leave offsets out between them, and share none."""
-    for earlier, later in pairwise(name for name, each in published.items() if each.rows):
+    for earlier, later in pairwise(name for name, publication in published.items() if publication.rows):
         if window_extent(earlier)[1] < window_extent(later)[0]:
-            back = [each for each in seams([ranges(earlier), ranges(later)]) if not each.is_gap]
+            back = [seam for seam in seams([ranges(earlier), ranges(later)]) if not seam.is_gap]
             if back:
                 raise LedgerConflictError(
                     f"The published windows {earlier} and {later} lie apart in time, and not in offsets: "
                     f"{shorten(map(str, back))}. Resolve both anew (ledger re-resolve) and load them."
                 )
     starting: dict[int, list[str]] = defaultdict(list)
-    for each in published:
-        starting[window_extent(each)[0]].append(each)
+    for window in published:
+        starting[window_extent(window)[0]].append(window)
     for earlier in published:
         for later in starting[window_extent(earlier)[1]]:
             if published[earlier].end_snapshot == published[later].start_snapshot:

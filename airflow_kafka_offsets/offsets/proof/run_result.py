@@ -51,8 +51,6 @@ class Tally:
 class PartitionTally:
     """Rows of one partition summed up.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param count: number of rows.
     :param min_offset: smallest offset.
     :param max_offset: largest offset, inclusive.
@@ -73,8 +71,6 @@ class PartitionTally:
 class UnreadRecord:
     """A record of the window that Kafka has, and that no task of the run came to.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param offset: its offset.
     """
 
@@ -138,7 +134,7 @@ class RunResult:
     @property
     def rows_written(self) -> int:
         """Rows in the output."""
-        return sum(each.count for each in self.written)
+        return sum(tally.count for tally in self.written)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, lists for tuples: an XCom keeps the difference."""
@@ -157,10 +153,10 @@ class RunResult:
             for name in (plain["attempt"], plain["written_by"]):
                 if not ATTEMPT_NAME.fullmatch(name):
                     raise ValueError(f"attempt {name!r}")
-            written = tuple(PartitionTally(**each) for each in fields["written"])
+            written = tuple(PartitionTally(**tally) for tally in fields["written"])
             source = None if fields["source"] is None else Source.from_json(fields["source"])
-            unread = None if fields["unread"] is None else tuple(UnreadRecord(**each) for each in fields["unread"])
-            files = tuple(str(each) for each in fields["files"])
+            unread = None if fields["unread"] is None else tuple(UnreadRecord(**record) for record in fields["unread"])
+            files = tuple(str(file) for file in fields["files"])
             read = Tally.from_json(fields["read"])
             return cls(**plain, read=read, written=written, files=files, source=source, unread=unread)
         except (KeyError, TypeError, ValueError) as error:
@@ -190,4 +186,4 @@ def published_counts(publication: Publication, content: bytes | None, uri: str) 
 def total_of(written: Iterable[PartitionTally]) -> Tally:
     """Count and checksum of all partitions together."""
     rows = tuple(written)
-    return Tally(sum(each.count for each in rows), reduce(xor, (each.checksum for each in rows), 0))
+    return Tally(sum(tally.count for tally in rows), reduce(xor, (tally.checksum for tally in rows), 0))

@@ -51,7 +51,7 @@ class SplitPlan:
     @property
     def span(self) -> int:
         """Offsets in all tasks."""
-        return sum(each.span for each in self.tasks)
+        return sum(task.span for task in self.tasks)
 
     @property
     def size_bytes(self) -> int:
@@ -61,7 +61,7 @@ class SplitPlan:
     @property
     def skew(self) -> float:
         """The largest task over the mean one; 1 when all are equal, and without tasks."""
-        return max(each.span for each in self.tasks) * len(self.tasks) / self.span if self.tasks else 1.0
+        return max(task.span for task in self.tasks) * len(self.tasks) / self.span if self.tasks else 1.0
 
     def largest(self, count: int = _SHOWN) -> list[LogRange]:
         """The largest tasks, largest first."""
@@ -84,9 +84,9 @@ class SplitPlan:
         if not self.tasks:
             return self.summary()
         rows: list[Sequence[str]] = [("topic", "partition", "start offset", "end offset", "records", "size")]
-        for each in self.largest():
-            numbers = (each.partition, each.start_offset, each.end_offset, each.span)
-            rows.append((each.topic, *(f"{number:,}" for number in numbers), _mebibytes(self._size(each.span))))
+        for task in self.largest():
+            numbers = (task.partition, task.start_offset, task.end_offset, task.span)
+            rows.append((task.topic, *(f"{number:,}" for number in numbers), _mebibytes(self._size(task.span))))
         return "\n".join([self.summary(), *_aligned(rows)])
 
 
@@ -110,7 +110,7 @@ def split_plan(
     """
     whole = [pinned.log_range for pinned in ranges if pinned.span]
     size = bytes_per_record or DEFAULT_BYTES_PER_RECORD
-    chosen = _given(options or {}) or _chosen([each.span for each in whole], size, cores)
+    chosen = _given(options or {}) or _chosen([task.span for task in whole], size, cores)
     tasks = spark_tasks(whole, **{_ARGUMENTS[name]: int(value) for name, value in chosen.items()})
     return SplitPlan(tuple(tasks), len(whole), chosen, size, cores)
 
@@ -121,7 +121,7 @@ def spark_tasks(
     """What Spark 4 makes of whole ranges, in their order."""
     tasks = whole
     if max_records is not None:
-        tasks = [part for each in tasks for part in _divided(each, math.ceil(each.span / max_records))]
+        tasks = [part for task in tasks for part in _divided(task, math.ceil(task.span / max_records))]
     if min_partitions is not None and min_partitions > len(tasks):
         return _divided_by_share(tasks, min_partitions)
     return tasks
@@ -140,15 +140,15 @@ def _divided(task: LogRange, parts: int) -> Iterator[LogRange]:
 def _divided_by_share(tasks: Sequence[LogRange], wanted: int) -> list[LogRange]:
     """About so many tasks, each range divided by its share of the offsets; small ones are left whole and don't count
     in the shares of the others."""
-    total = sum(each.span for each in tasks)
-    small = [each for each in tasks if _share(each.span, total, wanted) == 1]
-    rest, rest_wanted = total - sum(each.span for each in small), max(wanted - len(small), 1)
+    total = sum(task.span for task in tasks)
+    small = [task for task in tasks if _share(task.span, total, wanted) == 1]
+    rest, rest_wanted = total - sum(task.span for task in small), max(wanted - len(small), 1)
     # Spark tells them apart by partition alone: parts of one that differ by an offset are all left whole.
     whole = set(map(TopicPartition.of, small))
     return [
         part
-        for each in tasks
-        for part in _divided(each, 1 if TopicPartition.of(each) in whole else _share(each.span, rest, rest_wanted))
+        for task in tasks
+        for part in _divided(task, 1 if TopicPartition.of(task) in whole else _share(task.span, rest, rest_wanted))
     ]
 
 
@@ -184,8 +184,8 @@ def _chosen(spans: Sequence[int], bytes_per_record: float, cores: int | None) ->
 def _last_end(spans: Sequence[int], cores: int) -> int:
     """When the last task ends, were each taken by the first core that is free; in offsets read by one core."""
     ends = [0] * min(cores, len(spans))
-    for each in spans:
-        heapq.heapreplace(ends, ends[0] + each)
+    for span in spans:
+        heapq.heapreplace(ends, ends[0] + span)
     return max(ends)
 
 

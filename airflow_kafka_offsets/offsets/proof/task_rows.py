@@ -80,7 +80,11 @@ def rows_of_tasks(
 def starts_of(rows: Iterable[TaskRows]) -> int:
     """The sum of :func:`start_hash` over the tasks that wrote something: the read's own sum is the same one where each
     task was read once and from its first record on."""
-    return sum(start_hash(each.task.topic, each.task.partition, each.first) for each in rows if each.first is not None)
+    return sum(
+        start_hash(written.task.topic, written.task.partition, written.first)
+        for written in rows
+        if written.first is not None
+    )
 
 
 def start_hash(topic: str, partition: int, offset: int) -> int:
@@ -101,4 +105,4 @@ def _parts(tasks: Iterable[LogRange]) -> Iterator[tuple[TopicPartition, Sequence
 
 
 def _whole(parts: Sequence[LogRange], tally: PartitionTally) -> bool:
-    return tally.count >= sum(each.span for each in parts)
+    return tally.count >= sum(part.span for part in parts)

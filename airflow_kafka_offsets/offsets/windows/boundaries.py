@@ -76,7 +76,7 @@ def _matched(extent: LogExtent, answer: ListedOffset) -> Boundary:
 
 def at_latest(extents: LogExtents, isolation_level: IsolationLevel) -> Boundaries:
     """Boundaries at the visible end of the logs."""
-    return _by_partition(extents, lambda each: _at_log_end(each, isolation_level))
+    return _by_partition(extents, lambda extent: _at_log_end(extent, isolation_level))
 
 
 def at_earliest(extents: LogExtents) -> Boundaries:
@@ -104,7 +104,9 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     commits.raise_for_errors()
     extents.raise_for_errors()
     refuse_cut_commits(commits, group, ", or make the snapshot as of something else")
-    refused = [(f"{each.topic}-{each.partition}", error) for each in extents if (error := _refuse(each, commits))]
+    refused = [
+        (f"{extent.topic}-{extent.partition}", error) for extent in extents if (error := _refuse(extent, commits))
+    ]
     if refused:
         raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
 
@@ -167,8 +169,8 @@ def clamp(
             _refuse_dropped_topics(before, snapshot)
             refuse_shorter_logs(before, snapshot)
     boundaries = {
-        key: _clamp_one(each, _boundary_of(before, key), _boundary_of(after, key))
-        for key, each in snapshot.boundaries.items()
+        key: _clamp_one(boundary, _boundary_of(before, key), _boundary_of(after, key))
+        for key, boundary in snapshot.boundaries.items()
         if after is None or key in after.boundaries
     }
     counts = Counter(key.topic for key in boundaries)
@@ -191,7 +193,7 @@ def fits(stored: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSna
 
 def _in_order(earlier: OffsetSnapshot, later: OffsetSnapshot) -> bool:
     ends = later.boundaries
-    return all(key in ends and each.offset <= ends[key].offset for key, each in earlier.boundaries.items())
+    return all(key in ends and boundary.offset <= ends[key].offset for key, boundary in earlier.boundaries.items())
 
 
 def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int | None = None) -> OffsetSnapshot:
@@ -211,7 +213,7 @@ def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int
     with _proved_by(forgotten, known):
         _refuse_outdated(forgotten, snapshot)
         refuse_changed_topics(forgotten, snapshot)
-    return replace(snapshot, boundaries={key: kept(key, each) for key, each in snapshot.boundaries.items()})
+    return replace(snapshot, boundaries={key: kept(key, boundary) for key, boundary in snapshot.boundaries.items()})
 
 
 @contextmanager
@@ -268,7 +270,7 @@ def _moved_to(known: Boundary, boundary: Boundary) -> Boundary:
 
 def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary]) -> Boundaries:
     extents.raise_for_errors()
-    return {TopicPartition.of(each): resolve(each) for each in extents}
+    return {TopicPartition.of(extent): resolve(extent) for extent in extents}
 
 
 def _at_log_end(extent: LogExtent, isolation_level: IsolationLevel) -> Boundary:

@@ -60,7 +60,7 @@ class Completeness:
         if self.idle:
             text += f"; no record that late on {shorten(map(str, self.idle))}"
         if self.undecided:
-            text += f"; not decided yet: {shorten(holder_text(each, producers) for each in self.undecided)}"
+            text += f"; not decided yet: {shorten(holder_text(partition, producers) for partition in self.undecided)}"
         return text
 
 
@@ -87,10 +87,10 @@ def sort_by_evidence(
     undecided: list[TopicPartition] = []
     by_clock: list[TopicPartition] = []
     idle: list[TopicPartition] = []
-    for each in others.raise_for_errors():
-        partition = TopicPartition.of(each)
-        if partition in pending or (stable and each.last_stable_offset != each.high_watermark):
+    for extent in others.raise_for_errors():
+        partition = TopicPartition.of(extent)
+        if partition in pending or (stable and extent.last_stable_offset != extent.high_watermark):
             undecided.append(partition)
         else:
-            (by_clock if each.topic in clocked else idle).append(partition)
+            (by_clock if extent.topic in clocked else idle).append(partition)
     return Completeness(tuple(passed), tuple(by_clock), (), tuple(idle), tuple(undecided))

@@ -25,7 +25,6 @@ from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, cut_bel
 class TopicOffsets(NamedTuple):
     """The positions on one topic.
 
-    :param topic: topic name.
     :param topic_id: tells a re-created topic from this one (KIP-516); None when unknown.
     :param offsets: an offset for each partition, from number 0 on.
     :param leader_epochs: the leader epoch that each offset was seen under (KIP-320); None where it isn't known.
@@ -76,7 +75,7 @@ class FixedOffsets:
         ids, epochs = topic_ids or {}, leader_epochs or {}
 
         def positions(topic: str, numbers: list[int]) -> TopicOffsets:
-            seen_under = (epochs.get(TopicPartition(topic, each)) for each in range(len(numbers)))
+            seen_under = (epochs.get(TopicPartition(topic, number)) for number in range(len(numbers)))
             return TopicOffsets(topic, ids.get(topic), tuple(numbers), tuple(seen_under))
 
         topics = (positions(topic, numbers) for topic, numbers in by_topic.items())
@@ -88,10 +87,10 @@ class FixedOffsets:
         return cls.of(
             f"snapshot {snapshot.number} as of {snapshot.as_of}",
             snapshot.offsets(),
-            {topic: each.topic_id for topic, each in snapshot.topics.items()},
+            {topic: facts.topic_id for topic, facts in snapshot.topics.items()},
             ledger,
             cluster_id=snapshot.cluster_id,
-            leader_epochs={key: each.leader_epoch for key, each in snapshot.boundaries.items()},
+            leader_epochs={key: boundary.leader_epoch for key, boundary in snapshot.boundaries.items()},
         )
 
     @classmethod
@@ -100,11 +99,11 @@ class FixedOffsets:
         ranges = by_partition(manifest.ranges)
         return cls.of(
             f"end of window {manifest.window}",
-            {key: each.end_offset for key, each in ranges.items()},
-            {topic: each.topic_id for topic, each in manifest.topics.items()},
+            {key: pinned.end_offset for key, pinned in ranges.items()},
+            {topic: facts.topic_id for topic, facts in manifest.topics.items()},
             ledger,
             cluster_id=manifest.cluster_id,
-            leader_epochs={key: each.end_leader_epoch for key, each in ranges.items()},
+            leader_epochs={key: pinned.end_leader_epoch for key, pinned in ranges.items()},
         )
 
     @classmethod
@@ -121,28 +120,28 @@ class FixedOffsets:
         :raises OffsetsError: when an end is not known.
         """
         ends: dict[TopicPartition, int] = {}
-        for each in extents.raise_for_errors():
-            end = each.end_offset(isolation_level)
+        for extent in extents.raise_for_errors():
+            end = extent.end_offset(isolation_level)
             assert end is not None, "an extent without error has the end that was asked for"
-            ends[TopicPartition.of(each)] = end
-        epochs = {TopicPartition.of(each): each.leader_epoch for each in extents}
+            ends[TopicPartition.of(extent)] = end
+        epochs = {TopicPartition.of(extent): extent.leader_epoch for extent in extents}
         return cls.of(source, ends, topic_ids, cluster_id=cluster_id, leader_epochs=epochs)
 
     def items(self) -> Iterator[tuple[TopicPartition, int]]:
         """Partition and offset, in order."""
-        for each in self.topics:
-            for number, offset in enumerate(each.offsets):
-                yield TopicPartition(each.topic, number), offset
+        for fixed in self.topics:
+            for number, offset in enumerate(fixed.offsets):
+                yield TopicPartition(fixed.topic, number), offset
 
     def seen(self) -> Iterator[SeenOffset]:
         """Each position with its leader epoch, in order."""
-        for each in self.topics:
-            for number, (offset, leader_epoch) in enumerate(zip(each.offsets, each.leader_epochs, strict=True)):
-                yield SeenOffset(each.topic, number, offset, leader_epoch)
+        for fixed in self.topics:
+            for number, (offset, leader_epoch) in enumerate(zip(fixed.offsets, fixed.leader_epochs, strict=True)):
+                yield SeenOffset(fixed.topic, number, offset, leader_epoch)
 
     def names(self) -> tuple[str, ...]:
         """The topics."""
-        return tuple(each.topic for each in self.topics)
+        return tuple(fixed.topic for fixed in self.topics)
 
     def where(self) -> dict[str, str]:
         """The ledger, for the JSON of a result; nothing where there is none."""
@@ -155,20 +154,20 @@ class FixedOffsets:
         :param topic_ids: ids as it tells them.
         :raises TopicChangedError: another cluster, or naming a topic that was re-created.
         """
-        for each in self.topics:
+        for fixed in self.topics:
             if is_another(self.cluster_id, cluster_id):
                 raise TopicChangedError(
                     f"{self.source} is of cluster {self.cluster_id}, and this is {cluster_id}: another cluster is "
                     "behind the connection now, whose offsets are other records'. Put its address right; or, where "
                     "this cluster is meant, clear the task that pinned them, and this one.",
-                    topic=each.topic,
+                    topic=fixed.topic,
                 )
-            now = topic_ids.get(each.topic)
-            if is_another(each.topic_id, now):
+            now = topic_ids.get(fixed.topic)
+            if is_another(fixed.topic_id, now):
                 raise TopicChangedError(
-                    f"Topic {each.topic} was re-created: its id is {now}, and {self.source} is of {each.topic_id}. "
+                    f"Topic {fixed.topic} was re-created: its id is {now}, and {self.source} is of {fixed.topic_id}. "
                     "What was pinned of the old topic is gone with it: clear the task that pinned it, and this one.",
-                    topic=each.topic,
+                    topic=fixed.topic,
                 )
 
     def refuse_truncated(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -209,27 +208,27 @@ class FixedOffsets:
         """
         if self.cluster_id is None:
             return []
-        found = [f"the id of {each.topic}" for each in self.topics if each.topic_id is None]
+        found = [f"the id of {fixed.topic}" for fixed in self.topics if fixed.topic_id is None]
         unknown = list(untold(self.seen(), ends))
         return found + ([f"whether logs were cut since: {shorten(unknown)}"] if unknown else [])
 
     def on(self, topics: Collection[str]) -> Self:
         """The same on some topics alone."""
-        return replace(self, topics=tuple(each for each in self.topics if each.topic in topics))
+        return replace(self, topics=tuple(fixed for fixed in self.topics if fixed.topic in topics))
 
     def without(self, topic: str | None) -> Self:
         """The same without a topic."""
-        return replace(self, topics=tuple(each for each in self.topics if each.topic != topic))
+        return replace(self, topics=tuple(fixed for fixed in self.topics if fixed.topic != topic))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar."""
         topics = {
-            each.topic: {
-                "id": each.topic_id,
-                "offsets": list(each.offsets),
-                "leader_epochs": list(each.leader_epochs),
+            fixed.topic: {
+                "id": fixed.topic_id,
+                "offsets": list(fixed.offsets),
+                "leader_epochs": list(fixed.leader_epochs),
             }
-            for each in self.topics
+            for fixed in self.topics
         }
         return {"source": self.source, "topics": topics, "ledger": self.ledger, "cluster_id": self.cluster_id}
 
@@ -238,7 +237,7 @@ class FixedOffsets:
         """The inverse of :meth:`to_json`."""
         topics = sorted(fields["topics"].items())
         read = (
-            TopicOffsets(name, each["id"], tuple(each["offsets"]), tuple(each["leader_epochs"]))
-            for name, each in topics
+            TopicOffsets(name, columns["id"], tuple(columns["offsets"]), tuple(columns["leader_epochs"]))
+            for name, columns in topics
         )
         return cls(fields["source"], tuple(read), fields["ledger"], fields["cluster_id"])

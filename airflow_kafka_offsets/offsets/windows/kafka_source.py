@@ -42,15 +42,15 @@ class Source:
 
 def topics_read(manifest: Manifest) -> list[str]:
     """The topics that a window has offsets of, in order."""
-    return sorted({each.topic for each in manifest.non_empty()})
+    return sorted({pinned.topic for pinned in manifest.non_empty()})
 
 
 def known_ends(manifest: Manifest) -> list[SeenOffset]:
     """Ends of the ranges that are read, where the leader epoch is known."""
     return [
-        SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch)
-        for each in manifest.non_empty()
-        if each.end_leader_epoch is not None
+        SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch)
+        for pinned in manifest.non_empty()
+        if pinned.end_leader_epoch is not None
     ]
 
 
@@ -59,9 +59,9 @@ def known_starts(manifest: Manifest) -> list[SeenOffset]:
     that is as it was up to its end is so up to the start; but where the end is of a later epoch, the log may have been
     cut between the two."""
     return [
-        SeenOffset(each.topic, each.partition, each.window_start, each.start_leader_epoch)
-        for each in manifest.non_empty()
-        if each.start_leader_epoch is not None and _ends_later(each, each.start_leader_epoch)
+        SeenOffset(pinned.topic, pinned.partition, pinned.window_start, pinned.start_leader_epoch)
+        for pinned in manifest.non_empty()
+        if pinned.start_leader_epoch is not None and _ends_later(pinned, pinned.start_leader_epoch)
     ]
 
 
@@ -71,14 +71,14 @@ def _ends_later(pinned: OffsetRange, start_leader_epoch: int) -> bool:
 
 def with_epoch(manifest: Manifest) -> set[TopicPartition]:
     """The partitions that are read and of which Kafka can tell whether their log was cut."""
-    return {TopicPartition.of(each) for each in (*known_ends(manifest), *known_starts(manifest))}
+    return {TopicPartition.of(seen) for seen in (*known_ends(manifest), *known_starts(manifest))}
 
 
 def _without_epoch(manifest: Manifest) -> int:
     """Partitions that are read and of which Kafka can't tell everything. Below offset 0 there is nothing to be cut."""
     return sum(
-        each.end_leader_epoch is None or (each.window_start > 0 and each.start_leader_epoch is None)
-        for each in manifest.non_empty()
+        pinned.end_leader_epoch is None or (pinned.window_start > 0 and pinned.start_leader_epoch is None)
+        for pinned in manifest.non_empty()
     )
 
 
@@ -105,7 +105,7 @@ def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
 
 def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
     """What nobody can tell of a window's source, in words; empty where the brokers are of Kafka 2.8 or later."""
-    found = [f"the id of {each}" for each in topics_read(manifest) if manifest.topics[each].topic_id is None]
+    found = [f"the id of {topic}" for topic in topics_read(manifest) if manifest.topics[topic].topic_id is None]
     without = _without_epoch(manifest)
     found += [f"the leader epochs of {without} partitions"] if without else []
     asked = len(with_epoch(manifest))

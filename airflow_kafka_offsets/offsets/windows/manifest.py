@@ -71,16 +71,16 @@ class Manifest:
     @property
     def lost_offsets(self) -> int:
         """Offsets of the window that were gone when it was pinned, by the user's choice not to fail."""
-        return sum(each.lost_offsets for each in self.ranges)
+        return sum(pinned.lost_offsets for pinned in self.ranges)
 
     @property
     def span(self) -> int:
         """Offsets in all ranges together: exactly the records on plain topics, an upper bound otherwise."""
-        return sum(each.span for each in self.ranges)
+        return sum(pinned.span for pinned in self.ranges)
 
     def lost(self) -> tuple[OffsetRange, ...]:
         """The ranges that were lost from."""
-        return tuple(each for each in self.ranges if each.lost_offsets)
+        return tuple(pinned for pinned in self.ranges if pinned.lost_offsets)
 
     def revised(self, revision: int) -> Self:
         """The same as another revision."""
@@ -88,7 +88,7 @@ class Manifest:
 
     def non_empty(self) -> tuple[OffsetRange, ...]:
         """The ranges with at least one offset: what Spark is asked to read (S6)."""
-        return tuple(each for each in self.ranges if each.span)
+        return tuple(pinned for pinned in self.ranges if pinned.span)
 
     @classmethod
     def of(cls, pipeline: str, ledger_id: str, window: Window, revision: int = 1) -> Self:
@@ -121,10 +121,10 @@ class Manifest:
         return json.dumps({"format": FORMAT, "topics": topics} | fields, sort_keys=True, separators=(",", ":")).encode()
 
     def _columns(self, topic: str) -> dict[str, list[Any]]:
-        rows = [each for each in self.ranges if each.topic == topic]
+        rows = [pinned for pinned in self.ranges if pinned.topic == topic]
         columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
         for name, usual in _USUAL.items():
-            if all(each == usual for each in columns[name]):
+            if all(value == usual for value in columns[name]):
                 del columns[name]
         return columns
 
@@ -153,7 +153,7 @@ class Manifest:
             columns = fields.pop("topics")
             fields["isolation_level"] = IsolationLevel(fields["isolation_level"])
             rows = (row for topic in sorted(columns) for row in _ranges(topic, columns[topic]))
-            topics = {topic: TopicFacts.from_json(topic, each) for topic, each in columns.items()}
+            topics = {topic: TopicFacts.from_json(topic, facts) for topic, facts in columns.items()}
             return cls(**fields, topics=topics, ranges=tuple(rows))
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a manifest: {error!r}.") from error

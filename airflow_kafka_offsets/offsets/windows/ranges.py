@@ -21,8 +21,6 @@ DataLossPolicy = Literal["fail", "load_rest"]
 class OffsetRange:
     """The records of one partition that belong to a window.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param start_offset: first offset of the window, inclusive.
     :param end_offset: end of the window, exclusive; equal to ``start_offset`` when the window holds nothing here.
     :param start_evidence: why the start is believed.
@@ -70,8 +68,6 @@ class OffsetRange:
 class LostRange:
     """Offsets of a pinned range that no longer exist.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param start_offset: start of the pinned range, inclusive.
     :param log_start_offset: where the log starts now.
     :param lost: how many offsets of the range are gone, exactly.
@@ -139,17 +135,17 @@ def window_between(
     if gone:
         raise TopicChangedError(f"{gone[0]} is in the snapshot at {start.as_of}, but not in the one at {end.as_of}.")
     ranges = tuple(
-        _range(start.boundaries.get(key), each, _beginning(key, start, each, added or {}))
-        for key, each in sorted(end.boundaries.items())
+        _range(start.boundaries.get(key), boundary, _beginning(key, start, boundary, added or {}))
+        for key, boundary in sorted(end.boundaries.items())
     )
-    lost = [each for each in ranges if each.lost_offsets and each.start_evidence is not Evidence.NEW_PARTITION]
+    lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned.start_evidence is not Evidence.NEW_PARTITION]
     if lost and on_data_loss == "fail":
         where = shorten(
-            f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
+            f"{pinned.topic}-{pinned.partition}: {pinned.lost_offsets} from {pinned.window_start} on" for pinned in lost
         )
         raise DataLossError(
-            f"{sum(each.lost_offsets for each in lost)} offsets between {start.as_of} and {end.as_of} were gone when "
-            f"the end was resolved: {where}. on_data_loss='load_rest' loads the rest, and notes the loss."
+            f"{sum(pinned.lost_offsets for pinned in lost)} offsets between {start.as_of} and {end.as_of} were gone "
+            f"when the end was resolved: {where}. on_data_loss='load_rest' loads the rest, and notes the loss."
         )
     return Window(start, end, ranges)
 
@@ -182,23 +178,23 @@ def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence
 def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     """What may be unexpected about a window."""
     yield from snapshot_warnings(end)
-    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
-    lost = [each for each in ranges if each.lost_offsets and each not in added]
+    added = [pinned for pinned in ranges if pinned.start_evidence is Evidence.NEW_PARTITION and pinned.start_offset]
+    lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned not in added]
     if lost:
         names = shorten(
-            f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in lost
+            f"{pinned.topic}-{pinned.partition}: {pinned.lost_offsets} from {pinned.window_start} on" for pinned in lost
         )
-        yield f"{sum(each.lost_offsets for each in lost)} offsets of the window are lost: {names}."
-    first = [each for each in ranges if each.start_evidence is Evidence.LOG_START and each.start_offset]
+        yield f"{sum(pinned.lost_offsets for pinned in lost)} offsets of the window are lost: {names}."
+    first = [pinned for pinned in ranges if pinned.start_evidence is Evidence.LOG_START and pinned.start_offset]
     if first:
-        names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in first)
+        names = shorten(f"{pinned.topic}-{pinned.partition} at {pinned.start_offset}" for pinned in first)
         yield f"The log starts within the window on {names}: earlier records of it, if there were any, are gone."
     if added:
-        names = shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in added)
+        names = shorten(f"{pinned.topic}-{pinned.partition} at {pinned.start_offset}" for pinned in added)
         yield f"New partitions start at their log start on {names}: records before it are gone."
 
 
 def held_warning(held: Iterable[TopicPartition], producers: Producers) -> str:
     """Which open transactions hold a window's end back (S10)."""
-    names = shorten(holder_text(each, producers) for each in held)
+    names = shorten(holder_text(partition, producers) for partition in held)
     return f"The window ends where an open transaction begins: {names}. What lies behind it is in a later window."

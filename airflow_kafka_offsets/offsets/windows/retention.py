@@ -53,8 +53,6 @@ class LogPace(NamedTuple):
 class RangeForecast:
     """What retention does to one partition's range.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param offsets: offsets of the range.
     :param lost: how many of them are gone already, exactly.
     :param loses_at_ms: when the first of the others go, not before; Unix milliseconds, in the past when Kafka may
@@ -99,16 +97,16 @@ class WindowForecast:
     @classmethod
     def of(cls, window: str, ranges: Iterable[RangeForecast]) -> WindowForecast:
         """From ranges in any order."""
-        return cls(window, tuple(sorted(ranges, key=lambda each: each.urgency)))
+        return cls(window, tuple(sorted(ranges, key=lambda forecast: forecast.urgency)))
 
     def __str__(self) -> str:
-        offsets = sum(each.offsets for each in self.ranges)
+        offsets = sum(forecast.offsets for forecast in self.ranges)
         return f"{self.window}, {offsets} offsets: {shorten(map(str, self.ranges))}"
 
     @property
     def lost(self) -> int:
         """Offsets that are gone already."""
-        return sum(each.lost for each in self.ranges)
+        return sum(forecast.lost for forecast in self.ranges)
 
     @property
     def urgency(self) -> tuple[bool, float, int, int]:
@@ -128,9 +126,9 @@ class WindowForecast:
             "by": None if first.by is None else str(first.by),
             "topic": first.topic,
             "partition": first.partition,
-            "offsets": sum(each.offsets for each in self.ranges),
+            "offsets": sum(forecast.offsets for forecast in self.ranges),
             "lost": self.lost,
-            "unknown": sum(bool(each.unknown) for each in self.ranges),
+            "unknown": sum(bool(forecast.unknown) for forecast in self.ranges),
         }
 
 
@@ -193,9 +191,9 @@ def forecast(
         Limit.TIME: _by_time(facts, records, rest),
         Limit.SIZE: _by_size(facts, pace, extent.high_watermark - rest.offset, now_ms),
     }
-    dated = {limit: each for limit, each in bounds.items() if each is not None and each <= _LAST_MS}
+    dated = {limit: bound for limit, bound in bounds.items() if bound is not None and bound <= _LAST_MS}
     by = min(dated, key=dated.__getitem__, default=None)
-    unknown = tuple(limit for limit, each in bounds.items() if each is None)
+    unknown = tuple(limit for limit, bound in bounds.items() if bound is None)
     return replace(known, loses_at_ms=None if by is None else int(dated[by]), by=by, unknown=unknown)
 
 

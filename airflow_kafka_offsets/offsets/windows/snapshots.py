@@ -112,7 +112,6 @@ class AsOf:
 class TopicFacts:
     """What a cluster says about a topic, as far as windows depend on it.
 
-    :param topic: topic name.
     :param topic_id: tells a re-created topic from the old one (KIP-516); None from brokers before 2.8.
     :param partition_count: number of partitions.
     :param cleanup_policy: ``delete``, ``compact`` or both, joined by a comma; None when it may not be described.
@@ -148,8 +147,6 @@ class TopicFacts:
 class Boundary:
     """One partition's offset in a snapshot.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param offset: first offset that belongs after the boundary.
     :param evidence: why this offset.
     :param matched_timestamp_ms: timestamp of the matched record, Unix milliseconds; None without a match.
@@ -206,7 +203,7 @@ class OffsetSnapshot:
 
     def offsets(self) -> dict[TopicPartition, int]:
         """The plain offsets."""
-        return {key: each.offset for key, each in sorted(self.boundaries.items())}
+        return {key: boundary.offset for key, boundary in sorted(self.boundaries.items())}
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar per topic."""
@@ -221,7 +218,7 @@ class OffsetSnapshot:
         }
 
     def _columns(self, topic: str) -> dict[str, list[Any]]:
-        rows = [each for key, each in sorted(self.boundaries.items()) if key.topic == topic]
+        rows = [boundary for key, boundary in sorted(self.boundaries.items()) if key.topic == topic]
         return {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
 
     @classmethod
@@ -241,7 +238,7 @@ class OffsetSnapshot:
                 cluster_id=fields["cluster_id"],
                 isolation_level=IsolationLevel(fields["isolation_level"]),
                 resolved_at_ms=fields["resolved_at_ms"],
-                topics={topic: TopicFacts.from_json(topic, each) for topic, each in fields["topics"].items()},
+                topics={topic: TopicFacts.from_json(topic, facts) for topic, facts in fields["topics"].items()},
                 boundaries=by_partition(rows),
                 number=fields["number"],
             )
@@ -259,22 +256,22 @@ def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:
     future = future_warning(snapshot)
     if future:
         yield future
-    clamped = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.CLAMPED]
+    clamped = [boundary for boundary in snapshot.boundaries.values() if boundary.evidence is Evidence.CLAMPED]
     if clamped:
-        names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in clamped)
+        names = shorten(f"{boundary.topic}-{boundary.partition} at {boundary.offset}" for boundary in clamped)
         why = "late or deleted records, or a clock that was ahead"
         yield f"At {snapshot.as_of}, snapshots stored earlier have the say on {names}: {why}."
-    markers = [each for each in snapshot.boundaries.values() if each.evidence is Evidence.MATCHED_MARKER]
+    markers = [boundary for boundary in snapshot.boundaries.values() if boundary.evidence is Evidence.MATCHED_MARKER]
     if markers:
-        names = shorten(f"{each.topic}-{each.partition} at {each.offset}" for each in markers)
+        names = shorten(f"{boundary.topic}-{boundary.partition} at {boundary.offset}" for boundary in markers)
         yield f"At {snapshot.as_of}, transaction markers were matched on {names}: records behind them may be older."
 
 
 def future_warning(snapshot: OffsetSnapshot) -> str | None:
     """Which records from the future stand at a snapshot's offsets; None when there are none."""
     worst = [
-        f"{each.topic}-{each.partition} at offset {each.offset} ({iso_instant(each.matched_timestamp_ms or 0)})"
-        for each in _future_records(snapshot)
+        f"{TopicPartition.of(boundary)} at offset {boundary.offset} ({iso_instant(boundary.matched_timestamp_ms or 0)})"
+        for boundary in _future_records(snapshot)
     ]
     if not worst:
         return None
@@ -284,4 +281,6 @@ def future_warning(snapshot: OffsetSnapshot) -> str | None:
 def _future_records(snapshot: OffsetSnapshot) -> list[Boundary]:
     """Boundaries that rest on a record from the future: they freeze every later window until it ages out (E5, S7)."""
     limit = snapshot.resolved_at_ms + FUTURE_TOLERANCE_MS
-    return [each for _, each in sorted(snapshot.boundaries.items()) if (each.matched_timestamp_ms or 0) > limit]
+    return [
+        boundary for _, boundary in sorted(snapshot.boundaries.items()) if (boundary.matched_timestamp_ms or 0) > limit
+    ]

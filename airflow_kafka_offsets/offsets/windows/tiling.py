@@ -25,8 +25,6 @@ Beginning = Callable[[OffsetRange], int]
 class Seam:
     """Where two windows fail to meet.
 
-    :param topic: topic name.
-    :param partition: partition number.
     :param end_offset: where the earlier window ends.
     :param start_offset: where the later one starts: further is a gap, less far an overlap.
     """
@@ -62,40 +60,40 @@ def seams(windows: Iterable[Sequence[OffsetRange]], beginning: Beginning | None 
 
     :param beginning: asked of topics that only the later one has; None leaves them out.
     """
-    return [each for earlier, later in pairwise(windows) for each in _between(by_partition(earlier), later, beginning)]
+    return [seam for earlier, later in pairwise(windows) for seam in _between(by_partition(earlier), later, beginning)]
 
 
 def _between(
     earlier: Mapping[TopicPartition, OffsetRange], later: Sequence[OffsetRange], beginning: Beginning | None
 ) -> Iterable[Seam]:
     topics = {key.topic for key in earlier}
-    for each in later:
-        before = earlier.get(TopicPartition.of(each))
+    for pinned in later:
+        before = earlier.get(TopicPartition.of(pinned))
         if before is not None:
             end_offset = before.end_offset
-        elif each.start_evidence in _OWN_BEGINNING:
+        elif pinned.start_evidence in _OWN_BEGINNING:
             continue
-        elif each.topic in topics:
+        elif pinned.topic in topics:
             end_offset = 0
-        elif beginning is None or each.start_evidence is Evidence.LOG_START:
+        elif beginning is None or pinned.start_evidence is Evidence.LOG_START:
             continue
         else:
-            end_offset = min(beginning(each), each.window_start)
-        if each.window_start != end_offset:
-            yield Seam(each.topic, each.partition, end_offset, each.window_start)
+            end_offset = min(beginning(pinned), pinned.window_start)
+        if pinned.window_start != end_offset:
+            yield Seam(pinned.topic, pinned.partition, end_offset, pinned.window_start)
 
 
 def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[LogRange]:
     """The offsets that are in both of two windows, what was lost of them included. Empty when there are none."""
     theirs = by_partition(other)
     found = []
-    for each in one:
-        meeting = theirs.get(TopicPartition.of(each))
+    for pinned in one:
+        meeting = theirs.get(TopicPartition.of(pinned))
         if meeting is None:
             continue
-        start, end = max(each.window_start, meeting.window_start), min(each.end_offset, meeting.end_offset)
+        start, end = max(pinned.window_start, meeting.window_start), min(pinned.end_offset, meeting.end_offset)
         if start < end:
-            found.append(LogRange(each.topic, each.partition, start, end))
+            found.append(LogRange(pinned.topic, pinned.partition, start, end))
     return found
 
 
@@ -103,7 +101,7 @@ def uncovered(gaps: Iterable[Seam], windows: Iterable[Iterable[OffsetRange]]) ->
     """What is left of some gaps without the offsets that are in other windows, what was lost of them included."""
     left = list(gaps)
     for ranges in map(by_partition, windows):
-        left = [part for each in left for part in _without(each, ranges)]
+        left = [part for gap in left for part in _without(gap, ranges)]
     return left
 
 
@@ -115,16 +113,16 @@ def _without(gap: Seam, ranges: Mapping[TopicPartition, OffsetRange]) -> Iterabl
         replace(gap, start_offset=min(gap.start_offset, covering.window_start)),
         replace(gap, end_offset=max(gap.end_offset, covering.end_offset)),
     )
-    return [each for each in parts if each.is_gap]
+    return [part for part in parts if part.is_gap]
 
 
 def ends_before(earlier: Iterable[OffsetRange], later: Iterable[OffsetRange]) -> bool:
     """Whether on every partition of both one window ends at or before the other's start."""
     ends = by_partition(earlier)
     return all(
-        before.end_offset <= each.window_start
-        for each in later
-        if (before := ends.get(TopicPartition.of(each))) is not None
+        before.end_offset <= pinned.window_start
+        for pinned in later
+        if (before := ends.get(TopicPartition.of(pinned))) is not None
     )
 
 
@@ -184,23 +182,23 @@ def check_tiling(
     :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
     :param beginning: where topics begin that a window has and the one before it lacks, when the two don't meet in time.
     """
-    ordered = sorted(windows, key=lambda each: (each.start_ms, each.end_ms))
+    ordered = sorted(windows, key=lambda window: (window.start_ms, window.end_ms))
     problems: list[str] = []
     holes: list[str] = []
     before: list[T] = []
     for later in ordered:
         # Windows of other offsets may lie in each other's time: each is compared with all that reach into it.
-        reaching = [each for each in before if each.end_ms > later.start_ms]
-        for each in reaching:
-            common = shared(ranges(each), ranges(later))
+        reaching = [earlier for earlier in before if earlier.end_ms > later.start_ms]
+        for earlier in reaching:
+            common = shared(ranges(earlier), ranges(later))
             if common:
-                problems.append(f"windows {each.window} and {later.window} overlap: {shorten(map(str, common))}")
+                problems.append(f"windows {earlier.window} and {later.window} overlap: {shorten(map(str, common))}")
         if before and not reaching:
-            furthest = max(before, key=lambda each: each.end_ms)
+            furthest = max(before, key=lambda window: window.end_ms)
             if not surely_meet(furthest, later):
                 apart = furthest.end_ms < later.start_ms
                 found = seams([ranges(furthest), ranges(later)], beginning(later) if apart else None)
-                if not apart or not all(each.is_gap for each in found):
+                if not apart or not all(seam.is_gap for seam in found):
                     problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
                 elif found:
                     between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"

@@ -42,11 +42,11 @@ def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:
 def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
     """Which logs were cut below an offset, and where, in words."""
     found = {}
-    for each in seen:
-        key = TopicPartition.of(each)
+    for place in seen:
+        key = TopicPartition.of(place)
         end = ends.lookup(*key)
-        if end is not None and end.end_offset is not None and end.end_offset < each.offset:
-            found[key] = f"{key} was cut at {end.end_offset}, below {each.offset}"
+        if end is not None and end.end_offset is not None and end.end_offset < place.offset:
+            found[key] = f"{key} was cut at {end.end_offset}, below {place.offset}"
     return found
 
 
@@ -63,8 +63,8 @@ def refuse_unanswered(ends: EpochEnds) -> None:
 
 def not_known(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
     """The offsets whose leader doesn't know their epoch."""
-    found = ((each, ends.lookup(each.topic, each.partition)) for each in seen)
-    return [each for each, end in found if end is not None and end.error is None and end.end_offset is None]
+    found = ((place, ends.lookup(place.topic, place.partition)) for place in seen)
+    return [place for place, end in found if end is not None and end.error is None and end.end_offset is None]
 
 
 def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str, int], int | None]) -> None:
@@ -77,13 +77,13 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
     """
     later = [
         (
-            f"{each.topic}-{each.partition}",
-            of_another_log(f"the offset was seen under epoch {each.leader_epoch}", now, _GONE),
+            f"{place.topic}-{place.partition}",
+            of_another_log(f"the offset was seen under epoch {place.leader_epoch}", now, _GONE),
         )
-        for each in seen
-        if each.leader_epoch is not None
-        and (now := leader_epoch(each.topic, each.partition)) is not None
-        and now < each.leader_epoch
+        for place in seen
+        if place.leader_epoch is not None
+        and (now := leader_epoch(place.topic, place.partition)) is not None
+        and now < place.leader_epoch
     ]
     if later:
         raise OffsetsError("Asking whether logs were cut since", later)
@@ -111,17 +111,17 @@ def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
 
     :param ends: without other errors than :func:`refuse_unanswered` lets pass.
     """
-    for each in seen:
-        if each.offset == 0:
+    for place in seen:
+        if place.offset == 0:
             continue
-        key = TopicPartition.of(each)
+        key = TopicPartition.of(place)
         end = ends.lookup(*key)
         if end is None:
             yield f"{key} (its leader epoch isn't known)"
         elif end.error is not None:
             yield f"{key} ({UNTOLD[end.error.name]})"
         elif end.end_offset is None:
-            yield f"{key} (its leader doesn't know epoch {each.leader_epoch})"
+            yield f"{key} (its leader doesn't know epoch {place.leader_epoch})"
 
 
 def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
@@ -131,9 +131,9 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     ends earlier otherwise, also while its leader changes (KIP-207).
     """
     truncated = [
-        f"{key} stands at {old.offset}, the log ends at {each.high_watermark}"
-        for key, each in sorted(fresh.boundaries.items())
-        if (old := before.boundaries.get(key)) is not None and old.offset > each.high_watermark
+        f"{key} stands at {old.offset}, the log ends at {boundary.high_watermark}"
+        for key, boundary in sorted(fresh.boundaries.items())
+        if (old := before.boundaries.get(key)) is not None and old.offset > boundary.high_watermark
     ]
     if truncated:
         raise LogTruncatedError(

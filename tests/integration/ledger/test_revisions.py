@@ -10,7 +10,6 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, InstantForgottenError, LedgerError
 from airflow_kafka_offsets.ledger import window_folders
-from airflow_kafka_offsets.ledger.future_snapshots import forget_after
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, names
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -299,10 +298,10 @@ class TestClocks:
         assert list(between.offsets().values()) == [5]
 
     def test_taken_back_it_holds_nothing_down(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
-        (taken,) = forget_after(ledger, T0 + HOUR_MS)
+        (taken,) = ledger.forget_snapshots(T0 + HOUR_MS)
         assert taken.number == ahead.number
         assert ledger.snapshots.forgotten([ahead]) == [ahead]
-        assert forget_after(ledger, T0 + HOUR_MS) == []
+        assert ledger.forget_snapshots(T0 + HOUR_MS) == []
         later = ledger.snapshots.append(snapshot({0: 50}, at_ms=T0 + 2 * HOUR_MS))
         assert list(later.offsets().values()) == [50]
         assert [each.number for each in ledger.snapshots.entries()] == [1, later.number]
@@ -310,15 +309,15 @@ class TestClocks:
     def test_one_that_a_window_was_made_from_stays(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
         pinned = ledger.pin_window(ledger.snapshots.read(1), ahead)
         with pytest.raises(ConfigurationError, match=f"ledger forget loads {pinned.manifest.window}$"):
-            forget_after(ledger, T0 + HOUR_MS)
+            ledger.forget_snapshots(T0 + HOUR_MS)
         publish(ledger, pinned)
         with pytest.raises(ConfigurationError, match=r"--force. What is published of them is loaded again"):
-            forget_after(ledger, T0 + HOUR_MS)
+            ledger.forget_snapshots(T0 + HOUR_MS)
         ledger.forget([pinned.manifest.window], "test")
-        assert len(forget_after(ledger, T0 + HOUR_MS)) == 1
+        assert len(ledger.forget_snapshots(T0 + HOUR_MS)) == 1
 
     def test_a_window_is_not_pinned_with_one_that_was_taken_back(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
-        forget_after(ledger, T0 + HOUR_MS)
+        ledger.forget_snapshots(T0 + HOUR_MS)
         with pytest.raises(InstantForgottenError):
             ledger.pin_window(ledger.snapshots.read(1), ahead)
 
