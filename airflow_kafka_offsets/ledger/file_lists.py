@@ -75,8 +75,8 @@ class FileLists:
         refuse_unreadable(
             {window: publication for window, (publication, _) in results.items()}, low, high, cache(ranges)
         )
-        listed = {window: files_of(result) for window, (_, result) in results.items()}
-        return {window: files for window, files in listed.items() if files}
+        files = {window: files_of(result) for window, (_, result) in results.items()}
+        return {window: paths for window, paths in files.items() if paths}
 
     def _path(self, window: str) -> StoragePath:
         return self._folder / f"{_WINDOW}{window}" / _FILE

@@ -92,7 +92,6 @@ class Ledger:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
         return str(self.folder)
 
     def open(self, topics: Iterable[str], cluster_id: str, isolation_level: IsolationLevel) -> None:

@@ -110,13 +110,11 @@ class WindowIndex:
         :param manifest: the other one's ranges.
         :param extent: and its place in time.
         """
-        possible = [candidate for candidate in self._possible(extent) if candidate.window != manifest.window]
-        found = self._first_overlap(manifest, [candidate for candidate in possible if not candidate.end_chained])
+        possible = [other for other in self._possible(extent) if other.window != manifest.window]
+        found = self._first_overlap(manifest, [other for other in possible if not other.end_chained])
         if found is not None:
             return found
-        latest_first = sorted(
-            (candidate for candidate in possible if candidate.end_chained), key=lambda candidate: -candidate.end_ms
-        )
+        latest_first = sorted((other for other in possible if other.end_chained), key=lambda other: -other.end_ms)
         for first in range(0, len(latest_first), _AT_A_TIME):
             part = latest_first[first : first + _AT_A_TIME]
             found = self._first_overlap(manifest, part)
@@ -135,11 +133,7 @@ class WindowIndex:
     def _possible(self, extent: Extent) -> Iterable[Extent]:
         """The windows of which the chain doesn't say that they share nothing with one."""
         candidates = [*self._others, *(self._crossing(extent) if extent.chained else self._chained)]
-        return [
-            candidate
-            for candidate in candidates
-            if not candidate.surely_before(extent) and not extent.surely_before(candidate)
-        ]
+        return [other for other in candidates if not other.surely_before(extent) and not extent.surely_before(other)]
 
     def _crossing(self, extent: Extent) -> Iterable[Extent]:
         place = bisect_left(self._chained, extent.end_ms, key=lambda other: other.start_ms)

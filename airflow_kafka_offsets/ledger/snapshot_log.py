@@ -272,10 +272,9 @@ class SnapshotLog:
         return [entry for name in names(self._markers / month) if (entry := Entry.of_marker(name)) is not None]
 
     def _marked_at(self, instants: Collection[int]) -> list[Entry]:
-        """What the markers at some instants say."""
         wanted = {compact_instant(instant) for instant in instants}
-        listed = in_parallel(lambda month: names(self._markers / month), {instant[:6] for instant in wanted})
-        found = (Entry.of_marker(name) for name in chain.from_iterable(listed) if name.partition("_")[0] in wanted)
+        markers = in_parallel(lambda month: names(self._markers / month), {instant[:6] for instant in wanted})
+        found = (Entry.of_marker(name) for name in chain.from_iterable(markers) if name.partition("_")[0] in wanted)
         return [entry for entry in found if entry is not None]
 
     def _stored(self, marked: Entry) -> OffsetSnapshot | None:

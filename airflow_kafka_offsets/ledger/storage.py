@@ -115,9 +115,9 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
             _create(path, content)
         except OSError as error:
             # Not every store's conflict comes as FileExistsError: S3 has two codes for it, and its imitators their own.
-            standing = read(path)
-            if standing is not None:
-                return standing == content
+            stored = read(path)
+            if stored is not None:
+                return stored == content
             if not _is_refusal(error):
                 raise
             # Whoever had created it has taken it back in between.
@@ -165,11 +165,11 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
             if not _is_refusal(error):
                 raise
             refused = True
-        standing = read(probe)
+        stored = read(probe)
     finally:
         with suppress(OSError):
             probe.fs.rm_file(probe.path)
-    if not refused or standing != b"first":
+    if not refused or stored != b"first":
         raise ExclusiveCreateError(
             f"{folder}: {_server(folder)} let two writers create one file, as it ignores the condition of a put "
             "(If-None-Match), so that two tasks could both pin a snapshot. Nothing was written. Update that server, or "
@@ -242,10 +242,10 @@ def names(folder: StoragePath) -> list[str]:
     """Names in a folder, in order; empty when there is no such folder. Drafts are left out."""
     folder.fs.invalidate_cache(folder.path)
     try:
-        listed = folder.fs.ls(folder.path, detail=False)
+        paths = folder.fs.ls(folder.path, detail=False)
     except FileNotFoundError:
         return []
-    found = (str(path).rstrip("/").rpartition("/")[2] for path in listed)
+    found = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
     return sorted(name for name in found if name and not name.startswith(".") and name != folder.name)
 
 

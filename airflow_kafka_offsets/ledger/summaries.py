@@ -131,11 +131,11 @@ class Checkpoints:
 
         :raises LedgerCorruptError: when one was changed.
         """
-        listed = [name for name in names(self._folder) if _NAME.fullmatch(name)]
-        of_months = [name for name in listed if name[6] == "_"]
+        known = [name for name in names(self._folder) if _NAME.fullmatch(name)]
+        of_months = [name for name in known if name[6] == "_"]
         months = dict(zip(of_months, in_parallel(self._fields, of_months), strict=True))
         replaced = {name for fields in months.values() for name in fields["replaces"]}
-        days = [name for name in listed if name not in months and name not in replaced]
+        days = [name for name in known if name not in months and name not in replaced]
         found = {name: fields for name, fields in months.items() if name not in replaced}
         found |= zip(days, in_parallel(self._fields, days), strict=True)
         return {name: _summaries(fields) for name, fields in sorted(found.items())}
@@ -154,8 +154,8 @@ class Checkpoints:
 
     def write(self, summaries: Iterable[WindowSummary]) -> None:
         """Keep windows of one day. Written twice, it is one file."""
-        listed = list(summaries)
-        self._write(listed[0].window[:8], listed, ())
+        kept = list(summaries)
+        self._write(kept[0].window[:8], kept, ())
 
     def put_together(self, files: Mapping[str, Sequence[WindowSummary]]) -> None:
         """Keep the windows of each month that has many checkpoints in one, so that listing a year reads a dozen.

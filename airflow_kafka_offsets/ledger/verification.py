@@ -177,7 +177,6 @@ def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
 def _count(
     pinned: PinnedManifest, listing: WindowListing, published: Publication, counted: tuple[RunResult, str] | None
 ) -> tuple[str, list[str]]:
-    """The verdict on the published attempt in words, and as a problem when it isn't proved."""
     if counted is None:
         return "", [f"the result of {published.attempt} is missing"]
     result, sha256 = counted

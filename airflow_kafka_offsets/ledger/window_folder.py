@@ -104,7 +104,6 @@ class WindowListing:
         return self._named("losses")
 
     def _named(self, folder: str) -> list[str]:
-        """Names of the JSON files in one of its folders."""
         start = f"{folder}/"
         return [file.removeprefix(start).removesuffix(".json") for file in self.files if file.startswith(start)]
 
@@ -138,7 +137,6 @@ class PinnedManifest:
 
 @contextmanager
 def _naming(path: StoragePath) -> Iterator[None]:
-    """Say which file is not what it should be."""
     try:
         yield
     except LedgerCorruptError as error:
@@ -161,7 +159,6 @@ class WindowFolder:
         self.publications = publications
 
     def listing(self) -> WindowListing:
-        """What is in its folder."""
         published = self.publication() is not None
         return WindowListing(tuple(names_below(self._folder)), published)
 

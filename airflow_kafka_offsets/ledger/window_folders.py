@@ -165,7 +165,6 @@ class WindowFolders:
         return 1 + max(revisions_of(self._names_of(window)).get(window, [0]))
 
     def _names_of(self, window: str) -> list[str]:
-        """What is named after one window."""
         return [name for name in self.names([month_of(window)]) if name.startswith(window)]
 
 

@@ -166,7 +166,6 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
 
 
 def _epoch_ends(client: OffsetsClient, snapshot: OffsetSnapshot) -> EpochEnds:
-    """Where the epochs of a snapshot's boundaries end."""
     epochs = {
         key: boundary.leader_epoch for key, boundary in snapshot.boundaries.items() if boundary.leader_epoch is not None
     }

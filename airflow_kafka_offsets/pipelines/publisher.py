@@ -197,10 +197,10 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
             "published. Clear the resolve task too."
         )
     known = folder.publications.all()
-    standing = counting(known, live)
-    if standing is not None and counts_over(standing, pinned.manifest, written_ms=counted.written_ms):
-        _refuse_different(ledger, standing, counted)
-        return standing, True
+    current = counting(known, live)
+    if current is not None and counts_over(current, pinned.manifest, written_ms=counted.written_ms):
+        _refuse_different(ledger, current, counted)
+        return current, True
     if _is_refused(folder, counted):
         raise UnprovenError(
             f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: another driver "
@@ -214,7 +214,7 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
             f"it to write to {counted.result.output}, where its rows take the place of the others'. It goes on, or has "
             "died. Run the task again."
         )
-    return counted.publication(1 + max((publication.number for publication in known), default=0), standing), False
+    return counted.publication(1 + max((publication.number for publication in known), default=0), current), False
 
 
 def _refuse_unproved(counted: CountedAttempt) -> None:
@@ -272,10 +272,10 @@ def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:
         )
 
 
-def _refuse_different(ledger: Ledger, standing: Publication, counted: CountedAttempt) -> None:
+def _refuse_different(ledger: Ledger, current: Publication, counted: CountedAttempt) -> None:
     """Two attempts at one manifest must have written the same, and read it too."""
     pinned, ours = counted.pinned, counted.result
-    if standing.manifest_sha256 != pinned.sha256 or standing.attempt == ours.attempt:
+    if current.manifest_sha256 != pinned.sha256 or current.attempt == ours.attempt:
         return
     _, theirs = ledger.folder_of(pinned).published_result()
     if theirs.written != ours.written or not theirs.read.same_rows(ours.read):

@@ -119,7 +119,6 @@ class GroupLag:
 
     @property
     def group(self) -> str:
-        """Group id."""
         return self._commits.group
 
     @property

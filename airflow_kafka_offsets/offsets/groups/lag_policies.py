@@ -1,4 +1,4 @@
-"""Standing: where a group stands by the policies that a wait goes by: which partitions count, and what they count."""
+"""Lag policies: which partitions of a group count in a wait, and what they count."""
 
 from __future__ import annotations
 
@@ -67,11 +67,7 @@ class GroupStanding:
     def without(self, cleared: Iterable[Behind]) -> GroupStanding:
         """The same without partitions that turned out to have nothing left to read."""
         gone = set(cleared)
-        return (
-            replace(self, behind=tuple(partition for partition in self.behind if partition not in gone))
-            if gone
-            else self
-        )
+        return replace(self, behind=tuple(partition for partition in self.behind if partition not in gone))
 
 
 def judge_group(lag: GroupLag, *, no_commit: NoCommit, only_read: bool) -> GroupStanding:
@@ -137,9 +133,6 @@ def _behind(partition: PartitionLag) -> Behind:
     assert partition.lag is not None and partition.log_start_offset is not None, (
         "a partition with a lag has its log start"
     )
-    start = (
-        partition.log_start_offset
-        if partition.committed_offset is None
-        else max(partition.committed_offset, partition.log_start_offset)
-    )
+    committed = partition.committed_offset
+    start = partition.log_start_offset if committed is None else max(committed, partition.log_start_offset)
     return Behind(ReadPosition(partition.topic, partition.partition, start), partition.lag, partition.lost)

@@ -122,7 +122,6 @@ def _sum_of(first: int, last: int) -> int:
 
 
 def _misstated(publication: Publication | None, result: RunResult) -> Iterable[str]:
-    """What a publication says otherwise than the run's own counts, which it was made from."""
     if publication is None:
         return
     counted = {

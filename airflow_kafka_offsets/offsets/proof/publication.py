@@ -69,7 +69,6 @@ class Publication:
         return self.start_snapshot, self.end_snapshot
 
     def to_bytes(self) -> bytes:
-        """JSON for the file."""
         return json.dumps({"format": FORMAT} | asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -111,16 +110,16 @@ def counting(publications: Iterable[Publication], live: Collection[int]) -> Publ
     )
 
 
-def counts_over(standing: Publication, manifest: Manifest, *, written_ms: int | None = None) -> bool:
+def counts_over(current: Publication, manifest: Manifest, *, written_ms: int | None = None) -> bool:
     """Whether a publication goes on counting beside an attempt at a manifest: an older revision never takes a newer
     one's place; and what was left of a window after a loss not that of the whole, where both have their own place.
 
-    :param standing: the publication that counts.
+    :param current: the publication that counts.
     :param manifest: what the attempt has read.
     :param written_ms: when the attempt began, Unix milliseconds, where its rows have taken the others' place; None
         where they have a place of their own, or weren't written.
     """
-    if standing.revision != manifest.revision:
+    if current.revision != manifest.revision:
         snapshots = manifest.start_snapshot, manifest.end_snapshot
-        return standing.revision > manifest.revision or (written_ms is None and standing.snapshots == snapshots)
-    return written_ms is None or standing.started_ms >= written_ms
+        return current.revision > manifest.revision or (written_ms is None and current.snapshots == snapshots)
+    return written_ms is None or current.started_ms >= written_ms

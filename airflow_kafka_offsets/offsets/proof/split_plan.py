@@ -50,7 +50,6 @@ class SplitPlan:
 
     @property
     def span(self) -> int:
-        """Offsets in all tasks."""
         return sum(task.span for task in self.tasks)
 
     @property

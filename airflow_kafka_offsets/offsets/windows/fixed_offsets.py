@@ -1,4 +1,4 @@
-"""Positions: one offset for each partition of some topics, as of one moment.
+"""Fixed offsets: one for each partition of some topics, as of one moment.
 
 What a group has to reach, or what has been read before: the offsets of a snapshot, of a window's end, or of the log
 ends when a task began. Offsets are only numbers: cluster, topic ids and leader epochs go with them, by which another
@@ -140,7 +140,6 @@ class FixedOffsets:
                 yield SeenOffset(fixed.topic, number, offset, leader_epoch)
 
     def names(self) -> tuple[str, ...]:
-        """The topics."""
         return tuple(fixed.topic for fixed in self.topics)
 
     def where(self) -> dict[str, str]:

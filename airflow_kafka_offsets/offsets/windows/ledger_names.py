@@ -89,11 +89,11 @@ def live_revisions(names: Iterable[str]) -> dict[str, list[int]]:
 
     :param names: what is in the folders of some months.
     """
-    listed = list(names)
-    forgotten = _numbers(_FORGOTTEN, listed)
+    every = list(names)
+    forgotten = _numbers(_FORGOTTEN, every)
     live = {
         window: [number for number in numbers if number not in forgotten.get(window, ())]
-        for window, numbers in sorted(revisions_of(listed).items())
+        for window, numbers in sorted(revisions_of(every).items())
     }
     return {window: numbers for window, numbers in live.items() if numbers}
 

@@ -60,7 +60,6 @@ class Manifest:
 
     @property
     def title(self) -> str:
-        """In words."""
         return f"window {self.window}"
 
     @property

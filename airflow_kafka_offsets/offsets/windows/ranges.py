@@ -101,7 +101,6 @@ class Window:
 
     @property
     def id(self) -> str:
-        """Its name in the ledger."""
         return window_id(self.start.timestamp_ms, self.end.timestamp_ms)
 
 
@@ -153,7 +152,6 @@ def window_between(
 def _beginning(
     key: TopicPartition, start: OffsetSnapshot, end: Boundary, added: Mapping[TopicPartition, int]
 ) -> tuple[int, Evidence]:
-    """Where a partition begins that the start doesn't have."""
     if key in added:
         return min(added[key], end.offset), Evidence.CHOSEN
     first = 0 if key.topic in start.topics else end.log_start_offset

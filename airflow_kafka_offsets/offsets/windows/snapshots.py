@@ -56,7 +56,6 @@ class AsOfKind(StrEnum):
 
     @property
     def chained(self) -> bool:
-        """Whether it stands in the one monotone chain. A group's commits and the log start may lie anywhere."""
         return self not in (AsOfKind.EARLIEST, AsOfKind.GROUP)
 
 
@@ -87,7 +86,6 @@ class AsOf:
 
     @property
     def chained(self) -> bool:
-        """As of its kind."""
         return self.kind.chained
 
     def __str__(self) -> str:
@@ -198,7 +196,6 @@ class OffsetSnapshot:
 
     @property
     def title(self) -> str:
-        """In words."""
         return f"the snapshot at {self.as_of}"
 
     def offsets(self) -> dict[TopicPartition, int]:
