@@ -21,9 +21,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             _modules(
                 "triggers.wait",
-                "triggers.lag_zero",
-                "triggers.window_complete",
-                "triggers.new_data",
+                "triggers.watchers",
                 "triggers.window_loaded",
             )
         ],

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.printing import command, print_rows
-from airflow_kafka_offsets.cli.tables import Column, Row, every_column, row_of
+from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_rows, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary

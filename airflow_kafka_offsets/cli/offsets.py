@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
-from airflow_kafka_offsets.cli.printing import command, print_rows
-from airflow_kafka_offsets.cli.tables import Column, Row, row_of
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus

@@ -6,8 +6,7 @@ import sys
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
-from airflow_kafka_offsets.cli.printing import command, print_rows
-from airflow_kafka_offsets.cli.tables import Column, Row, printable, row_of
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, printable, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.resets import ResetPlan, ResetStep
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

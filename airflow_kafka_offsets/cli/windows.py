@@ -11,8 +11,7 @@ from typing import Any
 from airflow_kafka_offsets.arguments import as_topics
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
-from airflow_kafka_offsets.cli.printing import command, print_rows, with_progress
-from airflow_kafka_offsets.cli.tables import Column, Row, every_column
+from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_rows, with_progress
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.holes import telling_leftovers

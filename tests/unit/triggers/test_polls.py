@@ -12,11 +12,9 @@ import pytest
 
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.triggers.lag_zero import KafkaLagZeroTrigger
-from airflow_kafka_offsets.triggers.new_data import KafkaNewDataTrigger
 from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
-from airflow_kafka_offsets.triggers.window_complete import KafkaWindowCompleteTrigger
+from airflow_kafka_offsets.triggers.watchers import KafkaLagZeroTrigger, KafkaNewDataTrigger, KafkaWindowCompleteTrigger
 
 INTERVAL_S = 0.1
 

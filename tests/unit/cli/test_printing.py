@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.cli.tables import Column, every_column, table, telling, upright
+from airflow_kafka_offsets.cli.printing import Column, every_column, table, telling, upright
 
 WINDOW = "20261120T060000000Z_20261120T070000000Z"
 COLUMNS = (Column("topic", folds=True), Column("partition", "part"), Column("window"), Column("lag", unless=(None, 0)))

@@ -1,0 +1,295 @@
+"""Triggers of asset watchers: they fire when something changes, and remember what it was.
+
+Airflow starts a watcher's trigger again whenever it ends, and whenever the triggerer restarts. So these never end, and
+what they have fired for is kept in the asset's state store: it is written as soon as an event is handed over. A
+triggerer that ends in the second between that and the event's way into Airflow's database loses the event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from airflow.triggers.base import TriggerEvent
+
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.conditions.window_complete import WindowComplete
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, WindowError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, Poll, PollSchedule, refusing_arguments
+
+_SHARED_WATCHER = (
+    "Several assets have this same watcher, so that its state has no place: after a restart it begins anew. Give each "
+    "asset a watcher of its own, with another poll_interval_s for example."
+)
+
+_IDENTITY = ("groups", "topics", "window", "kafka_conn_id", "isolation_level")
+"""The arguments that make a watch what it is."""
+
+
+class KafkaEdgeTrigger(KafkaPollTrigger):
+    """
+    Base of the triggers for ``AssetWatcher``. No fault ends them: it is logged, and asked again.
+
+    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``.
+    :param isolation_level: which records count.
+    :param poll_interval_s: seconds between polls.
+    """
+
+    def __init__(
+        self,
+        *,
+        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        isolation_level: str = IsolationLevel.READ_COMMITTED,
+        poll_interval_s: float = 60,
+    ) -> None:
+        super().__init__(kafka_conn_id=kafka_conn_id, isolation_level=isolation_level, poll_interval_s=poll_interval_s)
+        if poll_interval_s <= 0:
+            raise TypeError(f"poll_interval_s is a number of seconds above 0, not {poll_interval_s}.")
+
+    def what(self) -> dict[str, Any]:
+        """The arguments that say what is watched, as plain JSON. Each trigger says its own."""
+        raise NotImplementedError
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{type(self).__module__}.{type(self).__name__}", self.what() | {
+            "kafka_conn_id": self.kafka_conn_id,
+            "isolation_level": str(self.isolation_level),
+            "poll_interval_s": self.poll_interval_s,
+        }
+
+    @property
+    def _key(self) -> str:
+        """Another watch on the same asset has another memory; another limit or interval doesn't make it one."""
+        path, arguments = self.serialize()
+        watched = json.dumps([arguments.get(name) for name in _IDENTITY])
+        return f"{path.rpartition('.')[2]}.{hashlib.sha256(watched.encode()).hexdigest()[:16]}"
+
+    async def recall(self) -> Any:
+        """What :meth:`keep` was given last by an earlier run of this watch; None when it never was."""
+        while self.asset_state_store is not None:
+            try:
+                return await self.asset_state_store.aget(self._key)
+            except Exception as error:
+                if type(error) is ValueError:  # it doesn't know which asset is meant
+                    self.log.warning("%s", _SHARED_WATCHER)
+                    self.asset_state_store = None
+                else:
+                    self.log.warning("The asset's state can't be read; asking again: %s", error)
+                    await asyncio.sleep(self.poll_interval_s)
+        return None
+
+    async def keep(self, value: Any) -> None:
+        """Remember plain JSON."""
+        if self.asset_state_store is None:
+            return
+        try:
+            await self.asset_state_store.aset(self._key, value)
+        except Exception as error:
+            self.log.warning("The asset's state can't be written, so a restart may fire again: %s", error)
+
+    async def outcomes_of(
+        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule
+    ) -> AsyncGenerator[Outcome]:
+        """What polls find out about a condition, each logged when it is something new."""
+        said = ""
+        async with aclosing(super().outcomes_of(condition, polls, waits)) as found:
+            async for outcome in found:
+                if isinstance(outcome, Exception) and not isinstance(outcome, KafkaOffsetsError):
+                    raise outcome
+                again = f"Asking again in {duration_text(self.poll_interval_s)}: {outcome}"
+                line = outcome.summary if isinstance(outcome, Progress) else again
+                if line != said:
+                    self.log.info("%s", line)
+                said = line
+                yield outcome
+
+    async def first_outcome(
+        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule, is_it: Callable[[Outcome], bool]
+    ) -> Outcome:
+        """The first outcome of a kind that polls find out about a condition from now on."""
+        async with aclosing(self.outcomes_of(condition, polls, waits)) as found:
+            async for outcome in found:
+                if is_it(outcome):
+                    return outcome
+        raise RuntimeError("The poll ended, which it never does by itself.")
+
+
+class KafkaLagZeroTrigger(KafkaEdgeTrigger):
+    """
+    For an ``AssetWatcher``: fires whenever all groups have caught up after one of them was behind.
+
+    A group that doesn't exist yet is behind. What is so when the watch begins is no event.
+
+    :param groups: a group id or several.
+    :param topics: judge these topics alone; all that a group has committed on or reads by default.
+    :param max_lag: "zero" may be a few offsets more, in total for each group.
+
+    The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"groups": {"<group>": 0}, "max_lag":
+    0}``.
+    """
+
+    def __init__(
+        self, *, groups: str | list[str], topics: str | list[str] | None = None, max_lag: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        with refusing_arguments():
+            self._condition = GroupsCaughtUp(
+                as_names(groups, "groups"),
+                None if topics is None else as_names(topics, "topics"),
+                max_lag=max_lag,
+                unknown_group="wait",
+                isolation_level=self.isolation_level,
+            )
+
+    def what(self) -> dict[str, Any]:
+        watched = self._condition
+        topics = None if watched.topics is None else list(watched.topics)
+        return {"groups": list(watched.groups), "topics": topics, "max_lag": watched.max_lag}
+
+    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
+        was_zero = await self.recall()
+        async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:
+            async for outcome in found:
+                if isinstance(outcome, Progress) and outcome.done != was_zero:
+                    if outcome.done and was_zero is not None:
+                        yield TriggerEvent(outcome.result)
+                    was_zero = outcome.done
+                    await self.keep(was_zero)
+
+
+class KafkaNewDataTrigger(KafkaEdgeTrigger):
+    """
+    For an ``AssetWatcher``: fires whenever at least so many records have arrived since it fired last.
+
+    It counts from the log ends at the time when the watch begins. On a topic that was re-created or truncated since it
+    fired last, everything is new.
+
+    :param topics: a topic or several.
+    :param min_records: how many records, over all topics.
+
+    The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "stale":
+    {}, "since": "..."}``.
+    """
+
+    def __init__(self, *, topics: str | list[str], min_records: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        with refusing_arguments():
+            self._first = NewData(
+                as_names(topics, "topics"), FixedOffsets("the log starts"), min_records, self.isolation_level
+            )
+
+    def what(self) -> dict[str, Any]:
+        return {"topics": list(self._first.topics), "min_records": self._first.min_records}
+
+    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
+        kept = await self.recall()
+        since = await self._log_ends(polls, waits) if kept is None else FixedOffsets.from_json(kept)
+        while True:
+            outcome = await self.first_outcome(replace(self._first, since=since), polls, waits, _is_news)
+            if isinstance(outcome, Progress):
+                yield TriggerEvent(outcome.result)
+                since = _ends(outcome)
+            elif isinstance(outcome, WindowError):
+                since = since.without(outcome.topic)
+            await self.keep(since.to_json())
+
+    async def _log_ends(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> FixedOffsets:
+        """Log ends to begin with."""
+        since = _ends(await self.first_outcome(self._first, polls, waits, lambda found: isinstance(found, Progress)))
+        await self.keep(since.to_json())
+        return since
+
+
+def _is_news(outcome: Outcome) -> bool:
+    """Enough new data, or that the offsets of a topic mean nothing any more."""
+    if isinstance(outcome, Progress):
+        return outcome.done
+    return isinstance(outcome, WindowError) and outcome.topic is not None
+
+
+def _ends(outcome: Outcome) -> FixedOffsets:
+    assert isinstance(outcome, Progress) and outcome.ends is not None, "new data is judged by log ends"
+    return outcome.ends
+
+
+class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
+    """
+    For an ``AssetWatcher``: fires for one window after the other, each when it has become complete.
+
+    Windows of one length follow each other from 1970 on, UTC: full hours, full days. The first one is the one that runs
+    when the watch begins; none is left out afterwards, also of those that end while the triggerer is down.
+
+    :param topics: a topic or several.
+    :param window: how long a window is, a timedelta or seconds.
+    :param allowed_lateness: as for :class:`.sensors.window_complete.KafkaWindowCompleteSensor`.
+    :param idle: as there.
+    :param idle_after: as there.
+
+    The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"start": "2026-11-21T05:00:00.000Z",
+    "end": "2026-11-21T06:00:00.000Z", "partitions_passed": 6, "assumed_idle": []}``.
+    """
+
+    def __init__(
+        self,
+        *,
+        topics: str | list[str],
+        window: timedelta | float,
+        allowed_lateness: timedelta | float = 0,
+        idle: IdlePolicy = "wait",
+        idle_after: timedelta | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        with refusing_arguments():
+            self.window_ms = as_milliseconds(window, "window") or 0
+            if self.window_ms <= 0:
+                raise ConfigurationError(f"window is a duration above 0, not {window!r}.")
+            self._first = WindowComplete(
+                topics=as_names(topics, "topics"),
+                instant_ms=0,
+                allowed_lateness_ms=as_milliseconds(allowed_lateness, "allowed_lateness") or 0,
+                idle=idle,
+                idle_after_ms=as_milliseconds(idle_after, "idle_after"),
+                isolation_level=self.isolation_level,
+            )
+
+    def what(self) -> dict[str, Any]:
+        first = self._first
+        return {
+            "topics": list(first.topics),
+            "window": self.window_ms / 1000,
+            "allowed_lateness": first.allowed_lateness_ms / 1000,
+            "idle": first.idle,
+            "idle_after": None if first.idle_after_ms is None else first.idle_after_ms / 1000,
+        }
+
+    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
+        end_ms = await self.recall()
+        if end_ms is None:
+            end_ms = (now_ms() // self.window_ms + 1) * self.window_ms
+            await self.keep(end_ms)
+        while True:
+            outcome = await self.first_outcome(replace(self._first, instant_ms=end_ms), polls, waits, _is_complete)
+            assert isinstance(outcome, Progress)
+            extent = {"start": iso_instant(end_ms - self.window_ms), "end": iso_instant(end_ms)}
+            yield TriggerEvent(extent | {name: fact for name, fact in outcome.result.items() if name != "instant"})
+            end_ms += self.window_ms
+            await self.keep(end_ms)
+
+
+def _is_complete(outcome: Outcome) -> bool:
+    return isinstance(outcome, Progress) and outcome.done
