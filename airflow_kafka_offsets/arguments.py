@@ -1,4 +1,7 @@
-"""Arguments as users give them: names, durations, counts, and words of which there are a few."""
+"""Arguments as users give them: names, durations, counts, and words of which there are a few.
+
+Whatever is something else is refused with a :class:`.ConfigurationError` that has the argument's name.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 
 
 def as_names(value: Any, argument: str) -> tuple[str, ...]:
-    """One name or several, as a tuple.
-
-    :param argument: the argument's name, for the message.
-    :raises ConfigurationError: for anything else.
-    """
+    """One name or several, as a tuple."""
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple, set)) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"{argument} is a name or a list of names, not {value!r}.")
@@ -28,10 +27,7 @@ def as_names(value: Any, argument: str) -> tuple[str, ...]:
 
 
 def as_topics(topics: Any, topic_pattern: str | None) -> tuple[str, ...] | re.Pattern[str]:
-    """A pipeline's topics, by name or by a pattern.
-
-    :raises ConfigurationError: when both are given, or neither, or the pattern is no regular expression.
-    """
+    """A pipeline's topics, by name or by a pattern: one of the two is given."""
     if (topics is None) == (topic_pattern is None):
         raise ConfigurationError("A pipeline's topics are given by topics or by topic_pattern: exactly one of them.")
     if topic_pattern is None:
@@ -43,11 +39,7 @@ def as_topics(topics: Any, topic_pattern: str | None) -> tuple[str, ...] | re.Pa
 
 
 def as_milliseconds(duration: Any, argument: str) -> int | None:
-    """A duration as users give it, a timedelta or seconds, in milliseconds; None stays None.
-
-    :param argument: the argument's name, for the message.
-    :raises ConfigurationError: for anything else, and for less than 0.
-    """
+    """A duration of 0 or more, a timedelta or seconds, in milliseconds; None stays None."""
     if duration is None:
         return None
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
@@ -57,27 +49,18 @@ def as_milliseconds(duration: Any, argument: str) -> int | None:
 
 
 def as_count(number: Any, argument: str, *, least: int = 0) -> None:
-    """Make sure that an argument is a whole number; None is none.
-
-    :raises ConfigurationError: when it isn't, or is less than ``least``.
-    """
+    """Make sure that a number is whole, and ``least`` or more; None is none."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
         raise ConfigurationError(f"{argument} is a whole number, {least} or more, not {number!r}.")
 
 
 def one_of(name: str, value: str, *allowed: str) -> None:
-    """Make sure that a policy is one of those that there are.
-
-    :raises ConfigurationError: when it isn't.
-    """
+    """Make sure that a policy is one of those that there are."""
     if value not in allowed:
         raise ConfigurationError(f"{name} is {' or '.join(map(repr, allowed))}, not {value!r}.")
 
 
 def refuse_text(argument: str, names: Sequence[str]) -> None:
-    """Make sure that several names are not one text, which is a sequence of letters, nor none.
-
-    :raises ConfigurationError: when they are.
-    """
+    """Make sure that several names are not one text, which is a sequence of letters, nor none."""
     if isinstance(names, str) or not names:
         raise ConfigurationError(f"{argument} is a tuple of at least one name, not {names!r}.")

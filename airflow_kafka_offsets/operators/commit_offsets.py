@@ -79,7 +79,6 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        """Commit what lies ahead of the group's commits."""
         one_of("on_hole", self.on_hole, "fail", "warn")
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()

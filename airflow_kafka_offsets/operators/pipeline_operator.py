@@ -88,7 +88,6 @@ class KafkaPipelineOperator(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
 
     def ledger(self) -> Ledger:
-        """The pipeline's ledger."""
         return open_ledger(self.ledger_root, self.pipeline)
 
     @contextmanager
@@ -140,7 +139,6 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        """Resolve and pin."""
         with self.pinner() as pinner, telling_leftovers(self.ledger()):
             resolved = self.resolve(pinner, context)
         self._log(resolved.pinned)

@@ -37,7 +37,6 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
         self.since = since
 
     def resolve(self, pinner: WindowPinner, context: Context) -> ResolvedWindow:
-        """Pin the run's increment."""
         ti = context["ti"]
         run = "\0".join((ti.dag_id, ti.run_id, ti.task_id, str(ti.map_index)))
         return pinner.increment(hashlib.sha256(run.encode()).hexdigest()[:16], as_of(self.since))

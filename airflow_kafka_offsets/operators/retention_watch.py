@@ -62,7 +62,6 @@ class KafkaRetentionWatchOperator(BaseOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look, tell, and fail if asked to."""
         fail_within_ms = as_milliseconds(self.fail_within, "fail_within")
         ledger = existing_ledger(self.ledger_root, self.pipeline)
         forecasts = sorted(self._forecasts(ledger), key=lambda forecast: forecast.urgency)

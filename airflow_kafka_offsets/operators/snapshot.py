@@ -40,7 +40,6 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        """Resolve and store."""
         with self.pinner() as pinner:
             snapshot = pinner.maker.snapshot(self._as_of())
         for remark in snapshot_warnings(snapshot):

@@ -129,7 +129,6 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
     @failing_fast()
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Judge what was waited for."""
         if event.get("status") != "done":
             raise AirflowFailException(event.get("message") or f"The trigger sent {event!r}: clear the task.")
         return self._verify(WindowRef.from_json(self.window), context)
@@ -235,7 +234,6 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
 
 def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str, Any]:
-    """What the XCom says of the run."""
     return {
         "window": manifest.window,
         "attempt": result.attempt,

@@ -204,7 +204,6 @@ def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
 
 
 def _last_interval(timetable: Any, moment: datetime) -> tuple[datetime, datetime]:
-    """The last two ticks up to a moment."""
     import pendulum
     from airflow.timetables.interval import CronDataIntervalTimetable
 

@@ -78,7 +78,6 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
-        """Groups caught up."""
         return GroupsCaughtUp(
             groups=as_names(self.groups, "groups"),
             topics=None if self.topics is None else as_names(self.topics, "topics"),

@@ -64,7 +64,6 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
-        """There is something new."""
         return NewData(
             topics=as_names(self.topics, "topics"),
             since=self._since(context),

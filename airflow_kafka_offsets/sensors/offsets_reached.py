@@ -61,7 +61,6 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
-        """The group has reached the target."""
         level = IsolationLevel.of(self.isolation_level)
         if self.target != LOG_END:
             if self.topics is not None:

@@ -89,14 +89,12 @@ class KafkaWaitSensor(BaseSensorOperator):
             raise AirflowSkipException(message) if self.never_fail else AirflowSensorTimeout(message) from error
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Check once."""
         _, verdict = self._check(context)
         if verdict.status == "done":
             return PokeReturnValue(True, self._finish(context, verdict.result))
         return PokeReturnValue(False)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> Any:
-        """Take what the trigger found."""
         if event is None or event.get("status") not in ("done", "failed"):
             raise AirflowFailException(
                 f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait anew."

@@ -65,7 +65,6 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
-        """The end of the interval has passed."""
         return WindowComplete(
             topics=as_names(self.topics, "topics"),
             instant_ms=run_interval(context, self.start, self.end).end_ms,

@@ -167,7 +167,6 @@ class _Asker:
 
 
 async def _polling(kafka_conn_id: str, waits: PollSchedule) -> AsyncGenerator[Poll]:
-    """Poll for as long as somebody listens."""
     asker = _Asker(kafka_conn_id)
     try:
         while True:
@@ -212,19 +211,16 @@ class KafkaPollTrigger(BaseEventTrigger):
         raise NotImplementedError
 
     def shared_stream_key(self) -> Hashable:
-        """What makes two triggers share a poll."""
         return ("airflow_kafka_offsets", self.kafka_conn_id, str(self.isolation_level))
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Poll]:
-        """Poll for all triggers of the key."""
         first = cls(**kwargs)
         async with aclosing(_polling(first.kafka_conn_id, _WAITS[first.shared_stream_key()])) as outcomes:
             async for poll in outcomes:
                 yield poll
 
     def filter_shared_stream(self, shared_stream: AsyncIterator[Poll]) -> AsyncGenerator[TriggerEvent]:
-        """This trigger's events from the shared poll."""
         return self.events(shared_stream, _WAITS[self.shared_stream_key()])
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

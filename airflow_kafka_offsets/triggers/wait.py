@@ -66,7 +66,6 @@ class KafkaWaitTrigger(KafkaPollTrigger):
         )
 
     async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
-        """One event, at the end of the wait."""
         async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:
             async for outcome in found:
                 verdict = self._wait.take(outcome, time.time())

@@ -43,7 +43,6 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event, at the end of the wait."""
         while True:
             try:
                 # In a thread: stores block, and so does looking up the connection in the ledger's root.
@@ -59,7 +58,6 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
             await asyncio.sleep(self._poll_interval_s)
 
     def _say(self, line: str) -> None:
-        """Log what is new."""
         if line != self._said:
             self.log.info("%s Looking again every %g s.", line, self._poll_interval_s)
         self._said = line
