@@ -42,7 +42,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     """
 
     template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", "isolation_level", "kafka_conn_id")
-    keeps_positions = True
+    keeps_offsets = True
 
     def __init__(
         self,

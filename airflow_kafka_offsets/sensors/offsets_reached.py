@@ -43,7 +43,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     """
 
     template_fields: Sequence[str] = ("group", "target", "topics", "isolation_level", "kafka_conn_id")
-    keeps_positions = True
+    keeps_offsets = True
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MEMORY = "kafka_offsets.wait"
-_POSITIONS = "kafka_offsets.positions"
+_OFFSETS = "kafka_offsets.positions"
 """Keys in the task state store."""
 
 
@@ -45,7 +45,7 @@ class KafkaWaitSensor(BaseSensorOperator):
     """
 
     stable_polls = 1
-    keeps_positions = False
+    keeps_offsets = False
     """Whether this kind of sensor calls :meth:`once`."""
     ui_color = "#d7e8f7"
 
@@ -154,17 +154,17 @@ class KafkaWaitSensor(BaseSensorOperator):
         """
         store = _store(context)
         asked = [self.kafka_conn_id, *arguments]
-        kept = store.get(_POSITIONS)
+        kept = store.get(_OFFSETS)
         if kept is not None and kept["for"] == asked:
             return FixedOffsets.from_json(kept["positions"])
         found = find()
-        store.set(_POSITIONS, {"for": asked, "positions": found.to_json()})
+        store.set(_OFFSETS, {"for": asked, "positions": found.to_json()})
         return found
 
     def _finish(self, context: Context, result: Any) -> Any:
         """What is pushed. A task that is cleared and runs again starts anew."""
-        if self.keeps_positions:
-            _store(context).delete(_POSITIONS)
+        if self.keeps_offsets:
+            _store(context).delete(_OFFSETS)
         if self._reschedules:
             _store(context).delete(_MEMORY)
         return result
