@@ -35,8 +35,8 @@ ROW = re.compile(r"^\| `(\w+)` \|(.+)\|$", re.MULTILINE)
 SHARED = re.compile(r"^Shared: (.+?)\.$", re.MULTILINE | re.DOTALL)
 SAID_IN_WORDS = {"deferrable": "`[operators] default_deferrable`", "application": "the ready-made load"}
 """Defaults that are a setting of Airflow's, and a path of this installation."""
-INTERNAL = {"KafkaWaitTrigger", "KafkaWindowLoadedTrigger"}
-"""Triggers that our own tasks defer to."""
+INTERNAL = {"KafkaWaitTrigger", "KafkaWindowLoadedTrigger", "KafkaEdgeTrigger"}
+"""Triggers that our own tasks defer to, and the base of the others."""
 
 
 class Documented(NamedTuple):
