@@ -1,9 +1,4 @@
-"""DOC
-
-hooks.kafka_offsets: The hook: an :class:`OffsetsClient` from an Airflow connection.
-
-hooks.kept_client: The kept client: one client from poll to poll, made anew when somebody has edited the connection.
-"""
+"""The hook: an :class:`OffsetsClient` from an Airflow connection, new or kept from poll to poll."""
 
 from __future__ import annotations
 
@@ -130,7 +125,9 @@ def _keys(connection: Connection) -> dict[str, Any]:
 
 
 class KeptClient:
-    """A client that stays connected between calls. Used by one thread at a time; closed in the end."""
+    """A client that stays connected from poll to poll, made anew when somebody has edited the connection. Used by one
+    thread at a time; closed in the end.
+    """
 
     def __init__(self) -> None:
         self._settings: ClientSettings | None = None

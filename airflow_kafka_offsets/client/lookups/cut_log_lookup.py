@@ -14,7 +14,13 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.answers.groups import (
+    CommittedOffset,
+    CommittedOffsets,
+    GroupOffsets,
+    GroupsOffsets,
+    with_extents,
+)
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnd, LogEpoch, LogExtents
 from airflow_kafka_offsets.offsets.windows.truncation import of_another_log
 
@@ -47,14 +53,9 @@ async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents
 
 def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[tuple[CommittedOffset, LogEpoch, int | None]]:
     """The commits whose log has another epoch by now, or one that isn't known; their own epoch, and the log's."""
-    for topic, committed in commits.offsets.by_topic.items():
-        logs = extents.by_topic.get(topic, {})
-        for number, commit in committed.items():
-            extent = logs.get(number)
-            if extent is None or extent.error is not None or commit.offset is None or commit.leader_epoch is None:
-                continue
-            if extent.leader_epoch != commit.leader_epoch:
-                yield commit, LogEpoch(topic, number, commit.leader_epoch), extent.leader_epoch
+    for commit, extent in with_extents(commits.offsets, extents):
+        if commit.leader_epoch is not None and commit.leader_epoch != extent.leader_epoch:
+            yield commit, LogEpoch(commit.topic, commit.partition, commit.leader_epoch), extent.leader_epoch
 
 
 def _judged(

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.groups import GroupDescription, GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.answers.groups import GroupDescription, GroupOffsets, GroupsOffsets, with_extents
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -173,7 +173,12 @@ async def _ends(
     extents = await fetch_extents(session, partitions, levels)
     if _HIGH_WATERMARK in levels:
         return extents
-    past = {key for group in commits for key in _past_the_end(group, extents)}
+    past = {
+        TopicPartition.of(commit)
+        for group in commits
+        for commit, extent in with_extents(group.offsets, extents)
+        if extent.last_stable_offset is not None and (commit.offset or 0) > extent.last_stable_offset
+    }
     if not past:
         return extents
     found = await fetch_list_offsets(session, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
@@ -195,16 +200,6 @@ def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[Topi
 
 def _only(extents: LogExtents, partitions: Collection[TopicPartition]) -> LogExtents:
     return extents if len(partitions) == len(extents) else extents.of_partitions(partitions)
-
-
-def _past_the_end(commits: GroupOffsets, extents: LogExtents) -> Iterable[TopicPartition]:
-    for topic, committed in commits.offsets.by_topic.items():
-        logs = extents.by_topic.get(topic, {})
-        for number, commit in committed.items():
-            extent = logs.get(number)
-            end = None if extent is None else extent.last_stable_offset
-            if commit.offset is not None and end is not None and commit.offset > end:
-                yield TopicPartition(topic, number)
 
 
 def _lag(

@@ -1,7 +1,7 @@
 """Record count: what ranges of logs hold, counted on all leaders at once in as many rounds as it takes.
 
 Kafka can't send headers without records, so that all bytes of the ranges are read. A few MiB of each leader's are held
-at a time; fetching them is :mod:`.log_reading`'s job, counting them :mod:`.batch_counts`'s.
+at a time; fetching them is :mod:`.log_reading`'s job, counting them :mod:`.record_batches`'s.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, shorten
-from airflow_kafka_offsets.offsets.answers.logs import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import AnswerSet, Element, PartitionMap, TopicPartition
 
 
@@ -110,6 +110,16 @@ class GroupsOffsets(ByGroup[GroupOffsets]):
         for group in self:
             group.offsets.raise_for_errors()
         return self
+
+
+def with_extents(commits: CommittedOffsets, extents: LogExtents) -> Iterator[tuple[CommittedOffset, LogExtent]]:
+    """The commits that have an offset and whose logs are known, with these; in no order."""
+    for topic, committed in commits.by_topic.items():
+        logs = extents.by_topic.get(topic, {})
+        for number, commit in committed.items():
+            extent = logs.get(number)
+            if commit.offset is not None and extent is not None and extent.error is None:
+                yield commit, extent
 
 
 def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, group: str) -> None:
