@@ -33,7 +33,7 @@ _NO_SESSION = -1
 _CONSUMER = -1
 
 
-class Stretch(NamedTuple):
+class FetchPartition(NamedTuple):
     """What to fetch of one partition.
 
     :param piece: the partition.
@@ -72,7 +72,7 @@ class Fetched(NamedTuple):
 
 
 def fetch_request(
-    stretches: Iterable[Stretch],
+    wanted: Iterable[FetchPartition],
     isolation_level: IsolationLevel,
     *,
     epochs: Epochs,
@@ -81,26 +81,26 @@ def fetch_request(
 ) -> Any:
     """A request for one leader, with partitions in order as far as their topics allow.
 
-    :param stretches: no partition twice.
+    :param wanted: no partition twice.
     :param epochs: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
     :param max_wait_ms: how long the broker may read from remote storage. It waits for nothing else.
     """
     topic_class = FetchRequest.FetchTopic
 
-    def partition(each: Stretch) -> Any:
-        epoch = epochs(each.piece)
+    def partition(part: FetchPartition) -> Any:
+        epoch = epochs(part.piece)
         return topic_class.FetchPartition(
-            partition=each.piece.partition,
+            partition=part.piece.partition,
             current_leader_epoch=-1 if epoch is None else epoch,
-            fetch_offset=each.offset,
+            fetch_offset=part.offset,
             last_fetched_epoch=-1,
             log_start_offset=-1,
-            partition_max_bytes=each.limit_bytes,
+            partition_max_bytes=part.limit_bytes,
         )
 
     topics: dict[str, list[Any]] = {}
-    for stretch in stretches:
-        topics.setdefault(stretch.piece.topic, []).append(partition(stretch))
+    for part in wanted:
+        topics.setdefault(part.piece.topic, []).append(partition(part))
     return FetchRequest[version](
         replica_id=_CONSUMER,
         max_wait_ms=max_wait_ms,
