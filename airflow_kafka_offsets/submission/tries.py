@@ -78,7 +78,10 @@ class Tries:
             folder = ledger.folder_of(revision)
             for proved in proved_attempts(ledger, revision):
                 attempt = proved.result.attempt
-                if attempt != failed and self._is_own(folder.attempt(attempt)) and _counts_over(proved, pinned):
+                # Whether what it would publish goes on counting beside this revision.
+                publication, written_ms = proved.publication(1, None), proved.written_ms
+                counts = counts_over(publication, pinned.manifest, written_ms=written_ms)
+                if attempt != failed and counts and self._is_own(folder.attempt(attempt)):
                     found.append(proved)
         # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
         return next((proved for proved in found if proved.result.apart), found[-1] if found else None)
@@ -111,8 +114,3 @@ def _asked(task: SparkSubmitOperator) -> str:
         with suppress(OSError), Path(path).open("rb") as file:  # spark-submit says what is wrong with it
             asked.update(f"\n{path} {file_digest(file, 'sha256').hexdigest()}".encode())
     return asked.hexdigest()
-
-
-def _counts_over(counted: CountedAttempt, pinned: PinnedManifest) -> bool:
-    """Whether what an attempt would publish goes on counting beside a revision."""
-    return counts_over(counted.publication(1, None), pinned.manifest, written_ms=counted.written_ms)

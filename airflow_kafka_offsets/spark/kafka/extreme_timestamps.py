@@ -98,15 +98,11 @@ def layers(ranges: Sequence[OffsetRange], apart: Iterable[LogRange]) -> list[tup
         starts = [pinned.start_offset, *(cut.end_offset for cut in cuts)]
         ends = [*(cut.start_offset for cut in cuts), pinned.end_offset]
         pieces = [replace(pinned, start_offset=start, end_offset=end) for start, end in zip(starts, ends, strict=True)]
-        for number, piece in enumerate(filter(_has_offsets, pieces)):
+        for number, piece in enumerate(piece for piece in pieces if piece.span > 0):
             if number == len(made):
                 made.append([])
             made[number].append(piece)
     return [tuple(layer) for layer in made]
-
-
-def _has_offsets(pinned: OffsetRange) -> bool:
-    return pinned.span > 0
 
 
 def is_overflow(error: Exception) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.spark.files import HadoopFiles, files_of
 from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
@@ -79,7 +80,7 @@ class DeltaSink(TableSink):
         for limit in (f" LIMIT {_RECENT}", ""):
             history = spark.sql(f"DESCRIBE HISTORY {self._sql_name()}{limit}").orderBy("version", ascending=False)
             for row in history.where("userMetadata IS NOT NULL").select("userMetadata").collect():
-                yield _object(row["userMetadata"])
+                yield json_object(row["userMetadata"].encode())  # or somebody else's, in whatever form
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         options = {
@@ -94,12 +95,3 @@ class DeltaSink(TableSink):
             writer.save(self.table)
         else:
             writer.saveAsTable(self.table)
-
-
-def _object(text: str) -> dict[str, Any]:
-    """A commit's metadata; empty when it is somebody else's, in whatever form."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

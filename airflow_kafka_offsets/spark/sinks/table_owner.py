@@ -46,8 +46,13 @@ def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
 
 
 def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
-    """Make a table of nobody's this ledger's."""
-    spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)})")
+    """Make a table of nobody's this ledger's; refuse another one's.
+
+    :raises LedgerConflictError: as :func:`require_owner`.
+    """
+    if table_owner(spark, sql_name) is None:
+        spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)})")
+    require_owner(spark, sql_name, ours)
 
 
 def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:

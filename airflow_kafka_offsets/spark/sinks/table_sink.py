@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
 from airflow_kafka_offsets.spark.files import hadoop_uri
 from airflow_kafka_offsets.spark.java import JAVA_ERRORS, java_classes, words
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
-from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_owner
+from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
 from airflow_kafka_offsets.spark.tally import audited_ddl
 
@@ -175,7 +175,7 @@ class TableSink(Sink):
                 return Written(None, attempt.name)
             self._create(marked, attempt)
         version = self._version(spark)
-        self._claim(spark, attempt)
+        claim(spark, self._sql_name(), attempt.ledger)
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)
@@ -216,12 +216,6 @@ class TableSink(Sink):
         except JAVA_ERRORS:
             if not self._exists(spark):
                 raise
-
-    def _claim(self, spark: SparkSession, attempt: Attempt) -> None:
-        """Make a table of nobody's this ledger's; refuse another one's."""
-        if table_owner(spark, self._sql_name()) is None:
-            claim(spark, self._sql_name(), attempt.ledger)
-        self._require_ours(spark, attempt)
 
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
         require_owner(spark, self._sql_name(), attempt.ledger)

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.submission.record_size import record_size_conf
+from airflow_kafka_offsets.submission.spark_arguments import record_size_conf
 from tests.integration.airflow.conftest import Publish, Resolve, at, use_connection
 
 CONF = "spark.kafkaOffsets.bytesPerRecord"
