@@ -26,7 +26,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
 
     Records are counted in offsets: exactly on plain topics, an upper bound where transactions or compaction leave gaps.
     At least one of them is a record for sure. Which window was published last is found once for the whole task, retries
-    included.
+    included, and anew when it is cleared.
 
     :param topics: a topic or several. (templated)
     :param since: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned. (templated)

@@ -29,7 +29,8 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     Waits until a group's commits have passed a fixed target, which new records don't move.
 
     The target is a stored snapshot, a window's end, or the log end when this task began: that one is found once and
-    kept for the task's retries. A partition without a commit stands at its log start.
+    kept for the task's retries, until the task ends or is cleared. A partition without a commit stands at its log
+    start.
 
     :param group: group id. (templated)
     :param target: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned; the log end when

@@ -100,6 +100,7 @@ class KafkaWaitSensor(BaseSensorOperator):
                 f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait anew."
             )
         if event["status"] == "failed":
+            self._drop_kept(context)
             raise AirflowFailException(event["message"])
         return self._finish(context, event["result"])
 
@@ -127,6 +128,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         if verdict.line:
             self.log.info("%s", verdict.line)
         if verdict.status == "failed":
+            self._drop_kept(context)
             raise AirflowFailException(verdict.message) from (outcome if isinstance(outcome, Exception) else None)
         return condition, verdict
 
@@ -150,10 +152,13 @@ class KafkaWaitSensor(BaseSensorOperator):
     def once(self, context: Context, arguments: list[Any], find: Callable[[], FixedOffsets]) -> FixedOffsets:
         """Offsets that are found once for the whole task, retries included: kept in its task state store.
 
+        A task that is cleared finds them anew, whatever it had ended with. Airflow leaves the store as it is then, and
+        runs nothing of ours when a task times out or is killed; but it raises ``max_tries``, at no other time.
+
         :param arguments: what they depend on, as plain JSON: with others they are found anew.
         """
         store = _store(context)
-        asked = [self.kafka_conn_id, *arguments]
+        asked = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
         kept = store.get(_OFFSETS)
         if kept is not None and kept["for"] == asked:
             return FixedOffsets.from_json(kept["positions"])
@@ -162,12 +167,16 @@ class KafkaWaitSensor(BaseSensorOperator):
         return found
 
     def _finish(self, context: Context, result: Any) -> Any:
-        """What is pushed. A task that is cleared and runs again starts anew."""
+        """What is pushed."""
+        self._drop_kept(context)
+        return result
+
+    def _drop_kept(self, context: Context) -> None:
+        """At the end of a wait that no retry goes on with: it holds, or never will."""
         if self.keeps_offsets:
             _store(context).delete(_OFFSETS)
         if self._reschedules:
             _store(context).delete(_MEMORY)
-        return result
 
     def _left(self, end: float) -> float:
         """Seconds until the timeout, which means what it means in the other modes."""

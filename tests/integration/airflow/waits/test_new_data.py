@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, fails_with, recreate
+from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, cleared, fails_with, recreate
 from tests.integration.client.cases.workload import send, transactional_producer, wait_until
 from tests.integration.conftest import MakeTopic, Produce, Record
 
@@ -118,6 +118,16 @@ class TestSinceTheLastPublishedWindow:
         context["ti"].try_number = 2
         assert KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads", min_records=7).poke(context)
         assert context["task_state_store"] == {}
+
+    def test_the_window_is_looked_up_anew_by_a_task_that_is_cleared_before_it_had_passed(
+        self, ten: str, resolve: Resolve, publish: Publish, context: Context
+    ) -> None:
+        """What was published between is no new data."""
+        publish(resolve(ten, at(0), at(4)))
+        assert not KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads", min_records=7).poke(context)
+        publish(resolve(ten, at(4), at(10)))
+        cleared(context)
+        assert not KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads").poke(context)
 
     @pytest.mark.parametrize("arguments", [{}, {"pipeline": "loads", "since": {}}])
     def test_it_takes_one_start_exactly(self, ten: str, look: Look, arguments: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import T0_MS, Commit, Context, Resolve, at, fails_with, recreate
+from tests.integration.airflow.conftest import T0_MS, Commit, Context, Resolve, at, cleared, fails_with, recreate
 from tests.integration.client.cases.workload import new_name, send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce
 
@@ -115,6 +115,45 @@ class TestLogEndTarget:
         assert context["task_state_store"] == {}
         produce(ten, 0, [(None, None, b"x")])
         assert not self.sensor(name).poke(context)
+
+    def test_is_found_anew_by_a_task_that_is_cleared_before_it_had_passed(
+        self, ten: str, commit: Commit, produce: Produce, context: Context
+    ) -> None:
+        """It timed out, was skipped or killed: nothing of ours ran then."""
+        name = new_name("group")
+        commit(name, ten, 4)
+        assert not self.sensor(name).poke(context)
+        produce(ten, 0, [(None, None, b"x")] * 5)
+        commit(name, ten, 10)
+        cleared(context)
+        assert not self.sensor(name).poke(context), "five records are unread"
+        commit(name, ten, 15)
+        assert self.sensor(name).poke(context)
+
+    def test_of_a_topic_that_was_recreated_is_found_anew_as_the_error_says(
+        self, admin: KafkaAdminClient, ten: str, produce: Produce, commit: Commit, context: Context
+    ) -> None:
+        """Even where ``max_tries`` doesn't rise, as the Dag has fewer retries by now."""
+        name = new_name("group")
+        commit(name, ten, 4)
+        assert not self.sensor(name).poke(context)
+        recreate(admin, ten)
+        produce(ten, 0, [(None, None, b"x")] * 20)
+        commit(name, ten, 20)
+        with pytest.raises(AirflowFailException, match="was re-created") as failed:
+            self.sensor(name).poke(context)
+        assert fails_with(TopicChangedError, failed)
+        assert self.sensor(name).poke(context)
+
+    def test_is_dropped_when_the_triggerer_finds_that_it_cannot_be_reached(
+        self, ten: str, commit: Commit, context: Context
+    ) -> None:
+        name = new_name("group")
+        commit(name, ten, 4)
+        assert not self.sensor(name).poke(context)
+        with pytest.raises(AirflowFailException, match="re-created"):
+            self.sensor(name).execute_complete(context, {"status": "failed", "message": "re-created"})
+        assert context["task_state_store"] == {}
 
     def test_is_on_all_topics_that_the_group_has_committed_on(
         self, ten: str, topic: MakeTopic, produce: Produce, commit: Commit, context: Context
