@@ -41,10 +41,26 @@ class Poll(NamedTuple):
 
     :param number: when it began: who joined at a lower number was there, and who joined at this one or later wasn't.
     :param outcomes: what it found out.
+    :param intervals_s: the intervals whose waits were due. Who waits at another one counts it as no poll of its own,
+        even where it found out about an equal condition: so many polls in a row are so many intervals.
     """
 
     number: int
     outcomes: Outcomes
+    intervals_s: Collection[float]
+
+
+class DuePoll(NamedTuple):
+    """A poll that is to be made.
+
+    :param number: its number.
+    :param conditions: what it is to check.
+    :param intervals_s: the intervals whose waits are due.
+    """
+
+    number: int
+    conditions: Collection[Condition]
+    intervals_s: Collection[float]
 
 
 @dataclass(slots=True)
@@ -84,20 +100,20 @@ class PollSchedule:
             if not rhythm.waits and self._rhythms.get(interval_s) is rhythm:
                 del self._rhythms[interval_s]
 
-    async def due(self) -> tuple[int, Collection[Condition]]:
-        """Sleep until some are due. Answers the number of the poll that is to check them, and those: they aren't due
-        again before the next tick of their interval.
-        """
+    async def due(self) -> DuePoll:
+        """Sleep until some are due. They aren't due again before the next tick of their interval."""
         while True:
-            due: set[Condition] = set()
+            conditions: set[Condition] = set()
+            intervals_s: set[float] = set()
             for interval_s, rhythm in self._rhythms.items():
                 tick = _tick(interval_s)
                 if tick > rhythm.checked:
                     rhythm.checked = tick
-                    due.update(rhythm.waits)
-            if due:
+                    conditions.update(rhythm.waits)
+                    intervals_s.add(interval_s)
+            if conditions:
                 self._polls += 1
-                return self._polls, due
+                return DuePoll(self._polls, conditions, intervals_s)
             await self._sleep()
 
     async def _sleep(self) -> None:
@@ -170,8 +186,8 @@ async def _polling(kafka_conn_id: str, waits: PollSchedule) -> AsyncGenerator[Po
     asker = _Asker(kafka_conn_id)
     try:
         while True:
-            number, conditions = await waits.due()
-            yield Poll(number, await asker.check(conditions))
+            due = await waits.due()
+            yield Poll(due.number, await asker.check(due.conditions), due.intervals_s)
     finally:
         asker.close()
 
@@ -240,7 +256,7 @@ class KafkaPollTrigger(BaseEventTrigger):
         last: Progress | None = None
         with waits.joined(condition, self.poll_interval_s) as number:
             async for poll in polls:
-                outcome = poll.outcomes.get(condition)
+                outcome = poll.outcomes.get(condition) if self.poll_interval_s in poll.intervals_s else None
                 says_it_again = last is not None and not last.done and outcome == last
                 if outcome is None or poll.number <= number or says_it_again:
                     continue

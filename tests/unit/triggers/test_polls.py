@@ -12,6 +12,7 @@ import pytest
 
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from airflow_kafka_offsets.triggers.watchers import KafkaLagZeroTrigger, KafkaNewDataTrigger, KafkaWindowCompleteTrigger
@@ -36,7 +37,7 @@ class TestWaits:
             with waits.joined(ONE, INTERVAL_S):
                 await asyncio.sleep(INTERVAL_S / 3)
                 with waits.joined(OTHER, INTERVAL_S):
-                    assert set((await waits.due())[1]) == {ONE, OTHER}
+                    assert set((await waits.due()).conditions) == {ONE, OTHER}
 
         asyncio.run(work())
 
@@ -56,7 +57,7 @@ class TestWaits:
             with waits.joined(ONE, INTERVAL_S):
                 with waits.joined(ONE, INTERVAL_S):
                     pass
-                assert set((await waits.due())[1]) == {ONE}
+                assert set((await waits.due()).conditions) == {ONE}
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(3 * INTERVAL_S):
                     await waits.due()
@@ -70,7 +71,7 @@ class TestWaits:
                 sleeping = asyncio.ensure_future(waits.due())
                 await asyncio.sleep(0.01)
                 with waits.joined(OTHER, INTERVAL_S):
-                    assert set((await asyncio.wait_for(sleeping, 5))[1]) == {OTHER}
+                    assert set((await asyncio.wait_for(sleeping, 5)).conditions) == {OTHER}
 
         asyncio.run(work())
 
@@ -91,11 +92,11 @@ class TestOutcomes:
         async def work() -> list[object]:
             waits = PollSchedule()
             with waits.joined(condition, INTERVAL_S):
-                number, _ = await waits.due()
+                number = (await waits.due()).number
 
                 async def polls() -> AsyncIterator[Poll]:
-                    yield Poll(number, {condition: done})
-                    yield Poll(number + 1, {condition: Progress(False, "behind", {})})
+                    yield Poll(number, {condition: done}, [INTERVAL_S])
+                    yield Poll(number + 1, {condition: Progress(False, "behind", {})}, [INTERVAL_S])
 
                 return [each async for each in trigger.events(polls(), waits)]
 
@@ -106,11 +107,26 @@ class TestOutcomes:
 
         async def work() -> list[object]:
             async def polls() -> AsyncIterator[Poll]:
-                yield Poll(1, {condition: Progress(True, "caught up", {"groups": {"g": 0}})})
+                yield Poll(1, {condition: Progress(True, "caught up", {"groups": {"g": 0}})}, [INTERVAL_S])
 
             return [each.payload async for each in trigger.events(polls(), PollSchedule())]
 
         assert asyncio.run(work()) == [{"status": "done", "result": {"groups": {"g": 0}}}]
+
+    def test_a_fault_that_another_interval_finds_wears_out_nobody_elses_patience(self) -> None:
+        """Five polls long a permission may be gone: of this wait's own."""
+        trigger, condition = self.wait()
+        gone = OffsetsError("Asking", [("t-0", ResponseError("TOPIC_AUTHORIZATION_FAILED", 29, False))])
+
+        async def work() -> list[object]:
+            async def polls() -> AsyncIterator[Poll]:
+                yield Poll(1, {condition: Progress(False, "behind", {})}, [INTERVAL_S])
+                for number in range(2, 20):
+                    yield Poll(number, {condition: gone}, [INTERVAL_S / 10])
+
+            return [event.payload async for event in trigger.events(polls(), PollSchedule())]
+
+        assert asyncio.run(work()) == []
 
 
 class TestArguments:

@@ -95,6 +95,24 @@ class TestSharing:
 
         drive(work)
 
+    def test_the_polls_of_another_interval_do_not_count_for_how_long_a_condition_has_held(
+        self, ten: str, commit: Commit
+    ) -> None:
+        commit(f"a-{ten}", ten, 10)
+        condition = GroupsCaughtUp((f"a-{ten}",), stable_polls=3).to_json()
+
+        async def work(runner: Runner) -> None:
+            slow = runner.start(wait_for("-", condition=condition, poll_interval_s=3))
+            quick = runner.start(wait_for("-", condition=condition))
+            started = time.monotonic()
+            await runner.event(quick)
+            await asyncio.sleep(3)
+            assert runner.events(slow) == [], "three polls of its own are two whole intervals apart"
+            await runner.event(slow)
+            assert time.monotonic() - started > 6
+
+        drive(work)
+
     def test_one_that_is_cancelled_leaves_the_others_waiting(self, ten: str, commit: Commit) -> None:
         commit(f"a-{ten}", ten, 4)
 
