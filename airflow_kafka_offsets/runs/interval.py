@@ -12,16 +12,18 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant, now_ms
-from airflow_kafka_offsets.runs.schedule import Schedule, in_sdk, tick_after
+from airflow_kafka_offsets.runs.schedule import Schedule, tick_after
 
-_MANUAL = "manual"
-"""Airflow's type of a run that somebody started: with the button, the command line, the API or another Dag."""
+_OF_THE_SCHEDULE = ("scheduled", "backfill")
+"""Airflow's types of runs that have the schedule's own intervals. All others infer one from the moment, if they have
+any: whoever starts a run by the button, the command line, the API, another Dag or "Materialize" of an asset."""
 _HINT = (
     "Schedule the Dag with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), "
     "CronTriggerTimetable('0 * * * *', timezone='UTC', interval=timedelta(hours=1)) or "
     "CronPartitionTimetable('0 * * * *', timezone='UTC', run_offset=-1), each of which gives every run an interval "
     "(a bare cron string doesn't), or pass start= and end=."
 )
+_OTHER_TIME = "To load any other time range, pass start= and end=, in a pipeline of its own."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +52,56 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     :param context: Airflow's task context.
     :param start: explicit start, inclusive: ISO-8601 with a zone, or an aware datetime; None or empty when not given.
     :param end: explicit end, exclusive.
-    :raises IntervalError: when there is no interval, an empty or inverted one, or, of a run by hand, one that the
-        schedule doesn't cut.
+    :raises IntervalError: when there is no interval, an empty or inverted one, or one that the schedule doesn't cut:
+        of a partition, of a run that isn't the schedule's own, and where ``interval=`` and the ticks don't agree.
     :raises InstantError: when a text isn't an instant or has no zone.
     """
     if start or end:
         if not (start and end):
             raise ConfigurationError("start and end go together: give both, or neither to use the run's own interval.")
         return RunInterval(given_instant(start), given_instant(end))
-    partition_date = context.get("partition_date")
-    if partition_date is not None:
-        return RunInterval(instant_ms(partition_date), instant_ms(_next_tick(context["dag"].timetable, partition_date)))
     dag = context.get("dag")
     schedule = Schedule(getattr(dag, "dag_id", "DAG"), getattr(dag, "timetable", None))
+    partition_date = context.get("partition_date")
+    if partition_date is not None:
+        return _partition(schedule, partition_date)
     first, last = context.get("data_interval_start"), context.get("data_interval_end")
     if first is None or last is None:
         raise IntervalError(_without_interval(schedule))
     found = RunInterval(instant_ms(first), instant_ms(last))
-    if getattr(context.get("dag_run"), "run_type", None) == _MANUAL:
+    _refuse_cut_off(schedule, found)
+    if getattr(context.get("dag_run"), "run_type", None) not in _OF_THE_SCHEDULE:
         _refuse_other_cut(schedule, found)
     return found
 
 
-def _next_tick(timetable: Any, partition_date: datetime) -> datetime:
-    """The tick after a partition's date, by the timetable's own cron expression and zone (daylight saving included)."""
-    timetable = in_sdk(timetable)
+def _partition(schedule: Schedule, date: datetime) -> RunInterval:
+    """From a partition's date to the next tick, by the timetable's own cron expression and zone (daylight saving
+    included)."""
+    timetable = schedule.timetable
     expression = getattr(timetable, "expression", None)
     if expression is None:
         raise IntervalError(
             f"{type(timetable).__name__} has no cron expression to tell where a partition ends. {_HINT}"
         )
-    return tick_after(expression, timetable.timezone, partition_date)
+    start_ms = instant_ms(date)
+    if not schedule.cuts_at(start_ms):
+        key = (
+            f" It lies in the partition with the key {_key_around(schedule, start_ms)}."
+            if schedule.by_partition
+            else ""
+        )
+        raise IntervalError(
+            f"This run's partition date, {iso_instant(start_ms)}, isn't the start of a partition of the schedule: its "
+            f"window would overlap the schedule's own.{key} {_OTHER_TIME}"
+        )
+    return RunInterval(start_ms, instant_ms(tick_after(expression, timetable.timezone, date)))
+
+
+def _key_around(schedule: Schedule, timestamp_ms: int) -> str:
+    window = schedule.last_window(timestamp_ms)
+    assert window is not None, "a partition's schedule has ticks"
+    return schedule.partition_key(window[1])
 
 
 def _without_interval(schedule: Schedule) -> str:
@@ -94,11 +115,11 @@ def _without_interval(schedule: Schedule) -> str:
     if schedule.by_partition:
         key = "" if window is None else f" (such as {schedule.partition_key(window[0])})"
         return (
-            f"This run was started by hand without a partition key, so that it is about no window. Give it a key{key}; "
+            f"This run was triggered without a partition key, so it has no window. Give it a key{key}; "
             f"or backfill{example}; or pass start= and end=."
         )
     return (
-        f"This run was started without a logical date, so that it has no interval. Backfill the schedule's "
+        f"This run was started without a logical date, so it has no interval. Backfill the schedule's "
         f"windows{example}; {_by_date(schedule, window)}or pass start= and end=."
     )
 
@@ -113,20 +134,40 @@ def _by_date(schedule: Schedule, window: tuple[int, int] | None) -> str:
     )
 
 
+def _refuse_cut_off(schedule: Schedule, interval: RunInterval) -> None:
+    """Refuse an interval of a fixed length that doesn't start at a tick: what lies between it and the run before would
+    be in no window, or in two."""
+    if not schedule.cuts_off(interval.start_ms, interval.end_ms):
+        return
+    way = "CronDataIntervalTimetable, whose windows reach from tick to tick"
+    ticking = schedule.by_ticks()
+    if ticking is not None and (window := ticking.last_window(interval.end_ms)) is not None:
+        cron = ticking.timetable
+        way = (
+            f"CronDataIntervalTimetable({cron.expression!r}, timezone={str(cron.timezone)!r}), whose windows reach "
+            f"from tick to tick. Then don't clear this run, but load {_between(*window)}: {ticking.backfill(*window)}"
+        )
+    raise IntervalError(
+        f"This run's interval, {_between(interval.start_ms, interval.end_ms)}, has the length of the timetable's "
+        "interval=, but doesn't start at a tick of the schedule, such as where clocks change. Its window would leave "
+        f"out records, or overlap the one before. Schedule the Dag with {way}. If windows are to leave out time, pass "
+        "start='{{ data_interval_start }}' and end='{{ data_interval_end }}'."
+    )
+
+
 def _refuse_other_cut(schedule: Schedule, interval: RunInterval) -> None:
-    """Refuse an interval that a run by hand has and the schedule never cuts: its window would lie across the
-    schedule's, or keep them out."""
-    edges = (interval.end_ms,) if schedule.by_end else (interval.start_ms, interval.end_ms)
-    if all(map(schedule.cuts_at, edges)):
+    """Refuse an interval that isn't the schedule's, of a run that the schedule didn't make: its window would lie across
+    the schedule's, or keep them out."""
+    if all(map(schedule.cuts_at, (interval.start_ms, interval.end_ms))):
         return
     window = schedule.last_window(interval.end_ms)
     last = ""
     if window is not None:
         last = f" The last one before it, {_between(*window)}: {schedule.backfill(*window)}."
     raise IntervalError(
-        f"This run was started by hand, and its interval, {_between(interval.start_ms, interval.end_ms)}, isn't one "
-        "that the schedule cuts: its window would overlap the schedule's own. Backfill those, or clear their runs."
-        f"{last} For a window of any other time pass start= and end=, in a pipeline of its own."
+        f"This run wasn't made by the schedule, and its interval, {_between(interval.start_ms, interval.end_ms)}, "
+        "isn't an interval of the schedule: its window would overlap the schedule's own. Backfill those, or clear "
+        f"their runs.{last} {_OTHER_TIME}"
     )
 
 

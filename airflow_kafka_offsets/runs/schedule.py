@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from airflow.sdk import (
+    AssetOrTimeSchedule,
     CronDataIntervalTimetable,
     CronPartitionTimetable,
     CronTriggerTimetable,
@@ -26,6 +27,9 @@ from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, to_datetime
 
 _SECOND_MS = 1000
+_LEADS_MS = (_SECOND_MS, 3 * 3_600_000)
+"""How long before an instant its tick is looked for. Airflow's ticks follow from one another: where clocks change, some
+don't follow from an instant right before them, but from the last tick before the change."""
 _TRIGGERS = (CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable)
 
 
@@ -68,10 +72,22 @@ class Schedule:
     def cuts_at(self, timestamp_ms: int) -> bool:
         """Whether an instant is one of the schedule's ticks, or it can't be told, as of a schedule without cron."""
         crons = [timetable for timetable in self._timetables if _expression(timetable)]
-        moment = to_datetime(timestamp_ms - _SECOND_MS)
-        return not crons or any(
-            instant_ms(tick_after(cron.expression, cron.timezone, moment)) == timestamp_ms for cron in crons
-        )
+        return not crons or any(_is_tick(cron.expression, cron.timezone, timestamp_ms) for cron in crons)
+
+    def cuts_off(self, start_ms: int, end_ms: int) -> bool:
+        """Whether a window has the length that ``interval=`` says, back from a tick, and starts at none: ticks are
+        further apart, or nearer, so that windows don't meet."""
+        if not self.by_end or self.cuts_at(start_ms) or not self.cuts_at(end_ms):
+            return False
+        return bool(to_datetime(start_ms) == to_datetime(end_ms) - self._timetables[0].interval)
+
+    def by_ticks(self) -> Schedule | None:
+        """The same with windows that reach from tick to tick, however far apart those are; None of several crons, or
+        none."""
+        if _expression(self.timetable) is None:
+            return None
+        ticking = CronDataIntervalTimetable(self.timetable.expression, timezone=self.timetable.timezone)
+        return Schedule(self.dag_id, ticking)
 
     def last_window(self, before_ms: int) -> tuple[int, int] | None:
         """Start and end of the last window that was over at a time; None when that can't be told."""
@@ -125,13 +141,16 @@ class Schedule:
 
 
 def in_sdk(timetable: Any) -> Any:
-    """A timetable of ``airflow.timetables`` as the one of ``airflow.sdk`` that cuts the same; any other one as it is.
+    """A timetable of ``airflow.timetables`` as the one of ``airflow.sdk`` that cuts the same; of one that waits for
+    assets too, the part that goes by time; any other one as it is.
 
     Dags may name either, and the two families share no class. The older one keeps what it was made of to itself.
     """
-    from airflow.timetables import interval, trigger
+    from airflow.timetables import assets, interval, trigger
 
     match timetable:
+        case AssetOrTimeSchedule() | assets.AssetOrTimeSchedule():
+            return in_sdk(timetable.timetable)
         case trigger.CronPartitionTimetable():
             return CronPartitionTimetable(
                 timetable._expression, timezone=timetable._timezone, key_format=timetable._key_format
@@ -171,21 +190,32 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
 
     found = [start_ms]
     try:
-        first = instant_ms(tick_after(expression, timezone, to_datetime(start_ms - _SECOND_MS)))
+        starts_at_tick = _is_tick(expression, timezone, start_ms)
         while found[-1] < end_ms:
             found.append(instant_ms(tick_after(expression, timezone, to_datetime(found[-1]))))
     except (AirflowTimetableInvalid, ValueError) as error:
         raise ConfigurationError(f"{expression!r} in {timezone} is no schedule: {str(error).rstrip('.')}.") from error
-    wrong = start_ms if first != start_ms else end_ms if found[-1] != end_ms else None
+    wrong = start_ms if not starts_at_tick else end_ms if found[-1] != end_ms else None
     if wrong is not None:
         raise IntervalError(f"{iso_instant(wrong)} is no tick of {expression!r} in {timezone}.")
     return found
 
 
+def _is_tick(expression: str, timezone: Any, timestamp_ms: int) -> bool:
+    moment = to_datetime(timestamp_ms)
+    for lead_ms in _LEADS_MS:
+        tick = to_datetime(timestamp_ms - lead_ms)
+        while tick < moment:
+            tick = tick_after(expression, timezone, tick)
+        if tick == moment:
+            return True
+    return False
+
+
 def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
     """The first tick after a moment.
 
-    :raises IntervalError: when the schedule has none.
+    :raises IntervalError: when the schedule has none; or Airflow finds none, as where clocks change by half an hour.
     """
     import pendulum
     from airflow.timetables.base import DataInterval, TimeRestriction
@@ -197,7 +227,7 @@ def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
         last_automated_data_interval=DataInterval(start=tick.subtract(years=100), end=tick),
         restriction=TimeRestriction(earliest=None, latest=None, catchup=True),
     )
-    if following is None or following.data_interval is None:
+    if following is None or following.data_interval is None or following.data_interval.end <= moment:
         raise IntervalError(f"The schedule {expression!r} has no tick after {moment.isoformat()}.")
     end: datetime = following.data_interval.end
     return end

@@ -8,8 +8,18 @@ from typing import Any
 
 import pendulum
 import pytest
-from airflow.sdk import CronDataIntervalTimetable, CronPartitionTimetable, CronTriggerTimetable
+from airflow.sdk import (
+    Asset,
+    AssetOrTimeSchedule,
+    CronDataIntervalTimetable,
+    CronPartitionTimetable,
+    CronTriggerTimetable,
+    MultipleCronTriggerTimetable,
+)
 from airflow.timetables.interval import CronDataIntervalTimetable as CoreCronDataIntervalTimetable
+from airflow.timetables.trigger import CronPartitionTimetable as CoreCronPartitionTimetable
+from airflow.timetables.trigger import CronTriggerTimetable as CoreCronTriggerTimetable
+from airflow.utils.types import DagRunType
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms
@@ -17,6 +27,7 @@ from airflow_kafka_offsets.runs.interval import RunInterval, run_interval
 
 SIX = datetime(2026, 11, 21, 6, tzinfo=UTC)
 SEVEN = SIX + timedelta(hours=1)
+OF_THE_SCHEDULE = (DagRunType.SCHEDULED, DagRunType.BACKFILL_JOB)
 HOUR = RunInterval(instant_ms(SIX), instant_ms(SEVEN))
 
 
@@ -75,6 +86,74 @@ def test_the_timetables_that_the_message_names_are_written_right() -> None:
     assert CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1)
 
 
+@pytest.mark.parametrize("kind", ["manual", "scheduled", "asset_triggered"])
+def test_a_partition_that_the_schedule_does_not_have_is_refused_with_the_key_of_the_one_around_it(kind: str) -> None:
+    core = CoreCronPartitionTimetable("0 0 * * *", timezone="America/New_York", run_offset=-1)
+    date = core.resolve_partition_date("2026-11-21T05:30:00")
+    assert date is not None
+    for timetable in (core, CronPartitionTimetable("0 0 * * *", timezone="America/New_York", run_offset=-1)):
+        with pytest.raises(IntervalError) as refused:
+            run_interval(partitioned(timetable, date) | {"dag_run": SimpleNamespace(run_type=kind)}, None, None)
+        assert "2026-11-21T10:30:00.000Z" in str(refused.value)
+        assert "key 2026-11-21T00:00:00" in str(refused.value)
+
+
+class TestFixedLength:
+    """CronTriggerTimetable's interval= is a length, and local days have 23, 24 and 25 hours (S26)."""
+
+    BERLIN = "Europe/Berlin"
+    DAILY = CronTriggerTimetable("0 0 * * *", timezone=BERLIN, interval=timedelta(days=1))
+
+    def scheduled(self, timetable: Any, end: datetime, hours: int = 24) -> RunInterval:
+        context = {
+            "dag": SimpleNamespace(dag_id="loads", timetable=timetable),
+            "dag_run": SimpleNamespace(run_type="scheduled"),
+            "data_interval_start": end - timedelta(hours=hours),
+            "data_interval_end": end,
+        }
+        return run_interval(context, None, None)
+
+    @pytest.mark.parametrize(
+        ("end", "day"),
+        [
+            (datetime(2026, 10, 25, 23, tzinfo=UTC), ("2026-10-24T22:00:00Z", "2026-10-25T22:59:59Z")),
+            (datetime(2026, 3, 29, 22, tzinfo=UTC), ("2026-03-28T23:00:00Z", "2026-03-29T21:59:59Z")),
+        ],
+        ids=["25 hours", "23 hours"],
+    )
+    def test_a_window_that_starts_at_no_tick_is_refused_with_the_timetable_and_the_command_that_load_that_day(
+        self, end: datetime, day: tuple[str, str]
+    ) -> None:
+        with pytest.raises(IntervalError) as refused:
+            self.scheduled(self.DAILY, end)
+        assert "CronDataIntervalTimetable('0 0 * * *', timezone='Europe/Berlin')" in str(refused.value)
+        assert f"--dag-id loads --from-date {day[0]} --to-date {day[1]}" in str(refused.value)
+
+    def test_several_crons_of_one_length_are_refused_too(self) -> None:
+        twice = MultipleCronTriggerTimetable(
+            "0 0 * * *", "0 12 * * *", timezone=self.BERLIN, interval=timedelta(hours=12)
+        )
+        assert self.scheduled(twice, datetime(2026, 10, 24, 10, tzinfo=UTC), 12)
+        with pytest.raises(IntervalError, match="CronDataIntervalTimetable"):
+            self.scheduled(twice, datetime(2026, 10, 25, 11, tzinfo=UTC), 12)
+
+    def test_days_of_24_hours_hours_and_utc_are_taken(self) -> None:
+        assert self.scheduled(self.DAILY, datetime(2026, 10, 24, 22, tzinfo=UTC))
+        hourly = CronTriggerTimetable("0 * * * *", timezone=self.BERLIN, interval=timedelta(hours=1))
+        for hour in range(24):
+            assert self.scheduled(hourly, datetime(2026, 10, 25, hour, tzinfo=UTC), 1)
+        utc = CronTriggerTimetable("0 0 * * *", timezone="UTC", interval=timedelta(days=1))
+        assert self.scheduled(utc, datetime(2026, 10, 26, tzinfo=UTC))
+
+    def test_a_run_of_an_earlier_schedule_is_taken(self) -> None:
+        assert self.scheduled(self.DAILY, datetime(2026, 10, 25, 23, tzinfo=UTC), 1)
+
+    def test_start_and_end_may_leave_time_out(self) -> None:
+        context = {"dag": SimpleNamespace(dag_id="loads", timetable=self.DAILY)}
+        end = datetime(2026, 10, 25, 23, tzinfo=UTC)
+        assert run_interval(context, end - timedelta(days=1), end)
+
+
 def test_an_inverted_interval_is_refused() -> None:
     with pytest.raises(IntervalError, match="after its end"):
         run_interval({}, SEVEN, SIX)
@@ -111,7 +190,7 @@ class TestByHand:
 
     def test_timetables_of_the_older_family_are_known_too(self) -> None:
         older = CoreCronDataIntervalTimetable("0 * * * *", timezone="UTC")
-        assert "isn't one that the schedule cuts" in self.refused(older, SIX + timedelta(minutes=7), SEVEN)
+        assert "isn't an interval of the schedule" in self.refused(older, SIX + timedelta(minutes=7), SEVEN)
         assert "airflow backfill create" in self.refused(older)
 
     def test_an_interval_of_the_schedule_is_taken(self) -> None:
@@ -120,13 +199,31 @@ class TestByHand:
     def test_one_that_the_schedule_does_not_cut_is_refused_with_the_command_that_loads_the_last_window(self) -> None:
         late = timedelta(minutes=17, seconds=23)
         said = self.refused(self.HOURLY, SIX + late, SEVEN + late)
-        assert "2026-11-21T06:17:23.000Z to 2026-11-21T07:17:23.000Z, isn't one that the schedule cuts" in said
+        assert "2026-11-21T06:17:23.000Z to 2026-11-21T07:17:23.000Z, isn't an interval of the schedule" in said
         assert "2026-11-21T06:00:00.000Z to 2026-11-21T07:00:00.000Z: airflow backfill create --dag-id loads" in said
         assert "--to-date 2026-11-21T07:00:00Z" in said
 
-    def test_the_schedules_own_runs_are_never_asked(self) -> None:
-        context = self.context(self.HOURLY, SIX + timedelta(seconds=1), SEVEN)
-        assert run_interval(context | {"dag_run": SimpleNamespace(run_type="scheduled")}, None, None)
+    @pytest.mark.parametrize("kind", ["scheduled", "backfill"])
+    def test_the_schedules_own_runs_are_taken_with_the_interval_of_an_earlier_schedule(self, kind: str) -> None:
+        late = timedelta(minutes=17)
+        context = self.context(self.HOURLY, SIX + late, SEVEN + late)
+        assert run_interval(context | {"dag_run": SimpleNamespace(run_type=kind)}, None, None)
+
+    @pytest.mark.parametrize("kind", [kind.value for kind in DagRunType if kind not in OF_THE_SCHEDULE])
+    @pytest.mark.parametrize(
+        "timetable",
+        [HOURLY, AssetOrTimeSchedule(timetable=HOURLY, assets=[Asset("flights")])],
+        ids=["time", "or asset"],
+    )
+    def test_every_other_kind_of_run_is_checked(self, kind: str, timetable: Any) -> None:
+        """TriggerDagRunOperator and the button "Materialize" infer an interval from the moment, as manual runs do."""
+        now = pendulum.datetime(2026, 11, 21, 10, 17, 23)
+        inferred = CoreCronTriggerTimetable(
+            "0 * * * *", timezone="UTC", interval=timedelta(hours=1)
+        ).infer_manual_data_interval(run_after=now)
+        context = self.context(timetable, inferred.start, inferred.end)
+        with pytest.raises(IntervalError, match="overlap the schedule's own"):
+            run_interval(context | {"dag_run": SimpleNamespace(run_type=kind)}, None, None)
 
     @pytest.mark.parametrize("timetable", [HOURLY, CronDataIntervalTimetable("0 * * * *", timezone="UTC")])
     def test_without_a_logical_date_it_is_told_of_backfills_and_not_of_the_timetable_that_it_has(

@@ -20,7 +20,7 @@ from airflow.sdk import (
 from airflow.timetables import interval as older_intervals
 from airflow.timetables import trigger as older_triggers
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.runs.interval import run_interval
 from airflow_kafka_offsets.runs.schedule import Schedule, ticks
@@ -120,6 +120,32 @@ def test_a_schedule_without_cron_tells_nothing_and_refuses_nothing() -> None:
         schedule = Schedule("loads", timetable)
         assert schedule.last_window(instant_ms(SIX)) is schedule.windows(*hours(0, 1)) is None
         assert schedule.cuts_at(instant_ms(SIX) + 17_000)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", NEW_YORK])
+@pytest.mark.parametrize("cron", ["0 * * * *", "0 0 * * *", "30 2 * * *", "0 2 * * *", "0 1,2,3 * * *", "*/30 2 * * *"])
+def test_every_tick_that_airflow_gives_is_one_also_where_clocks_change(zone: str, cron: str) -> None:
+    """S26."""
+    airflows = older_triggers.CronPartitionTimetable(cron, timezone=zone)
+    schedule = Schedule("loads", airflows)
+    for month, day in ((3, 8), (3, 29), (10, 25), (11, 1)):
+        tick = airflows._align_to_next(pendulum.datetime(2026, month, day))
+        while tick < pendulum.datetime(2026, month, day).add(days=1):
+            assert schedule.cuts_at(instant_ms(tick)), tick
+            following = airflows._get_next(tick)
+            assert ticks(cron, zone, instant_ms(tick), instant_ms(following))
+            tick = following
+
+
+def test_an_instant_between_ticks_is_none() -> None:
+    assert not Schedule("loads", BY_START).cuts_at(instant_ms(SIX) + 60_000)
+
+
+def test_where_airflow_finds_no_next_tick_it_is_not_looked_for_for_ever() -> None:
+    """The zone changes its clocks by half an hour, and Airflow's hourly ticks stand still then."""
+    from_ms = instant_ms(pendulum.datetime(2026, 4, 4, 14, 30))
+    with pytest.raises(IntervalError, match="no tick"):
+        ticks("0 * * * *", "Australia/Lord_Howe", from_ms, from_ms + 3_600_000)
 
 
 def test_a_key_is_that_of_the_zone() -> None:

@@ -53,7 +53,7 @@ def test_between_two_ticks_it_is_refused_and_told_what_loads_the_schedules_windo
 ) -> None:
     state, _, said = run_by_hand(SIX + timedelta(hours=1, minutes=17, seconds=23))
     assert state == "failed"
-    assert "2026-11-20T06:17:23.000Z to 2026-11-20T07:17:23.000Z, isn't one that the schedule cuts" in said
+    assert "2026-11-20T06:17:23.000Z to 2026-11-20T07:17:23.000Z, isn't an interval of the schedule" in said
     assert (
         "airflow backfill create --dag-id by_hand --from-date 2026-11-20T06:00:01Z --to-date 2026-11-20T07:00:00Z"
         in said
