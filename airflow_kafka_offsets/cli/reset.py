@@ -71,7 +71,9 @@ def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
     ledger = new_ledger(ledger_root, pipeline)
     if not ledger.exists():
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
-    return ledger.snapshots.read(int(number))
+    snapshot = ledger.snapshots.read(int(number))
+    ledger.snapshots.require_counting([snapshot], "Name another one.")
+    return snapshot
 
 
 def _say(text: str) -> None:

@@ -29,7 +29,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from airflow_kafka_offsets.errors import LedgerCorruptError, LedgerError
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.ledger.snapshot_index import (
     FORGET,
     Entry,
@@ -47,7 +47,7 @@ from airflow_kafka_offsets.ledger.storage import (
     read,
     to_json_bytes,
 )
-from airflow_kafka_offsets.offsets.instants import compact_instant
+from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp, fits, keep_deleted
 from airflow_kafka_offsets.offsets.windows.ledger_names import is_month
@@ -96,10 +96,13 @@ class SnapshotLog:
         """One snapshot.
 
         :raises LedgerCorruptError: when it is missing or unreadable.
+        :raises LedgerConflictError: when the entry is none.
         """
         fields = self._read(number)
         if fields is None:
             raise LedgerCorruptError(f"{self._path(number)} is missing, though the ledger refers to it.")
+        if "forgets" in fields:
+            raise LedgerConflictError(f"Entry {number} of {self._pipeline} is no snapshot: it forgets one.")
         return OffsetSnapshot.from_json(fields)
 
     def log_starts(self, number: int) -> Callable[[OffsetRange], int]:
@@ -182,6 +185,18 @@ class SnapshotLog:
         """Those of some stored snapshots that were forgotten since."""
         numbers = forgotten_numbers(self._forgets(self._marked_at({snapshot.timestamp_ms for snapshot in snapshots})))
         return [snapshot for snapshot in snapshots if snapshot.number in numbers]
+
+    def require_counting(self, snapshots: Sequence[OffsetSnapshot], remedy: str) -> None:
+        """Make sure that stored snapshots weren't forgotten since.
+
+        :param remedy: what to do where one was.
+        :raises LedgerConflictError: naming it.
+        """
+        for snapshot in self.forgotten(snapshots):
+            raise LedgerConflictError(
+                f"Snapshot {snapshot.number} as of {snapshot.as_of}, resolved at "
+                f"{iso_instant(snapshot.resolved_at_ms)}, was forgotten: its offsets count no more. {remedy}"
+            )
 
     def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:
         """Start and end of a run's increment; None when it has none yet."""

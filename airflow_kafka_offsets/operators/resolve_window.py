@@ -70,7 +70,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         """The stored snapshot that another task made."""
         ledger, ref = self.ledger(), SnapshotRef.from_json(snapshot)
         if ref is not None and ref.ledger == ledger.uri:
-            return ledger.snapshots.read(ref.snapshot)
+            return ref.read(ledger)
         found = repr(snapshot) if ref is None else f"a snapshot of {ref.ledger}"
         raise ConfigurationError(
             f"{argument}= is {found}. Between snapshots, start= and end= are both what KafkaOffsetSnapshotOperator "

@@ -28,7 +28,8 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
 
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaPipelineOperator`.
 
-    XCom: ``{"version": 1, "ledger": "<uri>", "snapshot": 42, "as_of": "...", "resolved_at": "...", "partitions": 6}``.
+    XCom: ``{"version": 1, "ledger": "<uri>", "ledger_id": "...", "snapshot": 42, "as_of": "...", "resolved_at": "...",
+    "partitions": 6}``.
     """
 
     template_fields: Sequence[str] = (*KafkaPipelineOperator.template_fields, "at", "group")

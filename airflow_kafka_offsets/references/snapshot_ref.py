@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.hooks.ledger import ledger_at
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -17,9 +17,10 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """Where a stored snapshot is, and what it is as of.
+    """Where a stored snapshot is, and which one it is: a number alone names another one in a ledger that was made anew.
 
     :param ledger: the ledger's URI.
+    :param ledger_id: the ledger's identity.
     :param snapshot: its number there.
     :param as_of: what it is as of, for people.
     :param resolved_at: when it was resolved, in ISO-8601.
@@ -27,17 +28,18 @@ class SnapshotRef:
     """
 
     ledger: str
+    ledger_id: str
     snapshot: int
-    as_of: str = ""
-    resolved_at: str = ""
-    partitions: int = 0
+    as_of: str
+    resolved_at: str
+    partitions: int
 
     @classmethod
     def of(cls, ledger: Ledger, snapshot: OffsetSnapshot) -> Self:
         """The reference to a snapshot that has just been stored."""
         assert snapshot.number is not None
-        resolved_at = iso_instant(snapshot.resolved_at_ms)
-        return cls(ledger.uri, snapshot.number, str(snapshot.as_of), resolved_at, len(snapshot.boundaries))
+        resolved_at, partitions = iso_instant(snapshot.resolved_at_ms), len(snapshot.boundaries)
+        return cls(ledger.uri, ledger.id, snapshot.number, str(snapshot.as_of), resolved_at, partitions)
 
     def to_json(self) -> dict[str, Any]:
         """The XCom."""
@@ -46,9 +48,31 @@ class SnapshotRef:
     @classmethod
     def from_json(cls, fields: Any) -> Self | None:
         """Read the XCom of another task; None when it is something else."""
-        if not isinstance(fields, Mapping) or not {"ledger", "snapshot"} <= fields.keys():
+        if not isinstance(fields, Mapping) or not fields.keys() >= set(cls.__slots__):
             return None
-        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
+        return cls(**{name: fields[name] for name in cls.__slots__})
+
+    def read(self, ledger: Ledger) -> OffsetSnapshot:
+        """The stored snapshot.
+
+        :param ledger: the one at its URI.
+        :raises LedgerCorruptError: when it is missing.
+        :raises LedgerConflictError: when it was forgotten, or is another one than this reference was made for.
+        """
+        again = "Clear the task that stored it, and this one."
+        if ledger.id != self.ledger_id:
+            raise LedgerConflictError(
+                f"Snapshot {self.snapshot} as of {self.as_of} is of another ledger than the one at {ledger.uri} now, "
+                f"which was made anew since. {again}"
+            )
+        snapshot = ledger.snapshots.read(self.snapshot)
+        if SnapshotRef.of(ledger, snapshot) != self:
+            raise LedgerConflictError(
+                f"Snapshot {self.snapshot} as of {self.as_of}, resolved at {self.resolved_at}, is one as of "
+                f"{snapshot.as_of} in {ledger.uri}, resolved at {iso_instant(snapshot.resolved_at_ms)}. {again}"
+            )
+        ledger.snapshots.require_counting([snapshot], again)
+        return snapshot
 
 
 def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
@@ -57,12 +81,12 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
     :param xcom: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned.
     :param argument: the argument's name, for the message.
     :raises ConfigurationError: when it is something else.
-    :raises LedgerCorruptError: when the ledger doesn't have what it names.
+    :raises LedgerError: when the ledger doesn't have what it names, or that was forgotten.
     """
     snapshot = SnapshotRef.from_json(xcom)
     if snapshot is not None:
         ledger = ledger_at(snapshot.ledger)
-        return FixedOffsets.of_snapshot(ledger.snapshots.read(snapshot.snapshot), ledger.uri)
+        return FixedOffsets.of_snapshot(snapshot.read(ledger), ledger.uri)
     if isinstance(xcom, Mapping) and "window" in xcom:
         window = WindowRef.from_json(xcom)
         ledger = window.ledger()

@@ -168,6 +168,20 @@ class TestExecute:
         (found,) = client.committed_offsets({group: None})
         assert [each.leader_epoch for each in found.offsets] == [0, 0], "as the ledger knows them (E34)"
 
+    def test_a_snapshot_that_was_forgotten_is_no_place_to_go(
+        self, run: Run, client: OffsetsClient, resolve: Resolve, flights: str, group: str
+    ) -> None:
+        window = resolve(flights, at(3), at(7))
+        assert run("ledger", "forget", "loads", window["window"])[0] == 0
+        code, _, err = run("reset", group, "--to-snapshot", "loads:2", "--execute")
+        assert code == 1
+        assert "Snapshot 2 as of 2026-11-20T06:00:07.000Z" in err
+        assert "was forgotten" in err
+        code, _, err = run("reset", group, "--to-snapshot", "loads:3", "--execute")
+        assert code == 1
+        assert "forgets one" in err
+        assert stands_at(client, group) == {0: 5}
+
     def test_an_active_group_is_refused_with_its_members_named(
         self, run: Run, client: OffsetsClient, flights: str, group: str, member: KafkaConsumer
     ) -> None:
