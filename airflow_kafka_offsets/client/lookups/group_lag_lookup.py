@@ -108,7 +108,8 @@ async def lags_on_committed(
     session: Session, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
 ) -> GroupLags:
     """Lag on all partitions of every topic that each group has commits on, or that its members read. One that can't be
-    described has partitions that nobody knows: what is known of it is in error, so that the total is unknown.
+    described has partitions that nobody knows: what is known of it is in error, so that the total is unknown. So is the
+    total while members haven't told all their topics.
     """
     expected = set().union(*(session.touched.get(group, set()) for group in groups))
     await session.coordinators.locate(groups, session.deadline)  # once, not by each of the next two
@@ -139,7 +140,7 @@ async def lags_on_committed(
             extents.of_topics(touched[group.group]),
             described.lookup(group.group),
             isolation_level,
-            _hidden(touched[group.group], judged, undescribed),
+            _hidden(touched[group.group], judged, undescribed, described.lookup(group.group)),
         )
         for group in commits
     )
@@ -150,12 +151,17 @@ async def _describe_topics(session: Session, topics: Collection[str]) -> TopicsM
 
 
 def _hidden(
-    touched: Collection[str], judged: Iterable[TopicPartition], undescribed: Mapping[str, ResponseError | None]
+    touched: Collection[str],
+    judged: Iterable[TopicPartition],
+    undescribed: Mapping[str, ResponseError | None],
+    description: GroupDescription | None,
 ) -> ResponseError | None:
-    """The error of a topic that a group's members read, and of which nobody can name a single partition."""
+    """The error of a topic that a group's members read, and of which nobody can name a single partition; else why they
+    may read more topics.
+    """
     hidden = sorted(set(undescribed).intersection(touched).difference(key.topic for key in judged))
     if not hidden:
-        return None
+        return None if description is None else description.untold
     error = undescribed[hidden[0]]
     assert error is not None, "a topic is described or in error"
     return replace(error, message=f"topic {hidden[0]}: {error.message}")

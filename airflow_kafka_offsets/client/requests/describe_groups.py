@@ -7,9 +7,9 @@ dead or not found (E33). Both are asked at the same time; who is known to neithe
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
+    CONSUMER_PROTOCOL,
     DEAD,
     UNKNOWN,
     GroupDescription,
@@ -42,7 +43,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _TELLS_UNKNOWN = 6
 _JUST_TAKEN_OVER = named_error(COORDINATOR_LOAD_IN_PROGRESS, "the coordinator may not know all of its groups yet")
-_CONSUMER_PROTOCOL = "consumer"
 
 
 def parse_describe_groups(response: Any) -> dict[str, GroupDescription]:
@@ -57,7 +57,7 @@ def _classic(answer: Any, version: int) -> GroupDescription:
     error = response_error(answer.error_code, answer.error_message)
     if error is not None:
         return GroupDescription(answer.group_id, error=error)
-    read = _classic_member if answer.protocol_type == _CONSUMER_PROTOCOL else _foreign_member
+    read = _classic_member if answer.protocol_type == CONSUMER_PROTOCOL else _foreign_member
     try:
         members = tuple(map(read, answer.members))
     except (ValueError, struct.error) as unreadable:
@@ -78,7 +78,9 @@ def _foreign_member(answer: Any) -> GroupMember:
 
 
 def _classic_member(answer: Any) -> GroupMember:
-    """A member that speaks the consumer protocol. While a group rebalances, both fields are empty."""
+    """A member that speaks the consumer protocol. While a group rebalances, its metadata is empty (Kafka's
+    ``describeNoMetadata``), and before Kafka 4.0 its assignment too.
+    """
     assignment: list[TopicPartition] = []
     topics: list[str] = []
     if answer.member_assignment:
@@ -108,15 +110,19 @@ def _consumer(answer: Any) -> GroupDescription:
     if error is not None:
         return GroupDescription(answer.group_id, error=error)
     members = map(_consumer_member, answer.members)
-    return _described(answer.group_id, answer.group_state, GroupKind.CONSUMER, _CONSUMER_PROTOCOL, members)
+    return _described(answer.group_id, answer.group_state, GroupKind.CONSUMER, CONSUMER_PROTOCOL, members)
 
 
 def _consumer_member(answer: Any) -> GroupMember:
-    assigned = itertools.chain.from_iterable(
-        (TopicPartition(topic.topic_name, number) for number in topic.partitions)
-        for topic in answer.assignment.topic_partitions
-    )
-    return _member(answer, assigned, answer.subscribed_topic_names)
+    member = _member(answer, _assigned(answer.assignment), answer.subscribed_topic_names)
+    target = tuple(sorted(_assigned(answer.target_assignment)))
+    return replace(member, target=target, topic_regex=answer.subscribed_topic_regex or "")
+
+
+def _assigned(assignment: Any) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions
+    ]
 
 
 def join_descriptions(classic: GroupDescription, consumer: GroupDescription | None) -> GroupDescription:

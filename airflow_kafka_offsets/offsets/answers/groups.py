@@ -162,9 +162,14 @@ class GroupKind(StrEnum):
     """The coordinator assigns (KIP-848, Kafka 4.0)."""
 
 
+CONSUMER_PROTOCOL = "consumer"
+"""Protocol type of groups whose members read topics; those of Kafka Connect and others agree on something else."""
+
 UNKNOWN, EMPTY, DEAD = "Unknown", "Empty", "Dead"
 """States by which groups without members are told apart: no such group (E19), nobody in it now (E21), being removed.
 The others (``Stable``, ``PreparingRebalance``, ``Assigning``, …) are Kafka's own names, and have members."""
+STABLE, ASSIGNING = "Stable", "Assigning"
+"""States on which it depends whether members' topics are told: see :attr:`GroupDescription.untold`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +179,11 @@ class GroupMember:
     :param member_id: the id that the coordinator knows it by.
     :param client_id: what the consumer calls itself.
     :param host: where it connects from.
-    :param assignment: partitions that it reads, in order; empty while the group rebalances, and for members that don't
-        speak the consumer protocol (Kafka Connect).
-    :param topics: topics that it subscribes to, in order.
+    :param assignment: partitions that it reads, in order; empty for members that don't speak the consumer protocol
+        (Kafka Connect). While a classic group rebalances, what it read before, or empty before Kafka 4.0.
+    :param topics: topics that it subscribes to by name, in order; empty while a classic group rebalances.
+    :param target: partitions that it is to read (KIP-848), in order; empty in a classic group.
+    :param topic_regex: regular expression that it subscribes by besides (KIP-848); empty without one.
     """
 
     member_id: str
@@ -184,6 +191,8 @@ class GroupMember:
     host: str
     assignment: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
+    target: tuple[TopicPartition, ...] = ()
+    topic_regex: str = ""
 
     def __str__(self) -> str:
         reads = f" reading {shorten(map(str, self.assignment))}" if self.assignment else ""
@@ -214,9 +223,39 @@ class GroupDescription:
         return self.error is None and self.state == UNKNOWN
 
     def topics(self) -> set[str]:
-        """Topics that members subscribe to or are assigned."""
-        assigned = {partition.topic for partition in self.assignment()}
-        return assigned.union(*(member.topics for member in self.members))
+        """Topics that members subscribe to, are assigned or are to be assigned, as far as they are told."""
+        assigned = {key.topic for member in self.members for key in (*member.assignment, *member.target)}
+        return assigned.union(self._named())
+
+    def _named(self) -> set[str]:
+        return set().union(*(member.topics for member in self.members))
+
+    @property
+    def untold(self) -> ResponseError | None:
+        """Why members may read more than :meth:`topics`; None when that is all.
+
+        A classic group's coordinator tells subscriptions only while the group is stable. A KIP-848 group's tells names
+        always, but what an expression matches only by what it has assigned, some seconds later; and of several
+        expressions nobody can tell which one an assignment comes from. Members of other protocols read no topics.
+        """
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            return None
+        why = self._why_classic_untold() if self.kind is GroupKind.CLASSIC else self._why_regex_untold()
+        advice = "wait, or name the topics (topics=, --topics)"
+        return ResponseError("REBALANCE_IN_PROGRESS", 27, True, f"{why}; {advice}") if why else None
+
+    def _why_classic_untold(self) -> str:
+        if self.state == STABLE or all(member.topics for member in self.members):
+            return ""
+        return f"the group is {self.state}, and Kafka tells what all members read when it is {STABLE}"
+
+    def _why_regex_untold(self) -> str:
+        expressions = {member.topic_regex for member in self.members if member.topic_regex}
+        if len(expressions) > 1:
+            return f"members subscribe by {len(expressions)} regular expressions, and what each matches isn't told"
+        if expressions and (self.state == ASSIGNING or self.topics() <= self._named()):
+            return f"members subscribe by a regular expression, and what it matches isn't told yet ({self.state})"
+        return ""
 
     def assignment(self) -> list[TopicPartition]:
         """Partitions that members read."""

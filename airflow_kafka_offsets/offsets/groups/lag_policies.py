@@ -73,7 +73,8 @@ class GroupStanding:
 def judge_group(lag: GroupLag, *, no_commit: NoCommit, only_read: bool) -> GroupStanding:
     """Apply the policies.
 
-    :param only_read: leave out topics that no member reads (E22), as long as there are members.
+    :param only_read: leave out topics that no member reads (E22), as long as there are members and all their topics are
+        told.
     :raises OffsetsError: when the group or a partition that counts is in error.
     """
     if lag.unknown:
@@ -90,7 +91,8 @@ def judge_group(lag: GroupLag, *, no_commit: NoCommit, only_read: bool) -> Group
 
 
 def _counting(lag: GroupLag, only_read: bool) -> list[PartitionLag]:
-    read = lag.description.topics() if only_read and lag.description is not None else set()
+    members = lag.description if only_read else None
+    read = set() if members is None or members.untold else members.topics()
     return [partition for partition in lag.partitions if not read or partition.topic in read]
 
 

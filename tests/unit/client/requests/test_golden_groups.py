@@ -48,12 +48,16 @@ class TestConsumerGroupDescribe:
 
     @every(frames("consumer_group_describe", "response"))
     def test_members_are_read_with_what_they_read_now(self, frame: Frame) -> None:
-        """E33: the assignment that they have, not the one that they are to have."""
+        """E33: the assignment that they have, apart from the one that they are to have."""
         group = parse_consumer_group_describe(frame.decode())["g"]
         assert (group.kind, group.state) == (GroupKind.CONSUMER, "Reconciling")
         assert [(each.member_id, each.assignment, each.topics) for each in group.members] == [
             ("member-1", (FLIGHTS_0, FLIGHTS_2, WEATHER_1), ("flights", "weather")),
             ("member-2", (), ()),
+        ]
+        assert [(each.target, each.topic_regex) for each in group.members] == [
+            ((FLIGHTS_0, FLIGHTS_2), ""),
+            ((WEATHER_1,), "wea.*"),
         ]
 
     @every(frames("consumer_group_describe", "response"))

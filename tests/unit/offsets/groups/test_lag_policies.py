@@ -8,9 +8,11 @@ import pytest
 
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
+    CONSUMER_PROTOCOL,
     CommittedOffset,
     CommittedOffsets,
     GroupDescription,
+    GroupKind,
     GroupMember,
     GroupOffsets,
 )
@@ -110,6 +112,11 @@ class TestAbandonedTopics:
 
     def test_a_group_without_members_has_abandoned_nothing(self) -> None:
         assert judge(self.old_and_new(GroupDescription("g", "Empty")), only_read=True).total == 99
+
+    def test_while_members_have_not_told_what_they_read_nothing_is_abandoned(self) -> None:
+        told, joining = GroupMember("m", "c", "h", (TopicPartition("t", 0),)), GroupMember("n", "c", "h")
+        rebalancing = GroupDescription("g", "PreparingRebalance", GroupKind.CLASSIC, CONSUMER_PROTOCOL, (told, joining))
+        assert judge(self.old_and_new(rebalancing), only_read=True).total == 99
 
     def test_members_that_read_nothing_there_is_are_no_reason_to_pass(self) -> None:
         assert judge(self.old_and_new(self.members("gone")), only_read=True).total is None
