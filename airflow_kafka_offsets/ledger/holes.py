@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal
 
 from airflow_kafka_offsets.errors import TopicChangedError, number_of, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.offsets.answers.groups import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -34,7 +35,7 @@ class Stretch:
     """A part of the log between two windows.
 
     :param start_ms: where the earlier window ends, Unix milliseconds; None where there is none, and a group stands.
-    :param end_ms: where the later one starts.
+    :param end_ms: where the later one starts: the same instant where the two meet in time and not in offsets.
     :param gaps: the offsets between them, a seam for each partition that has any.
     """
 
@@ -45,9 +46,8 @@ class Stretch:
     def __str__(self) -> str:
         offsets, partitions = sum(gap.size for gap in self.gaps), number_of(len(self.gaps), "partition")
         since = "where the group stands" if self.start_ms is None else iso_instant(self.start_ms)
-        return (
-            f"{since} to {iso_instant(self.end_ms)}: {offsets} offsets in {partitions} ({shorten(map(str, self.gaps))})"
-        )
+        time = f"at {since}" if self.start_ms == self.end_ms else f"from {since} to {iso_instant(self.end_ms)}"
+        return f"{time}: {offsets} offsets in {partitions} ({shorten(map(str, self.gaps))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Hole:
     unpinned: tuple[Stretch, ...]
 
     def __str__(self) -> str:
-        parts = [f"no window from {stretch}" for stretch in self.unpinned]
+        parts = [f"no window {stretch}" for stretch in self.unpinned]
         if self.pinned:
             parts.append(f"not published yet: {shorten(self.pinned)}")
         return "; ".join(parts)
@@ -161,15 +161,30 @@ class Surroundings:
                     )
 
     def _first_in_row(self, manifest: Manifest) -> str:
-        """The first of the published windows that meet each other in time up to one. What they hold was compared when
-        they were verified."""
-        window, start_ms = manifest.window, manifest.start_ms
+        """The first of the published windows up to one that meet each other: each begins with the snapshot that the one
+        before it ends with."""
+        window, start_ms, snapshot = manifest.window, manifest.start_ms, manifest.start_snapshot
         while (earlier := self._published_before(start_ms)) is not None and self._extents[earlier][1] == start_ms:
-            window, start_ms = earlier, self._extents[earlier][0]
+            first, last = self._snapshots(earlier)
+            if last != snapshot:
+                break
+            window, start_ms, snapshot = earlier, self._extents[earlier][0], first
         return window
 
+    def _snapshots(self, window: str) -> tuple[int, int]:
+        """Numbers of the snapshots that a published window was made from. A checkpoint knows them of many windows."""
+        numbers = self._live[window]
+        verified = self._verified.get((window, numbers[0])) if len(numbers) == 1 else None
+        found = self._published(window) if verified is None else verified
+        return found.start_snapshot, found.end_snapshot
+
+    @cached_property
+    def _verified(self) -> dict[tuple[str, int], WindowSummary]:
+        return self._ledger.checkpoints.read()
+
     def _between(self, earlier: Manifest, later: Manifest) -> Hole | None:
-        """The hole between two windows that don't meet in time, the nearest published ones."""
+        """The hole between the nearest published windows. Two that meet in time leave offsets out when one of them was
+        resolved anew, and isn't loaded as it is now."""
         whole = self._stretch(earlier, later)
         if whole is None:
             return None
@@ -178,7 +193,17 @@ class Surroundings:
             return None
         edges = [earlier, *self._edges(sorted([*pinned, *published], key=lambda window: self._extents[window])), later]
         parts = (self._stretch(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True))
-        return Hole(whole, tuple(pinned), tuple(stretch for stretch in parts if stretch is not None))
+        newer = [newest for window in (earlier, later) if (newest := self._newer(window, whole)) is not None]
+        unpinned = (part for part in parts if part and uncovered(part.gaps, (manifest.ranges for manifest in newer)))
+        pinned += [manifest.window for manifest in newer]
+        return Hole(whole, tuple(sorted(pinned, key=window_extent)), tuple(unpinned))
+
+    def _newer(self, published: Manifest, whole: Stretch) -> Manifest | None:
+        """The newest revision of a published window, if that is another one and has some of a stretch."""
+        newest = self._ledger.pinned(published.window).manifest
+        if newest.revision == published.revision or uncovered(whole.gaps, [newest.ranges]) == list(whole.gaps):
+            return None
+        return newest
 
     def _reaching_into(self, stretch: Stretch) -> tuple[list[str], list[str]]:
         """Other windows that have some of a stretch's time: those that aren't published, and those that are, which
@@ -228,7 +253,7 @@ class Surroundings:
         return self._ledger.pinned(window, folder.revision).manifest
 
     def _stretch(self, earlier: Manifest, later: Manifest) -> Stretch | None:
-        if earlier.end_ms >= later.start_ms:
+        if earlier.end_ms > later.start_ms or earlier.end_snapshot == later.start_snapshot:
             return None
         beginning = self._ledger.snapshots.log_starts(later.start_snapshot)
         gaps = tuple(seam for seam in seams([earlier.ranges, later.ranges], beginning) if seam.is_gap)

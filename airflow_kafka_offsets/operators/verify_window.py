@@ -271,7 +271,12 @@ def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
         other = ledger.window_folders.published(window) if touches and window != manifest.window else None
         if other is not None:
             near.append(ledger.pinned(other.id, other.revision).manifest)
-    tiling = check_tiling(near, lambda window: window.ranges)
+    tiling = check_tiling(
+        near,
+        lambda window: window.ranges,
+        lambda earlier, later: earlier.end_snapshot == later.start_snapshot,
+        lambda window: ledger.snapshots.log_starts(window.start_snapshot),
+    )
     backwards = []
     for apart in Surroundings(ledger, manifest).apart():
         first, second = sorted((manifest, apart), key=lambda window: window.start_ms)

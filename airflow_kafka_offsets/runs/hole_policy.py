@@ -69,6 +69,9 @@ class Loader:
                 f"earlier runs of {schedule.dag_id}, up to {iso_instant(stretch.end_ms)}; or, where the group isn't "
                 "to have these offsets, move it with airflow kafka-offsets reset"
             )
+        if stretch.start_ms == stretch.end_ms:
+            end = iso_instant(stretch.end_ms)
+            return f"the window that ends at {end}, after airflow kafka-offsets ledger re-resolve"
         cut = schedule.cuts_at(stretch.start_ms) and schedule.cuts_at(stretch.end_ms)
         if cut and (schedule.timetable is None or schedule.gives_intervals or schedule.by_partition):
             return schedule.backfill(stretch.start_ms, stretch.end_ms)

@@ -180,7 +180,7 @@ def check_tiling(
 
     :param ranges: a window's ranges.
     :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
-    :param beginning: where topics begin that a window has and the one before it lacks, when the two don't meet in time.
+    :param beginning: where topics begin that a window has and the one before it lacks.
     """
     ordered = sorted(windows, key=lambda window: (window.start_ms, window.end_ms))
     problems: list[str] = []
@@ -196,9 +196,8 @@ def check_tiling(
         if before and not reaching:
             furthest = max(before, key=lambda window: window.end_ms)
             if not surely_meet(furthest, later):
-                apart = furthest.end_ms < later.start_ms
-                found = seams([ranges(furthest), ranges(later)], beginning(later) if apart else None)
-                if not apart or not all(seam.is_gap for seam in found):
+                found = seams([ranges(furthest), ranges(later)], beginning(later))
+                if furthest.end_ms == later.start_ms or not all(seam.is_gap for seam in found):
                     problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
                 elif found:
                     between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import xor
+
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish_next
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.proof.results import run_result
@@ -50,13 +54,16 @@ def publish_result(ledger: Ledger, pinned: PinnedManifest, result: RunResult) ->
 
 def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
     """What an attempt counted: each offset once."""
-    (pinned_range,) = pinned.manifest.ranges
-    offsets = range(pinned_range.start_offset, pinned_range.end_offset)
-    checksum = pinned_range.start_offset
-    written = PartitionTally("t", 0, len(offsets), offsets[0], offsets[-1], sum(offsets), checksum)
+    written = [_tally(records) for records in pinned.manifest.non_empty()]
     output = f"file:///out/{pinned.manifest.window}"
-    read = Tally(len(offsets), checksum)
-    return run_result(pinned.manifest, [written], attempt=attempt, output=output, read=read, files=FILES)
+    read = Tally(sum(tally.count for tally in written), reduce(xor, (tally.checksum for tally in written), 0))
+    return run_result(pinned.manifest, written, attempt=attempt, output=output, read=read, files=FILES)
+
+
+def _tally(records: OffsetRange) -> PartitionTally:
+    offsets = range(records.start_offset, records.end_offset)
+    extent = offsets[0], offsets[-1], sum(offsets)
+    return PartitionTally(records.topic, records.partition, len(offsets), *extent, offsets[0])
 
 
 def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:

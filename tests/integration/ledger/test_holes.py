@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from upath import UPath
 
+from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
@@ -144,13 +147,86 @@ def test_a_topic_that_joined_in_time_without_a_window_has_a_hole_from_its_log_st
 def _with_a_second_topic(minute: int, offset: int, log_start: int) -> OffsetSnapshot:
     """The first topic has no record since minute 10."""
     one = snapshot({0: 1010}, at_ms=T0 + minute * MINUTE_MS)
-    other = boundary(0, offset, log_start=log_start, topic="u")
+    return _with_another_topic(one, offset, log_start)
+
+
+class TestResolvedAnewAndNotLoaded:
+    """A window is published as it was, has late records in its next revision, and the window after it begins where that
+    ends: they meet in time, and not in offsets."""
+
+    def test_a_group_is_not_moved_past_what_is_in_neither(self, log: Minutes) -> None:
+        newest, next_one = resolved_anew(log, later=1015)
+        (found,) = log.around(next_one).since({TopicPartition("t", 0): 1010})
+        assert (str(found.whole.gaps[0]), found.pinned, found.unpinned) == (
+            "t-0: gap of 5 offsets between 1010 and 1015",
+            (newest.manifest.window,),
+            (),
+        )
+        assert log.around(next_one).since({TopicPartition("t", 0): 1015}) == []
+
+    def test_nor_by_a_window_further_on(self, log: Minutes) -> None:
+        resolved_anew(log, later=1015)
+        last = log.pin(20, 30, published=True)
+        assert log.around(last).before() is None
+        (found,) = log.around(last).since({TopicPartition("t", 0): 1010})
+        assert [gap.size for gap in found.whole.gaps] == [5]
+
+    def test_a_topic_that_was_added_in_between_is_missed_too(self, log: Minutes) -> None:
+        newest, next_one = resolved_anew(log, added=50)
+        assert log.around(next_one).before() is not None
+        (found,) = log.around(next_one).since({TopicPartition("t", 0): 1010})
+        assert (str(found.whole.gaps[0]), found.pinned) == (
+            "u-0: gap of 50 offsets between 0 and 50",
+            (newest.manifest.window,),
+        )
+        (tiling,) = [claim for claim in verify(log.ledger) if claim.claim == "tiling"]
+        assert (tiling.holds, "u-0: gap of 50 offsets" in tiling.found) == (False, True)
+        with pytest.raises(LedgerConflictError, match="u-0: gap of 50 offsets"):
+            log.ledger.file_lists.between(None, None)
+
+    def test_once_it_is_loaded_nothing_is_missed(self, log: Minutes) -> None:
+        newest, next_one = resolved_anew(log, later=1015, added=50)
+        publish(log.ledger, newest, "a-2")
+        assert log.around(next_one).before() is None
+        assert log.around(next_one).since({TopicPartition("t", 0): 1010}) == []
+        assert [claim.found for claim in verify(log.ledger) if not claim.holds] == []
+
+    def test_verified_windows_in_checkpoints_are_known_to_meet(self, log: Minutes, tmp_path: Path) -> None:
+        """A group that has not begun goes through all windows, of which only those are read that may not meet."""
+        pinned = [log.pin(start, start + 10, published=True) for start in range(0, 100, 10)]
+        for window in pinned:
+            judged = judge(window.manifest, log.ledger.folder_of(window).result("a-1"))
+            log.ledger.folder_of(window).record_verified("a-1", judged)
+        verify(log.ledger)
+        for window in pinned[1:-1]:
+            (Path(window.uri.removeprefix("file://"))).unlink()
+        assert log.around(pinned[-1]).since({}) == []
+
+
+def resolved_anew(
+    log: Minutes, *, later: int = 1010, added: int | None = None
+) -> tuple[PinnedManifest, PinnedManifest]:
+    """The newest revision of the first ten minutes, which is pinned, and the next ten minutes, which are published.
+
+    :param later: where the first window ends now.
+    :param added: where it ends on a topic that it didn't have.
+    """
+    first = log.pin(0, 10, published=True).manifest.window
+    log.ledger.forget_instants([first])
+    ends = [snapshot({0: offset}, at_ms=T0 + at * MINUTE_MS) for at, offset in ((0, 1000), (10, later), (20, 1020))]
+    if added is not None:
+        log.ledger.open(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
+        ends[1:] = [_with_another_topic(end, added) for end in ends[1:]]
+    start, middle, end = log.ledger.append(ends, [first])
+    newest, next_one = log.ledger.pin_window(start, middle), log.ledger.pin_window(middle, end)
+    publish(log.ledger, next_one)
+    return newest, next_one
+
+
+def _with_another_topic(one: OffsetSnapshot, offset: int, log_start: int = 0) -> OffsetSnapshot:
     facts = TopicFacts("u", "id-2", 1, "delete", -1, -1, "CreateTime")
-    return replace(
-        one,
-        topics={**one.topics, "u": facts},
-        boundaries={**one.boundaries, TopicPartition("u", 0): other},
-    )
+    other = boundary(0, offset, log_start=log_start, topic="u")
+    return replace(one, topics={**one.topics, "u": facts}, boundaries={**one.boundaries, TopicPartition("u", 0): other})
 
 
 @pytest.mark.parametrize("left", ["a folder", "one taken back"])
