@@ -57,9 +57,7 @@ class NewData(Condition):
         partitions = partitions_of(metadata)
         extents = (yield from ask(Extents, partitions)).raise_for_errors()
         self.since.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
-        self.since.refuse_truncated(
-            {TopicPartition(log.topic, log.partition): log.high_watermark or 0 for log in extents}
-        )
+        self.since.refuse_truncated(extents)
         new = self._new(extents)
         counts = {topic: sum(data.lag for data in new if data.position.topic == topic) for topic in self.topics}
         total = sum(counts.values())

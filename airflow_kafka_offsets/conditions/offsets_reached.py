@@ -112,9 +112,7 @@ class OffsetsReached(Condition):
         ]
         if short:
             extents = (yield from ask(Extents, short)).raise_for_errors()
-            self.target.refuse_truncated(
-                {TopicPartition(log.topic, log.partition): log.high_watermark or 0 for log in extents}
-            )
+            self.target.refuse_truncated(extents)
 
     def _gone(self, lag: GroupLag) -> str:
         """Where the group never committed, and what was before the target is gone: nobody can tell who read it."""

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, LostRan
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import (
+    SeenOffset,
     cut_below,
     not_known,
     refuse_later_epochs,
@@ -181,7 +182,7 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
     """Refuse a window whose records aren't all there.
 
     :param extents: where the logs of the window's non-empty ranges start and end now.
-    :raises OffsetsError: a partition can't be asked.
+    :raises OffsetsError: a partition can't be asked, or an earlier leader answered than the one of the window's end.
     :raises DataLossError: the log start has passed a range's start; names partitions and exact counts (S12).
     :raises LogTruncatedError: a range ends past the end of the log (S15).
     """
@@ -224,13 +225,15 @@ def without_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
 
 
 def _check_ends(manifest: Manifest, extents: LogExtents) -> None:
-    beyond = []
+    beyond, ends = [], []
     for pinned in manifest.non_empty():
         extent = extents.lookup(pinned.topic, pinned.partition)
         end = extent.end_offset(manifest.isolation_level) if extent else None
         assert end is not None
         if pinned.end_offset > end:
             beyond.append(f"{pinned.topic}-{pinned.partition} ends at {pinned.end_offset}, the log at {end}")
+            ends.append(SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch))
+    refuse_later_epochs(ends, extents.leader_epoch)
     if beyond:
         committed = manifest.isolation_level is IsolationLevel.READ_COMMITTED
         hint = " or an open transaction holds the last stable offset" if committed else ""

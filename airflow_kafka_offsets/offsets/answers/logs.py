@@ -50,6 +50,11 @@ class LogExtents(PartitionMap[LogExtent]):
     asked = "Asking where the logs start and end"
     __slots__ = ()
 
+    def leader_epoch(self, topic: str, partition: int) -> int | None:
+        """Epoch of the leader that answered; None when unknown."""
+        extent = self.lookup(topic, partition)
+        return None if extent is None else extent.leader_epoch
+
 
 class LogSize(NamedTuple):
     """How large one partition's log is on the disk of its leader (DescribeLogDirs, KIP-113).

@@ -156,6 +156,7 @@ def clamp(
     :raises ConfigurationError: when a topic of the earlier neighbour isn't asked for any more: its records would be
         counted twice once it comes back.
     :raises LogTruncatedError: when a log ends before the earlier neighbour by now.
+    :raises OffsetsError: when it does by the word of an earlier leader than the neighbour's. It may pass.
     :raises OutdatedSurveyError: when one of these is about a neighbour that was stored after Kafka had been asked; or
         partitions are missing that the topic has: it was asked before they were added. Ask again.
     """
@@ -221,7 +222,7 @@ def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
     """A contradiction to a snapshot that was stored after Kafka had been asked proves nothing of the cluster."""
     try:
         yield
-    except (ConfigurationError, WindowError) as contradiction:
+    except (ConfigurationError, OffsetsError, WindowError) as contradiction:
         if known is None or stored.number is None or stored.number <= known:
             raise
         raise OutdatedSurveyError(
@@ -292,4 +293,5 @@ def _boundary(extent: LogExtent, offset: int, evidence: Evidence, matched: Liste
         log_start_offset=extent.log_start_offset,
         high_watermark=extent.high_watermark,
         last_stable_offset=extent.last_stable_offset,
+        ends_leader_epoch=extent.leader_epoch,
     )

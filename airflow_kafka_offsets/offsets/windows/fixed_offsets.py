@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, cut_below, untold
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, cut_below, refuse_later_epochs, untold
 
 
 class TopicOffsets(NamedTuple):
@@ -169,20 +169,24 @@ class FixedOffsets:
                     topic=fixed.topic,
                 )
 
-    def refuse_truncated(self, ends: Mapping[TopicPartition, int]) -> None:
+    def refuse_truncated(self, extents: LogExtents) -> None:
         """Make sure that no log ends before its offset.
 
-        :param ends: high watermarks.
+        :param extents: the logs as they are now, without errors.
+        :raises OffsetsError: when one does by the word of an earlier leader than that of the offset. It passes.
         :raises LogTruncatedError: naming a partition whose log does.
         """
-        for partition, offset in self.items():
-            end = ends.get(partition, offset)
-            if end < offset:
-                raise LogTruncatedError(
-                    f"{partition} ends at {end} now, before offset {offset} of {self.source}: the log was truncated. "
-                    "Clear the task that pinned it, and this one.",
-                    topic=partition.topic,
-                )
+        ends = {TopicPartition.of(log): log.high_watermark or 0 for log in extents}
+        short = [place for place in self.seen() if ends.get(TopicPartition.of(place), place.offset) < place.offset]
+        refuse_later_epochs(short, extents.leader_epoch)
+        if short:
+            place = short[0]
+            partition = TopicPartition.of(place)
+            raise LogTruncatedError(
+                f"{partition} ends at {ends[partition]} now, before offset {place.offset} of {self.source}: the log "
+                "was truncated. Clear the task that pinned it, and this one.",
+                topic=place.topic,
+            )
 
     def refuse_cut(self, ends: EpochEnds) -> None:
         """Make sure that no log was cut below its offset, and has grown past it again (S15).

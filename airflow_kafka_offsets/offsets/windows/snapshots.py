@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
@@ -152,6 +152,7 @@ class Boundary:
     :param log_start_offset: the log start when the snapshot was resolved.
     :param high_watermark: the high watermark then.
     :param last_stable_offset: the last stable offset then.
+    :param ends_leader_epoch: epoch of the leader that told of these two; None when unknown, and once stored.
     """
 
     topic: str
@@ -163,9 +164,10 @@ class Boundary:
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
+    ends_leader_epoch: int | None = field(default=None, compare=False)
 
 
-_COLUMNS = tuple(name for name in Boundary.__slots__ if name != "topic")
+_COLUMNS = tuple(name for name in Boundary.__slots__ if name not in ("topic", "ends_leader_epoch"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,12 +128,22 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     """Refuse to go on where a log ends before a window that it filled (S15).
 
     Clamped to that window's end, what the log takes up to there would be in no window. A log that was asked later never
-    ends earlier otherwise, also while its leader changes (KIP-207).
+    ends earlier otherwise, also while its leader changes (KIP-207); but a leader that is cut off from the controller
+    goes on telling of its own log, and knows neither its successor nor the records since.
+
+    :raises OffsetsError: when an earlier leader answered than the one of the snapshot: that proves nothing, and passes.
+    :raises LogTruncatedError: naming partitions, and where they end.
     """
-    truncated = [
-        f"{key} stands at {old.offset}, the log ends at {boundary.high_watermark}"
+    shorter = {
+        key: (old, boundary)
         for key, boundary in sorted(fresh.boundaries.items())
         if (old := before.boundaries.get(key)) is not None and old.offset > boundary.high_watermark
+    }
+    seen = [SeenOffset(*key, old.offset, old.leader_epoch) for key, (old, _) in shorter.items()]
+    refuse_later_epochs(seen, lambda *key: shorter[TopicPartition(*key)][1].ends_leader_epoch)
+    truncated = [
+        f"{key} stands at {old.offset}, the log ends at {boundary.high_watermark}"
+        for key, (old, boundary) in shorter.items()
     ]
     if truncated:
         raise LogTruncatedError(

@@ -41,6 +41,13 @@ class TestPinnedWindow:
         with pytest.raises(LogTruncatedError, match="t-0 ends at 30, the log at 20"):
             check_ranges(manifest({0: 10}, {0: 30}), extents(extent(0, 0, 99, stable=20)))
 
+    def test_the_end_that_an_earlier_leader_tells_proves_nothing(self) -> None:
+        """S15: cut off from the controller, it doesn't know its successor."""
+        earlier = extents(extent(0, 0, 20)._replace(leader_epoch=0))
+        with pytest.raises(OffsetsError, match="seen under epoch 1, and the log is at 0") as refused:
+            check_ranges(manifest({0: 10}, {0: 30}), earlier)
+        assert refused.value.retriable
+
     def test_a_partition_that_cannot_be_asked_is_an_error(self) -> None:
         bad = LogExtent("t", 0, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
         with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):

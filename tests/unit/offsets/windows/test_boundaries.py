@@ -222,6 +222,26 @@ class TestClamp:
         with pytest.raises(LogTruncatedError, match="t-0 stands at 2000, the log ends at 1060"):
             boundaries.clamp(snapshot({0: 60}, at_ms=T0 + HOUR_MS), snapshot({0: 2000}), None)
 
+    @pytest.mark.parametrize(
+        ("answered", "error"),
+        [(4, OffsetsError), (5, LogTruncatedError), (6, LogTruncatedError), (None, LogTruncatedError)],
+    )
+    def test_the_end_that_an_earlier_leader_tells_proves_nothing(
+        self, answered: int | None, error: type[OffsetsError | LogTruncatedError]
+    ) -> None:
+        """S15: cut off from the controller, it knows neither its successor nor the records since; what it matched has
+        an epoch of its own."""
+        before = with_epoch(snapshot({0: 1000}, number=7), 5)
+        told = extents(extent(0, 0, 900)._replace(leader_epoch=answered))
+        for answer in (no_record(0), found(0, 800, T0 + HOUR_MS)):
+            at = boundaries.at_instant(told, listed(answer), COMMITTED)
+            fresh = replace(snapshot({0: 0}, at_ms=T0 + HOUR_MS), boundaries=at)
+            with pytest.raises(error) as refused:
+                boundaries.clamp(fresh, before, None, known=7)
+            assert refused.value.retriable is (error is OffsetsError)
+            with pytest.raises(OutdatedSurveyError):
+                boundaries.clamp(fresh, before, None, known=6)
+
 
 def with_topic(known: OffsetSnapshot, topic: str, offset: int) -> OffsetSnapshot:
     """The snapshot with one partition of another topic beside."""

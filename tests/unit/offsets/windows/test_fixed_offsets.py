@@ -6,6 +6,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
+    KafkaOffsetsError,
     LogTruncatedError,
     OffsetsError,
     ResponseError,
@@ -84,6 +85,18 @@ class TestRefusals:
         FixedOffsets.of("by hand", {ZERO: 5}).refuse_other_source("cluster-2", {"t": None})
 
     def test_a_log_that_ends_before_its_offset_was_truncated(self) -> None:
-        self.positions.refuse_truncated({ZERO: 5})
+        self.positions.refuse_truncated(extents(extent(0, 0, 5)))
         with pytest.raises(LogTruncatedError, match="t-0 ends at 4"):
-            self.positions.refuse_truncated({ZERO: 4})
+            self.positions.refuse_truncated(extents(extent(0, 0, 4)))
+
+    @pytest.mark.parametrize(
+        ("seen_under", "error"), [(2, OffsetsError), (1, LogTruncatedError), (0, LogTruncatedError)]
+    )
+    def test_the_end_that_an_earlier_leader_tells_proves_nothing(
+        self, seen_under: int, error: type[KafkaOffsetsError]
+    ) -> None:
+        """S15: cut off from the controller, it doesn't know its successor."""
+        target = FixedOffsets.of("snapshot 1", {ZERO: 5}, leader_epochs={ZERO: seen_under})
+        with pytest.raises(error) as refused:
+            target.refuse_truncated(extents(extent(0, 0, 4)))
+        assert refused.value.retriable is (error is OffsetsError)
