@@ -11,15 +11,15 @@ from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.client_calls import (
     Extents,
     Listed,
+    Records,
     ask_same_logs,
     ask_topics,
     note_unknowable,
-    read_left,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
-from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -85,11 +85,22 @@ class NewData(Condition):
         return found
 
     def _holds_record(self, new: list[Behind]) -> Asking[bool]:
-        """Whether there is a visible record in all this, and not markers and aborted records alone."""
-        left = yield from read_left([new], self.isolation_level, lambda behind: not behind)
-        if any(record.offset is not None for record in left.records):
-            return True
-        left.records.raise_for_errors()
+        """Whether there is a visible record in all this, and not markers and aborted records alone.
+
+        First where most is new: mostly there is one. Where nothing can be read doesn't matter as long as there is one
+        elsewhere.
+        """
+        furthest = max(new, key=lambda data: data.lag)
+        unread = FirstRecords()
+        for part in ([furthest], [data for data in new if data is not furthest]):
+            if part:
+                records = (yield from ask(Records, ((None, data.position) for data in part), self.isolation_level))[
+                    None
+                ]
+                if any(record.offset is not None for record in records):
+                    return True
+                unread = FirstRecords([*unread, *records.errors()])
+        unread.raise_for_errors()
         return False
 
     def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[dict[str, str | None]]:

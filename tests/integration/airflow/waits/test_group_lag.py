@@ -13,8 +13,11 @@ from kafka import TopicPartition as KafkaPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.instants import duration_text
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Context, sasl, use_connection
@@ -231,6 +234,20 @@ class TestWithoutReadPermission:
         assert not sensor.poke(context)
         self.allow(broker, ten, ACLOperation.READ)
         wait_until(lambda: sensor.poke(context), "alice may read")
+
+    def test_new_data_is_there_where_a_topic_with_less_of_it_may_be_read(
+        self, broker: Broker, ten: str, topic: MakeTopic, produce: Produce, alice: OffsetsClient
+    ) -> None:
+        less = topic()
+        produce(less, 0, [(None, None, b"x")])
+        self.allow(broker, less, ACLOperation.DESCRIBE)
+        condition = NewData((ten, less), FixedOffsets("nothing"))
+        wait_until(lambda: len(alice.topics([less]).ok()), "alice may describe it")
+        with pytest.raises(OffsetsError, match=f"{ten}-0 from offset 0: TOPIC_AUTHORIZATION_FAILED"):
+            condition.check(alice)
+        self.allow(broker, less, ACLOperation.READ)
+        wait_until(lambda: not len(alice.first_records([ReadPosition(less, 0, 0)]).errors()), "alice may read it")
+        assert condition.check(alice).done
 
     def test_an_age_that_cannot_be_told_is_an_error(
         self, ten: str, group: MakeGroup, alice: OffsetsClient, context: Context
