@@ -7,6 +7,7 @@ bootstrap server and the topic; the table's folder, without those of its windows
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ _SCHEMA = (
     "1-0-0/AirflowKafkaOffsetsWindowInputDatasetFacet.json#/$defs/AirflowKafkaOffsetsWindowInputDatasetFacet"
 )
 _SAME_SCHEME = {"": "file", "s3a": "s3", "s3n": "s3"}
+_WINDOW = re.compile(r"/window=[^/]+/attempt=[^/]+/?$")
+"""A window's folder within its table's."""
 _WITH_ROOT = ("dbfs", "file", "hdfs")
 """Schemes whose names keep the slash in front; those of object stores don't."""
 
@@ -153,7 +156,8 @@ def dataset_name(output: str) -> tuple[str, str]:
 
     :param output: URI of the folder, ``<table>/window=…/attempt=…``.
     """
-    parts = urlsplit(output.partition("/window=")[0])
+    parts = urlsplit(_WINDOW.sub("", output), allow_fragments=False)
+    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
     scheme = _SAME_SCHEME.get(parts.scheme, parts.scheme)
     namespace = f"{scheme}://{parts.netloc}" if parts.netloc else scheme
-    return namespace, parts.path if scheme in _WITH_ROOT else parts.path.strip("/") or "/"
+    return namespace, path if scheme in _WITH_ROOT else path.strip("/") or "/"

@@ -189,6 +189,8 @@ class TestLoad:
             ("file:/data/flights", "file", "/data/flights"),
             ("file:///data/flights", "file", "/data/flights"),
             ("/data/flights", "file", "/data/flights"),
+            ("/data/a#1?b", "file", "/data/a#1?b"),
+            ("/data/window=7/flights", "file", "/data/window=7/flights"),
             ("s3a://lake/raw/flights", "s3://lake", "raw/flights"),
             ("gs://lake/flights", "gs://lake", "flights"),
             ("hdfs://name:8020/data/flights", "hdfs://name:8020", "/data/flights"),
