@@ -1,12 +1,13 @@
 """Topic configs: retention, cleanup and timestamp type of topics (DescribeConfigs, key 32), as :class:`TopicFacts`.
 
 Describing configs needs a permission of its own (DescribeConfigs on the topic). Without it the facts are unknown, which
-is no error: windows can be pinned without them.
+is no error: windows can be pinned without them. A passing error is asked again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -16,6 +17,8 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     NONE,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
+    may_be_told_yet,
+    response_error,
 )
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
@@ -39,7 +42,15 @@ def topic_configs_request(topics: Iterable[str], version: int) -> Any:
 
 
 def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
-    """Settings by topic; a topic whose settings may not be described is absent."""
+    """Settings by topic; a topic whose settings may not be described is absent.
+
+    :raises RequestFailedError: when they can't be described at the moment.
+    """
+    for topic in response.results:
+        error = response_error(topic.error_code)
+        if error is not None and may_be_told_yet(error):
+            message = f"the settings of topic {topic.resource_name}: {error.name}"
+            raise RequestFailedError(replace(error, message=message))
     return {
         topic.resource_name: {config.name: config.value for config in topic.configs if config.value is not None}
         for topic in response.results
@@ -64,7 +75,7 @@ def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
 async def fetch_topic_configs(session: Session, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Ask any broker; brokers before 0.11 and topics that may not be described give nothing.
 
-    :raises ClusterUnreachableError: when no broker answers by the deadline.
+    :raises ClusterUnreachableError: when no broker answers by the deadline, or none without a passing error.
     """
     names = sorted(topics)
 

@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersReques
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.errors import ClusterUnreachableError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
@@ -165,3 +165,18 @@ class TestDescribeConfigs:
         facts = one.client.topic_facts(["a", "b"])
         assert {topic: each.retention_ms for topic, each in facts.items()} == {"a": 5, "b": None}
         assert len(one.asked(DescribeConfigsRequest)) == 1
+
+    @each_of((7, "REQUEST_TIMED_OUT"), (41, "NOT_CONTROLLER"))
+    def test_settings_in_a_passing_error_are_asked_again(self, one: Pieces, code: Code) -> None:
+        """Else no limit of retention is known, and a watch over it lets records be deleted."""
+        settings = {"retention.ms": "5"}
+        one.broker.on(DescribeConfigsRequest, configs_are(settings, errors={"b": code.code}), configs_are(settings))
+        facts = one.client.topic_facts(["a", "b"])
+        assert {topic: each.retention_ms for topic, each in facts.items()} == {"a": 5, "b": 5}
+
+    def test_settings_in_an_error_that_does_not_pass_in_time_fail_retriably(self, one: Pieces) -> None:
+        one.broker.on(DescribeConfigsRequest, configs_are({"retention.ms": "5"}, errors={"b": 7}))
+        hurried = one.cluster.client(timeout_s=2)
+        with pytest.raises(ClusterUnreachableError, match="the settings of topic b: REQUEST_TIMED_OUT") as failed:
+            hurried.topic_facts(["a", "b"])
+        assert failed.value.retriable
