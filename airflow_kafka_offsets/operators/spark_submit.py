@@ -108,7 +108,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         pinned, published = ref.loaded(load.ledger)
         self._see(load, pinned)
         self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
-        earlier = None if self._memory is None else self._memory.earlier(ref)
+        earlier = None if self._memory is None else self._memory.earlier(ref, load.tries.asked)
         if earlier is not None:
             return self._go_on(load, earlier, published)
         done = self._done_before(load, pinned, published)
@@ -242,7 +242,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
         load.ledger.folder_of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
-            self._memory.note(load.ref, attempt, pinned.manifest.revision, note_key)
+            self._memory.note(load.ref, load.tries.asked, attempt, pinned.manifest.revision, note_key)
 
     def _report(self, load: WindowLoad, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.folder_of(pinned)

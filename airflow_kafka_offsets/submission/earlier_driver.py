@@ -1,9 +1,9 @@
 """The driver of an earlier try: a worker may die while a driver runs on the cluster, and the retry goes on with it.
 
 Airflow's Spark provider keeps the driver's id in the task's state store. Which attempt of the window that driver makes,
-and of which revision, is kept beside it, so that the retry neither begins another attempt nor reports the wrong one.
-Both are forgotten once the driver's end has been seen, or it is told to end: a task that is cleared later runs Spark
-anew.
+and of which revision, is kept beside it, so that the retry neither begins another attempt nor reports the wrong one;
+and what it was asked for: a transform that was mended since isn't passed over. All that is forgotten once the
+driver's end has been seen, or it is told to end: a task that is cleared later runs Spark anew.
 """
 
 from __future__ import annotations
@@ -54,13 +54,16 @@ class DriverMemory:
         self.failed: str | None = None
         """The attempt of an earlier try whose driver :meth:`earlier` found to have failed."""
 
-    def note(self, ref: WindowRef, attempt: str, revision: int, note_key: str) -> None:
+    def note(self, ref: WindowRef, asked: str, attempt: str, revision: int, note_key: str) -> None:
         """Note an attempt before its driver is submitted. The id of a driver before it is forgotten first: an id that
-        the store has is always that of the noted attempt."""
+        the store has is always that of the noted attempt.
+
+        :param asked: hash of what decides which rows the driver writes; see :class:`~.tries.Tries`.
+        """
         self.forget()
         if self._store is not None:
-            noted = {"attempt": attempt, "revision": revision, "window": ref.window, "sha256": ref.sha256}
-            self._store.set(_ATTEMPT, noted | {"note_key": note_key})
+            noted = {"attempt": attempt, "revision": revision, "note_key": note_key}
+            self._store.set(_ATTEMPT, noted | _wanted(ref, asked))
 
     def forget(self) -> None:
         """Let no later try go on with a driver of this task."""
@@ -70,20 +73,30 @@ class DriverMemory:
         for key in (self._task.external_id_key, self._task._K8S_DRIVER_STATUS_KEY):
             self._store.delete(key)
 
-    def earlier(self, ref: WindowRef) -> EarlierDriver | None:
-        """The driver to go on with: one that an earlier try submitted for the same window, and that runs or has ended
-        well.
+    def earlier(self, ref: WindowRef, asked: str) -> EarlierDriver | None:
+        """The driver to go on with: one that an earlier try submitted for the same window and asked for the same, and
+        that runs or has ended well. One that runs for something else is told to end.
 
         :param ref: what this try is to load.
+        :param asked: as in :meth:`note`.
         :returns: None when a driver has to be submitted.
         :raises Exception: as the provider does where the cluster doesn't answer: another driver might then run in vain.
         """
         if self._store is None:
             return None
         job_id, noted = self._store.get(self._task.external_id_key), self._store.get(_ATTEMPT)
-        if job_id is None or noted is None or (noted["window"], noted["sha256"]) != (ref.window, ref.sha256):
+        if job_id is None or noted is None:
             return None
         status = self._status(job_id)
+        if not _wanted(ref, asked).items() <= noted.items():
+            self._task.log.warning(
+                "Driver %s (%s) of an earlier try was asked for something else than this one: another is submitted",
+                job_id,
+                status,
+            )
+            if self._task.is_job_active(status):
+                self._backend_of(job_id).on_kill()
+            return None
         if not (self._task.is_job_active(status) or self._task.is_job_succeeded(status)):
             self._task.log.warning("Driver %s of an earlier try is %s: another is submitted", job_id, status)
             self.failed = None if status == UNKNOWN else str(noted["attempt"])
@@ -109,8 +122,22 @@ class DriverMemory:
 
         :raises Exception: it didn't end well; as the provider does.
         """
-        # The provider sets it where it submits alone, and on_kill() would leave the application running.
-        hook = self._task._backend.hook
-        if hook._is_yarn_cluster_mode:
-            hook._yarn_application_id = driver.job_id
+        self._backend_of(driver.job_id)
         self._task.poll_until_complete(driver.job_id, self._context)
+
+    def _backend_of(self, job_id: Any) -> Any:
+        """What can end a driver. The provider notes its id there where it submits, and only for some clusters where it
+        waits: on_kill() would leave it running."""
+        backend = self._task._backend
+        if backend.hook._is_yarn_cluster_mode:
+            backend.hook._yarn_application_id = job_id
+        elif backend.hook._is_kubernetes:
+            backend.hook._kubernetes_driver_pod = self._task._parse_k8s_external_id(job_id)[1]
+        else:
+            backend.hook._driver_id = job_id
+        return backend
+
+
+def _wanted(ref: WindowRef, asked: str) -> dict[str, str]:
+    """What a driver must have been submitted for, to be this try's."""
+    return {"window": ref.window, "sha256": ref.sha256, "asked": asked}

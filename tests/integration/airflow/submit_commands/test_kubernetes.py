@@ -63,6 +63,7 @@ class Pods:
 
     def __init__(self) -> None:
         self.phases: list[str] = []
+        self.deleted: list[str] = []
 
     def get_kube_client(self) -> Pods:
         return self
@@ -73,6 +74,9 @@ class Pods:
         if phase == "gone":
             raise Gone
         return SimpleNamespace(status=SimpleNamespace(phase=phase, container_statuses=None))
+
+    def delete_namespaced_pod(self, pod: str, namespace: str, **_: object) -> None:
+        self.deleted.append(f"{namespace}:{pod}")
 
 
 class TestKubernetes:
@@ -136,6 +140,18 @@ class TestKubernetes:
         first, second = noted.read_text().splitlines()
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
+
+    def test_a_pod_that_was_asked_for_something_else_is_deleted_and_not_gone_on_with(
+        self, window: dict[str, Any], context: Context, noted: Path, pods: Pods
+    ) -> None:
+        """The worker died, and whoever saw it mended the Dag before the retry."""
+        self.die_in_the_first_try(window, context, pods)
+        pods.phases = ["Running", "Succeeded"]
+        result = self.load(window, env_vars={"MODE": "mended"}).execute(context)
+        first, second = noted.read_text().splitlines()
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
+        assert pods.deleted[0] == f"etl:{POD}"
 
     def test_after_a_loss_it_goes_on_with_the_revision_that_the_pod_loads(
         self,

@@ -38,10 +38,12 @@ class ResourceManager:
     """YARN's REST API, as far as the provider asks it.
 
     :param states: what an application's state is, one answer after the other; ``unknown`` when there is none such.
+    :param killed: the applications that were to end.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.states: list[str] = []
+        self.killed: list[str] = []
         self._server = HTTPServer(("127.0.0.1", 0), self._handler())
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         Thread(target=self._server.serve_forever, daemon=True).start()
@@ -64,6 +66,13 @@ class ResourceManager:
                 self.send_response(200 if known else 404)
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_PUT(self) -> None:
+                told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                assert told == {"state": "KILLED"}
+                manager.killed.append(self.path.split("/")[-2])
+                self.send_response(202)
+                self.end_headers()
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -181,3 +190,22 @@ class TestYarn:
         first, second = noted.read_text().splitlines()
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
+
+    @pytest.mark.parametrize(("meanwhile", "killed"), [("RUNNING", [APPLICATION_ID]), ("FINISHED", [])])
+    def test_an_application_that_was_asked_for_something_else_is_ended_and_not_gone_on_with(
+        self,
+        meanwhile: str,
+        killed: list[str],
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        abandoned: ResourceManager,
+    ) -> None:
+        """The worker died, and whoever saw it mended the Dag before the retry."""
+        abandoned.states = [meanwhile, "FINISHED"]
+        result = load(window, yarn_track_via_rm_api=True, env_vars={"MODE": "mended"}).execute(context)
+
+        first, second = noted.read_text().splitlines()
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
+        assert abandoned.killed == killed

@@ -61,6 +61,25 @@ class TestWorkerKilled:
             assert secret not in commands + ui + submitted.log()
             assert holding(secret, submitted.folder, spark_cluster.folder) == []
 
+    def test_a_second_try_that_asks_for_something_else_ends_the_driver_and_loads_anew(
+        self, submitted: Load, spark_cluster: SparkCluster
+    ) -> None:
+        """Whoever saw the worker die has mended the Dag before the retry."""
+        driver = submitted.state()["spark_job_id"]
+        assert submitted.process is not None
+        kill_with_children(submitted.process.pid)
+        submitted.end()
+        (first,) = submitted.attempts()
+        submitted.arguments["application_args"] = [f"{submitted.folder.as_uri()}/mended"]
+        submitted.start()
+        assert submitted.end() == 0, submitted.log()[-5000:]
+
+        result = submitted.result()
+        assert drivers(spark_cluster)[driver] == "KILLED"
+        assert submitted.rows() == EVERYTHING
+        assert "/mended/" in result["output"]
+        assert first not in (result["attempt"], result["published_attempt"])
+
 
 class TestFailed:
     def test_the_tasks_exception_is_what_the_driver_said_far_away(self, make_load: MakeLoad) -> None:
