@@ -248,7 +248,11 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         tried = load.ledger.folder_of(pinned)
         note = _note(tried, attempt)
         counted = counted_attempt(load.ledger, pinned, attempt)
-        published = load.published_over(pinned, note) if counted is None else load.publish(counted)
+        if counted is not None:
+            published: Publication | None = load.publish(counted)
+        else:
+            failed = attempt in tried.listing().failures  # the application may have gone on after it
+            published = None if failed else load.published_over(pinned, note)
         if published is None:
             raise self._uncounted(tried, attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows)
@@ -268,8 +272,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             return note.as_error()
         if self._memory is not None:
             return DriverGoneError(
-                f"The driver of attempt {attempt} is gone, and window {folder.id} is not published: it was deleted or "
-                "evicted before it had counted anything, or its application doesn't call write(). A retry runs anew."
+                f"The driver of attempt {attempt} is gone, and has counted nothing of window {folder.id}: it was "
+                "deleted or evicted before it could, or its application doesn't call write(). A retry runs anew."
             )
         return LedgerError(
             f"Spark ended well, but nothing of window {folder.id} was counted. Does {self.application} call write()?"

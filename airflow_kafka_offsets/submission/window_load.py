@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, Spark
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.instants import now_ms, rate_text
+from airflow_kafka_offsets.offsets.instants import rate_text
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -101,17 +101,15 @@ class WindowLoad:
             return publish(client, self.ledger, counted)
 
     def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
-        """What counts of the window, where that leaves a revision of it nothing to load.
+        """What counts of the window, where a driver has looked at it, and left it as it was.
 
-        :param note: of a driver that has counted nothing. In a table its rows have taken the place of an older
-            revision's, unless it was to write none.
+        :param note: of a driver that has counted nothing; None where it never came to ``write()``. One that was to
+            write has ended too early: in a table its rows may have taken the place of those that count.
         """
-        found = self.ledger.window_folders.publication(self.ref.window)
-        if found is None:
+        if note is None or note.writes:
             return None
-        _, result = self.ledger.window_folders.revision(self.ref.window, found.revision).published_result()
-        written_ms = None if result.apart or (note is not None and not note.writes) else now_ms()
-        return found if counts_over(found, pinned.manifest, written_ms=written_ms) else None
+        found = self.ledger.window_folders.publication(self.ref.window)
+        return found if found is not None and counts_over(found, pinned.manifest) else None
 
 
 def load_report(

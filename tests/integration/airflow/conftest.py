@@ -220,6 +220,21 @@ def dag_from(tmp_path: Path, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) 
     return make
 
 
+RECOUNTS = """
+import json
+import sys
+from pathlib import Path
+
+START = "spark.kafkaOffsets."
+told = dict(each.removeprefix(START).split("=", 1) for each in sys.argv if each.startswith(START))
+folder = Path(told["manifest"][7:]).parent
+note = folder / "applications" / f"{told['attempt']}.json"
+note.parent.mkdir(exist_ok=True)
+note.write_text(json.dumps({"application_id": "app-2", "ui": None, "writes": False}))
+"""
+"""In Spark's place: a driver that finds the window published, and counts its rows again."""
+
+
 @pytest.fixture
 def in_sparks_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InSparksPlace:
     """Put Python code on the PATH as ``spark-submit``, which a load starts with Spark's arguments."""
@@ -238,8 +253,8 @@ def in_sparks_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InSparks
 
 @pytest.fixture
 def loaded(ten: str, resolve: Resolve, publish: Publish, in_sparks_place: InSparksPlace) -> dict[str, Any]:
-    """A published window. A load of it starts a ``spark-submit`` that has nothing to do."""
+    """A published window. A load of it starts a ``spark-submit`` that finds it published."""
     window = resolve(ten, at(2), at(7))
     publish(window)
-    in_sparks_place("")
+    in_sparks_place(RECOUNTS)
     return window

@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.hooks import spark_submit
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Context, Publish, Resolve, at, sasl, use_connection
+from tests.integration.airflow.conftest import RECOUNTS, Context, Publish, Resolve, at, sasl, use_connection
 
 PASSWORD = "admin-secret"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
@@ -41,7 +41,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "spark-submit"
-    program.write_text(NOTING)
+    program.write_text(NOTING + RECOUNTS)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -41,7 +42,7 @@ HALF = """
 told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in words if "kafkaOffsets." in each)
 for name in {folders}:
     folder = os.path.join(os.path.dirname(told["manifest"].removeprefix("file://")), name)
-    os.makedirs(folder)
+    os.makedirs(folder, exist_ok=True)
     open(os.path.join(folder, told["attempt"] + ".json"), "w").write('{{"attempt": ')
 """
 """A driver that dies while it writes to the ledger."""
@@ -88,6 +89,7 @@ class TestKubernetes:
         pods = Pods()
         for module in (spark_submit, spark_submit_operator):
             monkeypatch.setattr(module, "kube_client", pods, raising=False)
+        monkeypatch.setitem(sys.modules, "kubernetes", SimpleNamespace(client=SimpleNamespace(V1DeleteOptions=dict)))
         spark_connection(monkeypatch, "k8s://https://kubernetes.default.svc:443", namespace="etl")
         dying_between_polls(monkeypatch)
         return pods
@@ -188,7 +190,7 @@ class TestKubernetes:
         program = noted.with_name("spark-submit")
         program.write_text(program.read_text() + HALF.format(folders=halves))
         pods.phases = ["gone"]
-        with pytest.raises(DriverGoneError, match=r"is gone, and window .* is not published"):
+        with pytest.raises(DriverGoneError, match=r"is gone, and has counted nothing of window"):
             self.load(window).execute(context)
         assert "spark_job_id" not in context["task_state_store"]
 

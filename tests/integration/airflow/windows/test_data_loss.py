@@ -13,6 +13,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import WindowState
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
+    RECOUNTS,
     Context,
     InSparksPlace,
     Publish,
@@ -157,7 +158,7 @@ class TestBetweenPinAndLoad:
         """S22: the worker died after Spark had published, and Kafka is down at the retry. Spark counts the output."""
         window = resolve(ten, at(2), at(7))
         publish(window)
-        in_sparks_place("")
+        in_sparks_place(RECOUNTS)
         use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})
         result = load(window).execute(context)
         assert result["published_attempt"] == "try-1" != result["attempt"]

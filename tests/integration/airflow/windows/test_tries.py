@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.models.taskinstance import clear_task_instances
 from airflow.sdk.definitions.dag import _run_task
+from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.session import create_session
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -17,7 +18,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish
-from tests.integration.airflow.conftest import T0, Context, DagFrom, InSparksPlace
+from tests.integration.airflow.conftest import RECOUNTS, T0, Context, DagFrom, InSparksPlace
 from tests.integration.airflow.windows.conftest import COUNT, XCom, load
 from tests.integration.airflow.windows.counted import Count, count, left_of, pinned, published, revised, window
 
@@ -224,6 +225,14 @@ shutil.copy({publication!r}, folder.parent / folder.name.removesuffix(".r2") / "
 """In Spark's place: a driver that ends without counts, while somebody publishes the revision before its own."""
 
 
+SWALLOWS = """
+failed = folder / "failures" / note.name
+failed.parent.mkdir(exist_ok=True)
+failed.write_text('{"format": 1, "error": "LedgerConflictError", "message": "the output holds 0 of them"}')
+"""
+"""What such a driver leaves that finds rows lost, and whose application catches that."""
+
+
 class TestAnEndWithoutCounts:
     """A pod that vanishes passes for one that ended well."""
 
@@ -240,6 +249,21 @@ class TestAnEndWithoutCounts:
     ) -> None:
         report = overtaken({"writes": False})
         assert (report["published_attempt"], report["revision"], report["rows"]) == ("a-1", 1, 5)
+
+    def test_a_failure_that_the_application_has_swallowed_is_the_tasks_own(
+        self, loaded: dict[str, Any], context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        """Whoever clears the load of a published window wants to know whether its rows are there."""
+        in_sparks_place(RECOUNTS + SWALLOWS)
+        with pytest.raises(AirflowFailException, match=r"LedgerConflictError: .* holds 0 of them"):
+            load(loaded).execute(context)
+
+    def test_an_application_that_never_writes_has_counted_nothing_again(
+        self, loaded: dict[str, Any], context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        in_sparks_place("")
+        with pytest.raises(Exception, match=r"nothing of window .* was counted\. Does .* call write\(\)"):
+            load(loaded).execute(context)
 
     @pytest.fixture
     def overtaken(
