@@ -58,12 +58,17 @@ class IcebergSink(TableSink):
         return self.newest(spark, attempt.ledger_id, attempt.window)
 
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
-        spark.sql(f"REFRESH TABLE {self.table}")
-        live = spark.table(f"{self.table}.history").where("is_current_ancestor").select("snapshot_id")
-        snapshots = spark.table(f"{self.table}.snapshots").join(live, "snapshot_id").orderBy(F.desc("committed_at"))
-        ours = snapshots.where(F.col("summary")[PROPERTY + "window"].isin(sorted(windows)))
-        for row in ours.select("summary").collect():
-            yield {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in row["summary"].items()}
+        # By what each was made on top of: times are the writers' own, and a clock may be behind another one.
+        newest = self._version(spark)
+        of_ours = F.col("summary")[PROPERTY + "window"].isin(sorted(windows))
+        found = spark.table(f"{self.table}.snapshots").select(
+            "snapshot_id", "parent_id", F.when(of_ours, F.col("summary"))
+        )
+        snapshots = {number: (parent, told) for number, parent, told in found.collect()}
+        while newest in snapshots:
+            newest, told = snapshots[newest]
+            if told is not None:
+                yield {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in told.items()}
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         writer = rows.writeTo(self.table).option("mergeSchema", "true").option("isolation-level", "serializable")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +20,7 @@ from airflow_kafka_offsets.errors import (
     LedgerError,
     UnprovenError,
 )
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
@@ -199,6 +201,20 @@ class TestAttempts:
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(15))}
 
 
+class TestClocks:
+    def test_a_writer_whose_clock_is_behind_the_last_ones_finds_its_own_commit_the_newest(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, make_sink: MakeSink
+    ) -> None:
+        """Iceberg takes times that go back by up to a minute."""
+        sink = make_sink("iceberg")
+        assert isinstance(sink, IcebergSink)
+        first, second = manifest_of([(flights, 0, 0, 9)]), replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9)
+        publish(open_window(first), sink)
+        _put_clock_ahead(spark, sink)
+        assert publish(open_window(second, "try-2"), sink) == "try-2"
+        assert read_published(spark, f"file://{ledger}").count() == 7
+
+
 class TestColumns:
     def test_columns_come_and_go_and_stand_in_any_order_but_never_change_their_type(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
@@ -301,3 +317,20 @@ def _forget_all_but_the_last_commit(spark: SparkSession, sink: DeltaSink) -> Non
     for commit in old:
         commit.unlink()
     delta.clearCache()
+
+
+def _put_clock_ahead(spark: SparkSession, sink: IcebergSink) -> None:
+    """Leave what a writer leaves whose clock is almost a minute ahead, as the next version of a table's metadata."""
+    catalog = spark.conf.get("spark.sql.catalog.lake.warehouse")
+    assert catalog is not None
+    folder = Path(catalog.removeprefix("file://"), *sink.table.split(".")[1:], "metadata")
+    hint = folder / "version-hint.text"
+    version = int(hint.read_text())
+    metadata = json.loads((folder / f"v{version}.metadata.json").read_text())
+    ahead_ms = now_ms() + 55_000
+    entries = [metadata["snapshots"][-1], metadata["snapshot-log"][-1]]
+    for entry in entries:
+        entry["timestamp-ms"] = ahead_ms
+    metadata["last-updated-ms"] = ahead_ms
+    (folder / f"v{version + 1}.metadata.json").write_text(json.dumps(metadata))
+    hint.write_text(str(version + 1))
