@@ -149,8 +149,8 @@ def _misfits(
         yield f"snapshot {missing[0]} is missing"
     if (manifest.window, manifest.revision) != (folder.id, folder.revision):
         yield f"the manifest is that of {manifest.window}, revision {manifest.revision}"
-    if "verified.json" in listing.files and published is None:
-        yield "verified.json without a publication"
+    if listing.verified and published is None:
+        yield f"a verdict on {listing.verified[0]} without a publication"
     if published is not None and published.manifest_sha256 != pinned.sha256:
         yield f"published from another manifest ({published.manifest_sha256})"
     if published is not None:
@@ -167,7 +167,7 @@ def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
         yield f"its publications are numbered {shorten(map(str, by_number))}: some are missing"
     for publication in publications:
         replaced = None if publication.replaces is None else by_number.get(publication.replaces)
-        if replaced is not None and replaced.revision >= publication.revision:
+        if replaced is not None and not publication.may_replace(replaced):
             yield (
                 f"publication {publication.number} of revision {publication.revision} takes the place of number "
                 f"{replaced.number} of revision {replaced.revision}"

@@ -47,7 +47,7 @@ class WindowState(StrEnum):
     VERIFIED = "verified"
 
 
-_VERIFIED = "verified.json"
+_VERDICTS = "verified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class WindowListing:
     """What is in a window's folder, read at one time.
 
     :param files: the files' paths from the folder on, in order.
-    :param published: whether the revision was published.
+    :param published: the attempt that was published of the revision last; None when none was.
     """
 
     files: tuple[str, ...]
-    published: bool
+    published: str | None
 
     @property
     def state(self) -> WindowState:
         """How far the window has come."""
         if self.published:
-            return WindowState.VERIFIED if _VERIFIED in self.files else WindowState.PUBLISHED
+            return WindowState.VERIFIED if self.published in self.verified else WindowState.PUBLISHED
         if self.losses:
             return WindowState.LOST
         if self.counted:
@@ -97,6 +97,11 @@ class WindowListing:
     def counted(self) -> list[str]:
         """Names of the attempts that have counted, and aren't known to have failed since."""
         return [attempt for attempt in self.results if attempt not in self.failures]
+
+    @property
+    def verified(self) -> list[str]:
+        """Names of the attempts that were proved when they were published."""
+        return self._named(_VERDICTS)
 
     @property
     def losses(self) -> list[str]:
@@ -159,8 +164,8 @@ class WindowFolder:
         self.publications = publications
 
     def listing(self) -> WindowListing:
-        published = self.publication() is not None
-        return WindowListing(tuple(names_below(self._folder)), published)
+        published = self.publication()
+        return WindowListing(tuple(names_below(self._folder)), None if published is None else published.attempt)
 
     def pin(self, manifest: Manifest) -> PinnedManifest:
         """Store the manifest, or return the one that is stored already. It is to be settled then.
@@ -370,7 +375,7 @@ class WindowFolder:
 
         :raises LedgerConflictError: when another verdict is recorded.
         """
-        path = self._folder / _VERIFIED
+        path = self._folder / _VERDICTS / f"{attempt}.json"
         fields = {"format": 1, "attempt": attempt} | asdict(verdict)
         if verdict.explained is None:
             del fields["explained"]

@@ -183,16 +183,20 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         return report
 
     def _publish(self, ref: WindowRef, ledger: Ledger) -> None:
-        """Publish what a driver has counted and nobody has published."""
+        """Publish what a driver has counted and nobody has published. What was handed over is published, or refused,
+        beside whatever counts: in a table its rows may have taken the place of those."""
         pinned, published = ref.loaded(ledger)
-        if published is not None:
+        result = None if self.result is None else handed_over(self.result, "result=")
+        if result is None and published is not None:
             return
+        if result is not None and result.manifest_sha256 != pinned.sha256:
+            pinned = ref.read(ledger)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            if self.result is None:
+            if result is None:
                 proved = proved_attempts(ledger, pinned)
                 counted = proved[-1] if proved else None
             else:
-                counted = take_over(client, ledger, pinned, handed_over(self.result, "result="))
+                counted = take_over(client, ledger, pinned, result)
             if counted is None:
                 return
             found = publish(client, ledger, counted)

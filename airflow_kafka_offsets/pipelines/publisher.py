@@ -76,6 +76,7 @@ class CountedAttempt:
             output=result.output,
             outside=result.outside_written,
             sink=result.sink,
+            apart=result.apart,
             start_snapshot=manifest.start_snapshot,
             end_snapshot=manifest.end_snapshot,
             started_ms=result.started_ms,

@@ -251,6 +251,6 @@ def _refuse_overwritten(
         raise LedgerConflictError(
             f"Of window {window} the rows of attempt {found.attempt}, revision {found.revision}, are published, and "
             f"the {found.sink} table {found.output} {whose}, by its history. Load and publish the newest revision, and "
-            f"read then; of the same revision, airflow kafka-offsets ledger forget {owner.pipeline} {window} --force "
-            "first."
+            "read then. What an attempt at the same revision has counted, verify or ledger publish publishes; where it "
+            f"has counted nothing, airflow kafka-offsets ledger forget {owner.pipeline} {window} --force first."
         )

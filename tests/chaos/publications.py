@@ -81,14 +81,14 @@ def _misnumbered(shelf: Shelf) -> Iterator[str]:
 
 def _out_of_order(shelf: Shelf) -> Iterator[str]:
     """Where an older revision comes after a newer one, or the same again, or something else than the one before is
-    replaced, or that by what was left of the same offsets.
+    replaced, or that by what was left of the same offsets. In a table a later attempt has written over the one before.
     """
     publications = shelf.publications
     for one, other in pairwise(sorted(publications)):
         before, after = publications[one]["revision"], publications[other]["revision"]
         if after < before:
             yield f"publication {other} is of revision {after}, and the one before it of revision {before}"
-        if after == before:
+        if after == before and not _wrote_over(publications[other], publications[one]):
             yield f"publications {one} and {other} are both of revision {after}"
     for number, says in sorted(publications.items()):
         earlier = [each for each in publications if each < number]
@@ -97,8 +97,14 @@ def _out_of_order(shelf: Shelf) -> Iterator[str]:
         replaced = says["replaces"]
         if replaced not in counted:
             yield f"publication {number} replaces {replaced}, and {max(earlier, default=None)} counted before"
-        if replaced in publications and _snapshots(publications[replaced]) == _snapshots(says):
+        whole = publications.get(replaced)
+        if whole is not None and _snapshots(whole) == _snapshots(says) and not _wrote_over(says, whole):
             yield f"publication {number} has what was left of the window, and replaces the whole of it"
+
+
+def _wrote_over(says: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether an attempt's rows have taken the place of another one's, as in a table those of the later do."""
+    return not says.get("apart", True) and says["started_ms"] > before["started_ms"]
 
 
 def _snapshots(says: Mapping[str, Any]) -> tuple[int, int]:

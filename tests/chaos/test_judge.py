@@ -269,6 +269,7 @@ class TestPublications:
             (says(1, 2),),
             (says(1, 1), says(2, 2), says(3, 3)),
             (says(1, 1), says(2, 3)),
+            (says(1, 1, started_ms=1), says(2, 1, apart=False, started_ms=2)),
         ],
     )
     def test_newer_revisions_that_replace_the_one_before_are_in_order(

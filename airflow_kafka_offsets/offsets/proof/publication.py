@@ -42,6 +42,7 @@ class Publication:
         window's offsets alone say which rows are its own.
     :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a sink of the user's
         own calls itself.
+    :param apart: the sink keeps attempts apart; in the others, as a table, the rows of one take the others' place.
     :param start_snapshot: number of the snapshot at the window's start.
     :param end_snapshot: number of the one at its end.
     :param started_ms: when the attempt began, Unix milliseconds.
@@ -58,6 +59,7 @@ class Publication:
     output: str | None
     outside: int | None
     sink: str
+    apart: bool
     start_snapshot: int
     end_snapshot: int
     started_ms: int
@@ -67,6 +69,12 @@ class Publication:
     def snapshots(self) -> tuple[int, int]:
         """Numbers of the snapshots that the window lies between."""
         return self.start_snapshot, self.end_snapshot
+
+    def may_replace(self, standing: Publication) -> bool:
+        """Whether it can have taken the place of another one of the window: it is of a newer revision; or of the same
+        one, where its rows have, as its attempt began later."""
+        later = not self.apart and self.started_ms > standing.started_ms
+        return self.revision > standing.revision or (self.revision == standing.revision and later)
 
     def to_bytes(self) -> bytes:
         return json.dumps({"format": FORMAT} | asdict(self), sort_keys=True, separators=(",", ":")).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -14,9 +15,11 @@ from airflow_kafka_offsets.ledger.storage import names, to_json_bytes
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import digest
-from tests.integration.ledger.loads import OFFSETS, load, publish, resolve, result_of
+from tests.integration.ledger.loads import OFFSETS, load, publish, publish_result, resolve, result_of
 from tests.unit.offsets.proof.results import publication
 
 DAY = range(-30, -6)
@@ -84,7 +87,7 @@ class TestVerify:
             ("manifest.json", b"{}", "changed after it was pinned"),
             ("manifest.sha256", None, "manifest.sha256 is missing"),
             ("manifest.json", None, "there is no manifest"),
-            ("publications/00000001.json", None, "verified.json without a publication"),
+            ("publications/00000001.json", None, "a verdict on a-1 without a publication"),
             ("publications/00000001.json", publication(attempt="a-1", manifest_sha256="x").to_bytes(), "another"),
             ("publications/00000001.json", publication(number=2).to_bytes(), "says that it is number 2"),
             ("publications/00000001.json", b"{", "This is not a publication"),
@@ -123,6 +126,38 @@ class TestVerify:
         local.folder_of(pinned).record_attempt("a-0", {})
         publish(local, pinned)
         assert "1 attempt that left no result" in verify(local)[0].found
+
+
+class TestATable:
+    """Where the rows of one attempt take the place of another's, a revision may be published twice."""
+
+    def test_the_attempt_that_began_later_is_published_over_the_one_before_and_verified(self, local: Ledger) -> None:
+        pinned = resolve(local, 0)
+        folder = local.folder_of(pinned)
+        for attempt, started_ms in (("a-1", 1_000), ("a-2", 2_000)):
+            folder.record_attempt(attempt, {})
+            counted = _in_a_table(pinned, attempt, started_ms)
+            assert publish_result(local, pinned, counted).attempt == attempt
+            assert folder.listing().state is WindowState.PUBLISHED
+            folder.record_verified(attempt, judge(pinned.manifest, counted, folder.publication()))
+            assert folder.listing().state is WindowState.VERIFIED
+        assert broken(local) == []
+
+    @pytest.mark.parametrize("wrong", [{"started_ms": 1_000}, {"apart": True}])
+    def test_another_one_that_has_not_written_over_it_is_damage(self, local: Ledger, wrong: dict[str, Any]) -> None:
+        pinned = resolve(local, 0)
+        folder = local.folder_of(pinned)
+        folder.record_attempt("a-1", {})
+        publish_result(local, pinned, _in_a_table(pinned, "a-1", 1_000))
+        first = folder.publication()
+        assert first is not None
+        folder.publications.create(replace(first, **({"number": 2, "replaces": 1, "started_ms": 2_000} | wrong)))
+        assert "publication 2 of revision 1 takes the place of number 1" in broken(local)[0].found
+
+
+def _in_a_table(pinned: PinnedManifest, attempt: str, started_ms: int) -> RunResult:
+    told = {"sink": "delta", "apart": False, "output": "lake.t", "files": (), "written_by": attempt}
+    return replace(result_of(pinned, attempt), started_ms=started_ms, **told)
 
 
 class TestCheckpoints:

@@ -60,7 +60,8 @@ class Loaded:
     def recorded(self) -> dict[str, Any]:
         """The verdict in the ledger."""
         folder = Path(self.window["manifest"].removeprefix("file://")).parent
-        return json.loads((folder / "verified.json").read_text())
+        (file,) = (folder / "verified").glob("*.json")
+        return json.loads(file.read_text())
 
 
 class Load(Protocol):

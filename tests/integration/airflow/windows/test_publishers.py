@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     LedgerConflictError,
+    UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.pipelines.publisher import publish_next
 from tests.integration.airflow.conftest import (
     Context,
     Run,
@@ -52,6 +55,29 @@ class TestAnotherSubmitter:
         again = KafkaVerifyWindowOperator(task_id="v", window=window, result=told).execute(context)
         assert again["verdict"] == report["verdict"]
         assert [each.found for each in verify(ledger) if not each.holds] == []
+
+    def test_verify_publishes_what_is_handed_over_though_another_attempt_was_published_meanwhile(
+        self, window: XCom, pinned: PinnedManifest, context: Context, ledger: Ledger, count: Count
+    ) -> None:
+        """A client of Spark Connect notes nothing when it begins; in a table its rows have replaced the others'."""
+        table = {"sink": "delta", "apart": False, "output": "lake.flights"}
+        publish_next(ledger, count(pinned, **table, started_ms=1_000))
+        KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)
+        handed = run_result(pinned.manifest, tallies(pinned.manifest), attempt="c-1", source=None, **table)
+        told = json.loads(json.dumps(replace(handed, started_ms=2_000).to_json()))
+        report = KafkaVerifyWindowOperator(task_id="v", window=window, result=told).execute(context)
+        assert report["attempt"] == "c-1"
+        assert published(ledger, pinned) == [(1, 1, "a-1", None), (2, 1, "c-1", 1)]
+        assert [each.found for each in verify(ledger) if not each.holds] == []
+
+    def test_verify_refuses_what_is_handed_over_unproved_though_another_attempt_counts(
+        self, window: XCom, pinned: PinnedManifest, context: Context, ledger: Ledger, count: Count
+    ) -> None:
+        publish_next(ledger, count(pinned))
+        told = run_result(pinned.manifest, [], attempt="c-1", source=None).to_json()
+        with pytest.raises(AirflowFailException, match="is not published: ") as failed:
+            KafkaVerifyWindowOperator(task_id="v", window=window, result=told).execute(context)
+        assert fails_with(UnprovenError, failed)
 
     def test_verify_says_what_its_result_has_to_be(self, window: XCom, context: Context) -> None:
         with pytest.raises(AirflowFailException, match=r"result= takes what PinnedWindow\.write") as failed:

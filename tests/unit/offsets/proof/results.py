@@ -65,6 +65,7 @@ def publication(**fields: Any) -> Publication:
         "output": "file:/out",
         "outside": None,
         "sink": "parquet",
+        "apart": True,
         "start_snapshot": 1,
         "end_snapshot": 2,
         "started_ms": 0,
