@@ -28,11 +28,12 @@ history = Asset("flights_reader_lag")
 
 
 def samples_of(lag: GroupLag) -> dict[TopicPartition, Sample]:
-    """Commit and log end of each partition that has both."""
+    """Commit and log end of each partition; where nothing was ever committed beside records, that commit stays at 0."""
     return {
-        TopicPartition(each.topic, each.partition): Sample(each.committed_offset, each.last_stable_offset)
+        TopicPartition(each.topic, each.partition): Sample(each.committed_offset or 0, each.last_stable_offset)
         for each in lag.partitions.raise_for_errors()
-        if each.committed_offset is not None and each.last_stable_offset is not None
+        if each.last_stable_offset is not None
+        and (each.committed_offset is not None or each.log_start_offset != each.last_stable_offset)
     }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -292,6 +293,21 @@ class TestOwnSensor:
 
 
 class TestLagAlert:
+    def test_a_group_that_never_commits_on_a_partition_with_records_is_stuck_there(
+        self, home: Path, ten: str, admin: KafkaAdminClient, produce: Produce, client: OffsetsClient
+    ) -> None:
+        from dags.lag_alert import judge, samples_of
+
+        admin.create_partitions({ten: 3})
+        client.commit_offsets(f"g-{ten}", CommittedOffsets([CommittedOffset(ten, 0, 10)])).raise_for_errors()
+        kept = []
+        for _ in range(3):
+            produce(ten, 1, [(None, None, b"x")])
+            (lag,) = client.group_lags([f"g-{ten}"]).raise_for_errors()
+            kept.append(samples_of(lag))
+        judged = {each.partition: judge([samples[each] for samples in kept]).name for each in kept[0]}
+        assert judged == {0: "OK", 1: "STUCK"}, "there is nothing on the third"
+
     def test_a_group_that_goes_back_is_alerted(
         self, home: Path, broker: Broker, caplog: pytest.LogCaptureFixture
     ) -> None:
