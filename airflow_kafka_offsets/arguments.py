@@ -17,7 +17,7 @@ def as_names(value: Any, argument: str) -> tuple[str, ...]:
     """One name or several, as a tuple."""
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple, set)) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise ConfigurationError(f"{argument} is a name or a list of names, not {value!r}.")
+        raise ConfigurationError(f"{argument} must be a name or a list of names, not {value!r}.")
     if any(name.startswith("[") for name in names):
         raise ConfigurationError(
             f"{argument} is {value!r}, the text of a list: a Dag whose templates make lists needs "
@@ -35,7 +35,7 @@ def as_topics(topics: Any, topic_pattern: str | None) -> tuple[str, ...] | re.Pa
     try:
         return re.compile(topic_pattern)
     except re.error as error:
-        raise ConfigurationError(f"topic_pattern {topic_pattern!r} is no regular expression: {error}.") from error
+        raise ConfigurationError(f"topic_pattern {topic_pattern!r} is not a regular expression: {error}.") from error
 
 
 def as_milliseconds(duration: Any, argument: str) -> int | None:
@@ -44,14 +44,14 @@ def as_milliseconds(duration: Any, argument: str) -> int | None:
         return None
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
-        raise ConfigurationError(f"{argument} is a timedelta or a number of seconds, 0 or more, not {duration!r}.")
+        raise ConfigurationError(f"{argument} must be a timedelta or a number of seconds, 0 or more, not {duration!r}.")
     return round(seconds * 1000)
 
 
 def as_count(number: Any, argument: str, *, least: int = 0) -> None:
     """Make sure that a number is whole, and ``least`` or more; None is none."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
-        raise ConfigurationError(f"{argument} is a whole number, {least} or more, not {number!r}.")
+        raise ConfigurationError(f"{argument} must be a whole number, {least} or more, not {number!r}.")
 
 
 def one_of(name: str, value: str, *allowed: str) -> None:
@@ -63,4 +63,4 @@ def one_of(name: str, value: str, *allowed: str) -> None:
 def refuse_text(argument: str, names: Sequence[str]) -> None:
     """Make sure that several names are not one text, which is a sequence of letters, nor none."""
     if isinstance(names, str) or not names:
-        raise ConfigurationError(f"{argument} is a tuple of at least one name, not {names!r}.")
+        raise ConfigurationError(f"{argument} must be a tuple of at least one name, not {names!r}.")

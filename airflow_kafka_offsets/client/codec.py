@@ -91,12 +91,12 @@ class MessageCodec:
         try:
             message = self.message_class.decode(frame, version=version, header=header)
         except (struct.error, TypeError, LookupError, AttributeError, AssertionError) as error:
-            raise ValueError(f"these are no bytes of {self.message_class.name} version {version}: {error}") from error
+            raise ValueError(f"not a valid {self.message_class.name} version {version}: {error}") from error
         found = _header(message) if header else None
         if found is not None and message.is_request():
             named = (message.header.request_api_key, message.header.request_api_version)
             if named != (self.message_class.API_KEY, version):
-                raise ValueError(f"the header is of key {named[0]}, version {named[1]}")
+                raise ValueError(f"the header has key {named[0]}, version {named[1]}")
         fields = _fields(message, self.message_class, version)
         size = len(self.encode(fields, version, header=found))
         if size != len(frame):  # kafka-python doesn't say how far it read, and reads a text that ends early

@@ -146,7 +146,7 @@ class OffsetsClient:
         for spec in asked:
             if not isinstance(spec, OffsetSpec):
                 raise ConfigurationError(
-                    f"A spec is OffsetSpec.LATEST or the like, not {spec!r}; see OffsetSpec.parse."
+                    f"A spec must be an OffsetSpec such as OffsetSpec.LATEST, not {spec!r}; see OffsetSpec.parse."
                 )
         return self._ask(look_up, asked, level)
 
@@ -190,7 +190,7 @@ class OffsetsClient:
         """
         wanted = dict(epochs)
         if any(epoch < 0 for epoch in wanted.values()):
-            raise ConfigurationError("Leader epochs are 0 or more; a partition without one is left out.")
+            raise ConfigurationError("Leader epochs must be 0 or more; leave out a partition without one.")
         return self._ask(fetch_epoch_ends, wanted)
 
     def ends_of(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
@@ -266,7 +266,7 @@ class OffsetsClient:
         level = IsolationLevel.of(isolation_level)
         asked = {at_ms: [ReadPosition(*position) for position in positions] for at_ms, positions in wanted.items()}
         if any(position.offset < 0 for positions in asked.values() for position in positions):
-            raise ConfigurationError("Records are looked for from an offset of 0 or more.")
+            raise ConfigurationError("The offset to look for records from must be 0 or more.")
         return self._ask(find_records_by, asked, level)
 
     def log_contents(
@@ -340,7 +340,9 @@ class OffsetsClient:
         level = IsolationLevel.of(isolation_level)
         if isinstance(groups, Mapping):
             if topics is not None:
-                raise ConfigurationError("Groups are measured on their partitions or on topics: leave out one of them.")
+                raise ConfigurationError(
+                    "Groups are measured either on partitions or on topics: leave out one of them."
+                )
             partitions = {group: list(dict.fromkeys(partitions)) for group, partitions in groups.items()}
             return self._ask(lags_on_partitions, partitions, level, both_ends)
         wanted = several(groups)
@@ -393,5 +395,5 @@ def several(names: Iterable[str]) -> list[str]:
     :raises ConfigurationError: for a text, which is a sequence of letters.
     """
     if isinstance(names, str):
-        raise ConfigurationError(f"Several names are asked for, and {names!r} is one: put it into a list.")
+        raise ConfigurationError(f"Expected a list of names, not the single name {names!r}.")
     return list(dict.fromkeys(names))

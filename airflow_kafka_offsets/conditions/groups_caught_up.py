@@ -59,7 +59,7 @@ class GroupsCaughtUp(Condition):
         one_of("ahead_of_log", self.ahead_of_log, "fail", "wait")
         one_of("abandoned_topics", self.abandoned_topics, "count", "ignore")
         if self.topics is not None and self.abandoned_topics == "ignore":
-            raise ConfigurationError("topics= says which topics count: abandoned_topics= has nothing to add to it.")
+            raise ConfigurationError("topics= already says which topics count: drop abandoned_topics=.")
 
     def steps(self) -> Asking[Progress]:
         groups = [self._judge(lag) for lag in (yield from self._lags())]
@@ -91,13 +91,15 @@ class GroupsCaughtUp(Condition):
         if group.ahead and self.ahead_of_log == "fail":
             raise ConditionFailedError(
                 f"The commit of group {lag.group} on {group.ahead[0]} is past the log's end (OFFSET_OUT_OF_RANGE): "
-                "the topic was truncated or re-created, or the commit copied. ahead_of_log='wait' waits."
+                "the topic was truncated or re-created, or the commit was copied. ahead_of_log='wait' "
+                "waits."
             )
         if group.cut and self.ahead_of_log == "fail":
             raise ConditionFailedError(
-                f"The log of {group.cut[0]} was cut below the commit of group {lag.group} and has grown past it "
-                "again (unclean leader election): it has not read what stands before its commit now. airflow "
-                "kafka-offsets reset puts the group where it is to go on. ahead_of_log='wait' waits."
+                f"The log of {group.cut[0]} was truncated below the commit of group {lag.group} and has "
+                "grown past it again (unclean leader election): it hasn't read the records that are now "
+                "before its commit. Use airflow kafka-offsets reset to move the group. ahead_of_log='wait' "
+                "waits."
             )
         return group
 
@@ -148,9 +150,9 @@ def _timestamp(behind: Behind, records: FirstRecords) -> int | None:
         raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
     if found.offset is not None and found.timestamp_ms is None:
         raise ConfigurationError(
-            f"max_age needs the timestamp of the record at {behind} offset {found.offset}, which can't be told: its "
-            "codec isn't installed (pip install 'airflow-kafka-offsets[codecs]'), it was written before Kafka 0.10, or "
-            "its timestamp is negative."
+            f"max_age needs the timestamp of the record at {behind} offset {found.offset}, which is "
+            "unknown: its codec isn't installed (pip install 'airflow-kafka-offsets[codecs]'), it was "
+            "written before Kafka 0.10, or its timestamp is negative."
         )
     return found.timestamp_ms
 
@@ -164,7 +166,7 @@ def _describe(group: GroupStanding, age_ms: int | None) -> str:
     if group.behind and group.uncommitted:
         text += f"; it has no commit on {group.uncommitted} partitions"
     if group.lost:
-        text += f"; {group.lost} offsets were deleted before it read them, so that nobody knows how old they were"
+        text += f"; {group.lost} offsets were deleted before it read them, so their age is unknown"
     if age_ms:
         text += f"; its oldest unread record is {duration_text(age_ms / 1000)} old"
     return text

@@ -58,22 +58,22 @@ class OffsetsReached(Condition):
         if lag.unknown:
             raise ConditionFailedError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach the {self.target.source}. "
-                "Is it misspelt, or not started yet? Wait for its first commit before, for example by "
+                "Is it misspelt, or not started yet? First wait for its first commit, for example with "
                 "KafkaGroupLagSensor with unknown_group='wait'."
             )
         ahead = lag.with_status(LagStatus.AHEAD_OF_LOG) if lag.error is None else []
         if ahead:
             raise ConditionFailedError(
                 f"The commit of group {self.group} on {ahead[0].topic}-{ahead[0].partition} is past the log's end "
-                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit copied. It has reached "
-                "nothing."
+                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. "
+                "It has reached nothing."
             )
         cut = lag.with_status(LagStatus.LOG_TRUNCATED) if lag.error is None else []
         if cut:
             raise ConditionFailedError(
-                f"The log of {cut[0].topic}-{cut[0].partition} was cut below the commit of group {self.group} and has "
-                "grown past it again (unclean leader election): the group has not read what stands before its commit "
-                "now. airflow kafka-offsets reset puts it where it is to go on."
+                f"The log of {cut[0].topic}-{cut[0].partition} was truncated below the commit of group "
+                f"{self.group} and has grown past it again (unclean leader election): the group hasn't read "
+                "the records that are now before its commit. Use airflow kafka-offsets reset to move it."
             )
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)

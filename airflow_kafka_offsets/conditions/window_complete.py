@@ -56,14 +56,14 @@ class WindowComplete(Condition):
         one_of("idle", self.idle, "wait", "assume_after", "require_heartbeat", "fail")
         if self.idle == "wait" and self.idle_after_ms is not None:
             raise ConfigurationError(
-                "idle_after= has no effect with idle='wait': drop it, or say what is to happen then, for example "
-                "idle='assume_after'."
+                "idle_after= has no effect with idle='wait': drop it, or say what should happen then, for "
+                "example idle='assume_after'."
             )
         if self.idle != "wait" and self.idle_after_ms is None:
             raise ConfigurationError(f"idle={self.idle!r} needs idle_after=: how long after the end it takes effect.")
         for name, duration in {"idle_after": self.idle_after_ms, "allowed_lateness": self.allowed_lateness_ms}.items():
             if duration is not None and duration < 0:
-                raise ConfigurationError(f"{name} is a duration of 0 or more.")
+                raise ConfigurationError(f"{name} must be a duration of 0 or more.")
 
     def steps(self) -> Asking[Progress]:
         instant = iso_instant(self.instant_ms)
@@ -88,7 +88,8 @@ class WindowComplete(Condition):
         if future:
             result["from_the_future"] = future
             text += (
-                f"; by records with timestamps from the future, which pass all windows until then: {shorten(future)}"
+                "; by records with timestamps from the future, which are past the end of every window "
+                f"until then: {shorten(future)}"
             )
         return Progress(found.complete, text, result)
 

@@ -86,8 +86,8 @@ class KafkaOffsetsHook(BaseHook):
 def undefined(conn_id: str) -> ConfigurationError:
     """What is said where there is no such connection."""
     return ConfigurationError(
-        f"There is no connection {conn_id}. Make it in Airflow's UI (Admin, Connections), or define it as the "
-        f"environment variable AIRFLOW_CONN_{conn_id.upper()}; or name another one."
+        f"There is no connection {conn_id}. Create it in Airflow's UI (Admin, Connections), or define it as "
+        f"the environment variable AIRFLOW_CONN_{conn_id.upper()}; or name another one."
     )
 
 

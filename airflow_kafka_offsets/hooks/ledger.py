@@ -17,9 +17,9 @@ def ledger_root(root: str | None) -> str:
     found: str = root or conf.get("kafka_offsets", "ledger_root")
     if not found:
         raise ConfigurationError(
-            "Where is the ledger? Pass ledger_root= to the task or --ledger to the command (for example "
-            "s3://aws_default@my-bucket/kafka-ledger), or set ledger_root in the [kafka_offsets] section of "
-            "airflow.cfg (AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT)."
+            "No folder of ledgers is given. Pass ledger_root= to the task or --ledger to the command (for "
+            "example s3://aws_default@my-bucket/kafka-ledger), or set ledger_root in the [kafka_offsets] "
+            "section of airflow.cfg (AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT)."
         )
     return found
 
@@ -34,7 +34,9 @@ def open_ledger(root: str | None, pipeline: str) -> Ledger:
     try:
         path = ObjectStoragePath(place)
     except ValueError as error:
-        raise ConfigurationError(f"The ledger's root {place} names no store that Airflow knows: {error}.") from error
+        raise ConfigurationError(
+            f"The ledger's root {place} names a store that Airflow doesn't know: {error}."
+        ) from error
     return Ledger(path, pipeline)
 
 

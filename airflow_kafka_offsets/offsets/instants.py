@@ -37,11 +37,11 @@ def instant_ms(moment: datetime | int) -> int:
     if isinstance(moment, datetime):
         return _from_datetime(moment)
     if isinstance(moment, bool) or not isinstance(moment, int):
-        raise InstantError(f"An instant is an aware datetime or Unix milliseconds, not {moment!r}.")
+        raise InstantError(f"An instant must be an aware datetime or Unix milliseconds, not {moment!r}.")
     if moment not in _PLAUSIBLE_MS:
         raise InstantError(
-            f"{moment} is no plausible instant in Unix milliseconds (13 digits today). "
-            "Was it seconds or microseconds? Pass an aware datetime to be safe."
+            f"{moment} is not a plausible instant in Unix milliseconds (13 digits today). Was it seconds or "
+            "microseconds? Pass an aware datetime to be safe."
         )
     return moment
 

@@ -27,7 +27,7 @@ class IsolationLevel(StrEnum):
             return cls(name)
         except ValueError:
             known = " or ".join(cls)
-            raise ConfigurationError(f"isolation_level is {known}, not {name!r}.") from None
+            raise ConfigurationError(f"isolation_level must be {known}, not {name!r}.") from None
 
 
 class SpecKind(StrEnum):
@@ -95,7 +95,7 @@ class OffsetSpec:
             return cls(SpecKind.TIMESTAMP, parse_instant(text))
         except InstantError as error:
             known = ", ".join(kind for kind in SpecKind if kind is not SpecKind.TIMESTAMP)
-            raise InstantError(f"{text!r} is none of {known}, and no instant: {error}") from None
+            raise InstantError(f"{text!r} is none of {known}, and not an instant: {error}") from None
 
     def __str__(self) -> str:
         return self.kind if self.timestamp_ms is None else iso_instant(self.timestamp_ms)
@@ -107,11 +107,12 @@ def _refuse_special(timestamp_ms: int) -> None:
     :raises InstantError: for a negative number, one that has no 64 bits, and what is no number.
     """
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
-        raise InstantError(f"An instant is Unix milliseconds here, not {timestamp_ms!r}.")
+        raise InstantError(f"An instant must be given in Unix milliseconds here, not {timestamp_ms!r}.")
     if not 0 <= timestamp_ms < 2**63:
         raise InstantError(
-            f"{timestamp_ms} is no instant in Unix milliseconds: to ListOffsets, negative numbers are other questions. "
-            "Ask them as OffsetSpec.LATEST, OffsetSpec.EARLIEST and so on; the oldest instant is 1970-01-01T00:00:00Z."
+            f"{timestamp_ms} is not an instant in Unix milliseconds: to ListOffsets, negative numbers have "
+            "other meanings. Use OffsetSpec.LATEST, OffsetSpec.EARLIEST and so on for those; the oldest "
+            "instant is 1970-01-01T00:00:00Z."
         )
 
 

@@ -165,7 +165,7 @@ def _refusal(key: str) -> str:
         return f"The Kafka connection sets {key}, which can't be used here: {REFUSED_KEYS[key]}."
     nearest = difflib.get_close_matches(key, USED_KEYS | IGNORED_KEYS, n=1)
     hint = f" Did you mean {nearest[0]}?" if nearest else ""
-    return f"The Kafka connection sets {key}, which is no key of librdkafka that is known here.{hint}"
+    return f"The Kafka connection sets {key}, which is not a librdkafka key known here.{hint}"
 
 
 def bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
@@ -187,7 +187,9 @@ def security_protocol(keys: Mapping[str, str]) -> str:
     """The protocol, in capitals; PLAINTEXT by default, as in librdkafka."""
     protocol = keys.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in SECURITY_PROTOCOLS:
-        raise ConfigurationError(f"security.protocol is {protocol!r}; it is one of {', '.join(SECURITY_PROTOCOLS)}.")
+        raise ConfigurationError(
+            f"security.protocol is {protocol!r}; it must be one of {', '.join(SECURITY_PROTOCOLS)}."
+        )
     return protocol
 
 
@@ -201,7 +203,7 @@ def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
         return SaslSettings(mechanism, kerberos_service_name=keys.get("sasl.kerberos.service.name", "kafka"))
     if mechanism not in PASSWORD_MECHANISMS:
         known = ", ".join((*PASSWORD_MECHANISMS, KERBEROS))
-        raise ConfigurationError(f"sasl.mechanism is {mechanism!r}; supported are {known}.")
+        raise ConfigurationError(f"sasl.mechanism is {mechanism!r}; it must be one of {known}.")
     for key in ("sasl.username", "sasl.password"):
         if key not in keys:
             raise ConfigurationError(f"sasl.mechanism {mechanism} needs {key}, and the Kafka connection has none.")
@@ -212,7 +214,7 @@ def verifies_hostname(keys: Mapping[str, str]) -> bool:
     """Whether the broker's certificate must be issued for its host name; yes by default, as in librdkafka 2."""
     algorithm = keys.get("ssl.endpoint.identification.algorithm", "https").lower()
     if algorithm not in ("https", "none"):
-        raise ConfigurationError(f"ssl.endpoint.identification.algorithm is {algorithm!r}; it is https or none.")
+        raise ConfigurationError(f"ssl.endpoint.identification.algorithm is {algorithm!r}; it must be https or none.")
     return algorithm == "https"
 
 
@@ -220,7 +222,7 @@ def verifies_certificate(keys: Mapping[str, str]) -> bool:
     """Whether the broker's certificate is checked at all; yes by default."""
     text = keys.get("enable.ssl.certificate.verification", "true").lower()
     if text not in ("true", "false"):
-        raise ConfigurationError(f"enable.ssl.certificate.verification is {text!r}; it is true or false.")
+        raise ConfigurationError(f"enable.ssl.certificate.verification is {text!r}; it must be true or false.")
     return text == "true"
 
 
@@ -239,7 +241,7 @@ def _request_timeout_s(keys: Mapping[str, str]) -> float | None:
     for key in ("socket.timeout.ms", "request.timeout.ms"):
         if key in keys:
             if not keys[key].isdecimal() or int(keys[key]) == 0:
-                raise ConfigurationError(f"{key} is {keys[key]!r}; it is a number of milliseconds above 0.")
+                raise ConfigurationError(f"{key} is {keys[key]!r}; it must be a number of milliseconds above 0.")
             return int(keys[key]) / 1000
     return None
 

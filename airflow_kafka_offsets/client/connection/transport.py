@@ -110,7 +110,9 @@ class Transport:
         future.add_both(lambda _: done.set())
         if not done.wait(deadline.remaining_s() + _GRACE_S):
             servers = ", ".join(self.settings.bootstrap_servers)
-            raise ClusterUnreachableError(f"Asking {servers} did not end by its deadline: is a name look-up hanging?")
+            raise ClusterUnreachableError(
+                f"Asking {servers} did not finish by its deadline: is a name look-up hanging?"
+            )
         if future.exception is not None:
             raise future.exception
         answer: T = future.value
@@ -151,9 +153,9 @@ class Transport:
             pause_s = max(_PAUSE_S, connection._throttle_time - time.monotonic())
             if not deadline.allows(pause_s):
                 if "throttle" not in connection.paused:
-                    why = f"{self.address(node)} doesn't take what is sent to it"
+                    why = f"{self.address(node)} doesn't accept what is sent to it"
                     raise RequestFailedError(named_error(REQUEST_TIMED_OUT, why))
-                paused = f"{self.address(node)} takes no request for another {duration_text(pause_s)}"
+                paused = f"{self.address(node)} accepts no requests for another {duration_text(pause_s)}"
                 why = f"{paused}: a quota throttles this client"
                 raise RequestFailedError(named_error(THROTTLING_QUOTA_EXCEEDED, why))
             await self.sleep(pause_s)

@@ -255,7 +255,7 @@ class _Reading:
             elif reader.offset >= end:
                 reader.end_at(end)
             else:
-                reader.error = named_error(OFFSET_NOT_AVAILABLE, "the leader says two things of where the log ends")
+                reader.error = named_error(OFFSET_NOT_AVAILABLE, "the leader gives two different ends of the log")
 
     async def _end_in_a_gap(self, empty: Mapping[LogReader, int | None]) -> None:
         """Believe that there is no batch up to the end of the log, when a leader had every reason to send one: the

@@ -46,7 +46,7 @@ class LogCount:
             piece = TopicPartition.of(log_range)
             if piece in readers or not 0 <= log_range.start_offset <= log_range.end_offset:
                 raise ConfigurationError(
-                    f"Offsets are counted in one range a partition, from 0 on: {log_range} isn't one."
+                    f"Offsets are counted in one range per partition, from 0 on: {log_range} isn't one."
                 )
             readers[piece] = _RangeReader(LogContent(*log_range))
         self._readers = tuple(readers.values())

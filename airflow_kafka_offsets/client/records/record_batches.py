@@ -184,8 +184,8 @@ def _why_unreadable(error: Exception, batch: Any, offset: int) -> ResponseError:
         return named_error(
             MESSAGE_TOO_LARGE,
             f"the batch up to offset {_last_offset_of(batch)} unpacks to more than {MOST_BYTES // 1024 // 1024} MiB or "
-            f"{MOST_RECORDS} records, which nobody is made to read: see who writes to the topic, and delete its "
-            "records up to there if they aren't wanted",
+            f"{MOST_RECORDS} records, more than this client reads: find out who writes to the topic, and "
+            "delete its records up to there if they aren't wanted",
         )
     return named_error(CORRUPT_MESSAGE, f"at offset {offset} or later: {error}")
 
@@ -220,7 +220,7 @@ def _with_batch(content: LogContent, batch: Any, is_visible: bool) -> LogContent
     stop = max(first, min(_last_offset_of(batch) + 1, content.end_offset))
     count, offset_sum = _records_between(batch, first, stop)
     if count > stop - first:
-        raise ValueError(f"a batch says that it has {count} records at {stop - first} offsets")
+        raise ValueError(f"a batch claims {count} records at {stop - first} offsets")
     content = content._replace(missing=content.missing + stop - at - count)
     if is_visible:
         known = content.offset_sum is not None and offset_sum is not None

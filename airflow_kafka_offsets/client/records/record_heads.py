@@ -72,7 +72,7 @@ def _after_header(batch: Any) -> memoryview:
 
 def _records(batch: Any) -> Iterator[RecordHead]:
     if batch.records_count < 0:
-        raise ValueError(f"a batch that says that it has {batch.records_count} records")
+        raise ValueError(f"a batch that claims {batch.records_count} records")
     unpacked = Unpacked(batch.compression_type, _after_header(batch))
     base, first, at_append = batch.base_offset, batch.first_timestamp, batch.timestamp_type == batch.LOG_APPEND_TIME
     for number in range(batch.records_count):
@@ -84,11 +84,11 @@ def _records(batch: Any) -> Iterator[RecordHead]:
         timestamp = first + unpacked.varint()
         offset = base + unpacked.varint()
         if unpacked.position > end:
-            raise ValueError(f"a record that says that it has {length} bytes")
+            raise ValueError(f"a record that claims {length} bytes")
         yield RecordHead(offset, batch.max_timestamp if at_append else timestamp)
         unpacked.skip(end - unpacked.position)  # by whoever wants the next one too
     if not unpacked.is_over:
-        raise ValueError("a batch with more than its records")
+        raise ValueError("a batch with bytes after its last record")
 
 
 def _message(message: memoryview, magic: int) -> tuple[int, int, int, int, int | None]:

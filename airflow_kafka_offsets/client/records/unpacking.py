@@ -77,21 +77,21 @@ class Unpacked:
         try:
             number, self._at = decode_varint(self._piece, self._at)
         except IndexError:
-            raise ValueError("a batch that ends within a number") from None
+            raise ValueError("a batch that ends in the middle of a number") from None
         return int(number)
 
     def take(self, size: int) -> bytes:
         """So many bytes: few."""
         self._fill(size)
         if not 0 <= size <= len(self._piece) - self._at:
-            raise ValueError(f"a batch that ends early, or says that {size} bytes follow")
+            raise ValueError(f"a batch that ends early, or claims that {size} bytes follow")
         self._at += size
         return self._piece[self._at - size : self._at]
 
     def skip(self, size: int) -> None:
         """Pass over so many bytes, without keeping them."""
         if size < 0:
-            raise ValueError(f"a batch that says that {size} bytes follow")
+            raise ValueError(f"a batch that claims that {size} bytes follow")
         left = size - (len(self._piece) - self._at)
         while left > 0:
             piece = next(self._pieces, None)
@@ -201,7 +201,7 @@ def _block(packed: memoryview) -> bytes:
     if size > MOST_BYTES:
         raise TooLargeError
     if size > len(packed) * _SNAPPY_RATIO:
-        raise ValueError(f"a block of {len(packed)} bytes that says that it unpacks to {size}")
+        raise ValueError(f"a block of {len(packed)} bytes that claims to unpack to {size}")
     unpacked: bytes = codecs.snappy.decompress(packed.tobytes())
     return unpacked
 

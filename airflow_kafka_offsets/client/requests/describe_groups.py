@@ -61,7 +61,7 @@ def _classic(answer: Any, version: int) -> GroupDescription:
     try:
         members = tuple(map(read, answer.members))
     except (ValueError, struct.error) as unreadable:
-        why = f"a member wrote something else than the consumer protocol into its assignment ({unreadable})"
+        why = f"a member wrote something other than the consumer protocol into its assignment ({unreadable})"
         return GroupDescription(answer.group_id, error=named_error(INCONSISTENT_GROUP_PROTOCOL, why))
     return _described(answer.group_id, answer.group_state, GroupKind.CLASSIC, answer.protocol_type, members)
 

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 _NOT_LEADER = 6
 _UNAUTHORISED = 31
 _HINTS = {
-    _NOT_LEADER: "the broker that was said to lead it has no replica of it",
+    _NOT_LEADER: "the broker named as its leader has no replica of it",
     _UNAUTHORISED: "the connection's user may not describe log directories; it needs the ACL Describe on the cluster",
 }
 

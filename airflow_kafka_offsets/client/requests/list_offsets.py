@@ -239,10 +239,10 @@ def refuse_segments_of(before: OffsetSpec, max_offsets: int) -> None:
     """
     if not isinstance(before, OffsetSpec) or before.kind not in _SEGMENT_KINDS:
         raise ConfigurationError(
-            f"before= is {', '.join(_SEGMENT_KINDS)} (an instant) as an OffsetSpec, not {before!r}."
+            f"before= must be {', '.join(_SEGMENT_KINDS)} (an instant) as an OffsetSpec, not {before!r}."
         )
     if isinstance(max_offsets, bool) or not isinstance(max_offsets, int) or not 1 <= max_offsets <= _MOST_SEGMENTS:
-        raise ConfigurationError(f"max_offsets is a number from 1 to {_MOST_SEGMENTS}, not {max_offsets!r}.")
+        raise ConfigurationError(f"max_offsets must be a number from 1 to {_MOST_SEGMENTS}, not {max_offsets!r}.")
 
 
 def parse_segment_offsets(response: Any) -> dict[TopicPartition, SegmentOffsets]:

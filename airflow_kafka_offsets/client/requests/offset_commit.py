@@ -102,8 +102,9 @@ def refuse_active_group(group: str, written: WrittenOffsets) -> WrittenOffsets:
     for commit in written:
         if commit.error is not None and commit.error.code in _HAS_MEMBERS:
             raise CommitRefusedError(
-                f"Group {group} has active members, so that Kafka refused to change its offsets ({commit.error}). "
-                "Stop its consumers, wait until the group is empty (their session times out), and try again."
+                f"Group {group} has active members, so Kafka refused to change its offsets "
+                f"({commit.error}). Stop its consumers, wait until the group is empty (their session times "
+                "out), and try again."
             )
     return written
 

@@ -68,7 +68,7 @@ def own_topic_ids(ids: TopicIds | None) -> TopicIds | None:
     try:
         return None if ids is None else {topic: str(uuid.UUID(topic_id)) for topic, topic_id in ids.items()}
     except ValueError as error:
-        raise ConfigurationError(f"A topic id is a UUID, as topics() and snapshots give it: {error}.") from None
+        raise ConfigurationError(f"A topic id must be a UUID, as topics() and snapshots give it: {error}.") from None
 
 
 def newest_version(partitions: Iterable[TopicPartition] | None, topic_ids: TopicIds | None) -> int | None:

@@ -78,7 +78,7 @@ class Reader:
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
-        raise ValueError(f"an answer with a number that doesn't end at {self._at}")
+        raise ValueError(f"an answer with an unterminated number at {self._at}")
 
     def array_size(self) -> int:
         """Elements of an array; 0 for null. None is smaller than a byte, so that more of them than bytes is a lie."""

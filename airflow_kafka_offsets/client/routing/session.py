@@ -107,7 +107,7 @@ class Calls:
 
     def __init__(self, settings: ClientSettings, timeout_s: float) -> None:
         if timeout_s <= 0:
-            raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline above 0 seconds.")
+            raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline of more than 0 seconds.")
         self._settings = settings
         self._timeout_s = timeout_s
         self._opened: Session | None = None

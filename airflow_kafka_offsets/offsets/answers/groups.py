@@ -138,9 +138,10 @@ def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, grou
     ]
     if past:
         raise LogTruncatedError(
-            f"Group {group} has committed past the end of logs: {shorten(past)}. Its commits are of another log: the "
-            "topic was made again, the log was cut, or they were copied. Nothing was written. Decide where the group "
-            "is to go on, and move it there by airflow kafka-offsets reset."
+            f"Group {group} has committed past the end of logs: {shorten(past)}. Its commits belong to "
+            "another log: the topic was re-created, the log was truncated, or they were copied. Nothing "
+            "was written. Decide where the group should continue, and move it there with airflow "
+            "kafka-offsets reset."
         )
 
 
@@ -247,14 +248,14 @@ class GroupDescription:
     def _why_classic_untold(self) -> str:
         if self.state == STABLE or all(member.topics for member in self.members):
             return ""
-        return f"the group is {self.state}, and Kafka tells what all members read when it is {STABLE}"
+        return f"the group is {self.state}, and Kafka says what all members read only when it is {STABLE}"
 
     def _why_regex_untold(self) -> str:
         expressions = {member.topic_regex for member in self.members if member.topic_regex}
         if len(expressions) > 1:
-            return f"members subscribe by {len(expressions)} regular expressions, and what each matches isn't told"
+            return f"members subscribe by {len(expressions)} regular expressions; Kafka doesn't say what each matches"
         if expressions and (self.state == ASSIGNING or self.topics() <= self._named()):
-            return f"members subscribe by a regular expression, and what it matches isn't told yet ({self.state})"
+            return f"members subscribe by a regular expression; Kafka doesn't say yet what it matches ({self.state})"
         return ""
 
     def assignment(self) -> list[TopicPartition]:

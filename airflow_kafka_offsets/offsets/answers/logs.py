@@ -97,12 +97,12 @@ class SegmentsOffsets(PartitionMap[SegmentOffsets]):
 
 
 UNTOLD = {
-    "UNSUPPORTED_VERSION": "brokers before Kafka 2.1 don't tell",
-    "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 tell those who have the ACL ClusterAction",
+    "UNSUPPORTED_VERSION": "brokers before Kafka 2.1 don't say",
+    "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 say it only to users with the ACL ClusterAction",
 }
 """Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
 FORGET_PAST = (
-    "Of the windows that end past there, forget those between two instants (airflow kafka-offsets ledger forget), or "
+    "Forget the windows between two instants that end past there (airflow kafka-offsets ledger forget), or "
     "start another pipeline."
 )
 """What to do about a log that was cut, and gives offsets again that windows have. Other windows, such as increments,

@@ -116,7 +116,7 @@ def _judge_partitions(group: str, partitions: list[PartitionLag], no_commit: NoC
     elif ahead:
         why = f"has committed past the log's end on {ahead[0]}"
     elif cut:
-        why = f"has a commit on {cut[0]} that the log was cut below"
+        why = f"has a commit on {cut[0]}, whose log was truncated below it"
     elif no_commit == "wait" and uncommitted:
         first = uncommitted[0]
         why = f"has no commit on {len(uncommitted)} partitions, {first.topic}-{first.partition} for one"

@@ -183,7 +183,7 @@ def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[Topic
         key = TopicPartition.of(commit)
         before = commits.lookup(*key)
         if commit.cut_at is not None:
-            found[key] = f"the log was cut at {commit.cut_at} since the group committed {commit.offset}"
+            found[key] = f"the log was truncated at {commit.cut_at} since the group committed {commit.offset}"
         elif commit.error is not None and (before is None or before.error is None):
             found[key] = str(commit.error)
     return found

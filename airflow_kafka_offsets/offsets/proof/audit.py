@@ -145,9 +145,9 @@ def _misplaced(result: RunResult) -> Iterable[str]:
     """What is wrong with the two sides of an output of strict time: the rows' column may have been changed."""
     if _sides_unknown(result):
         yield (
-            "Spark has read some records more than once, so that nobody knows how many lie outside the window's time, "
-            "which strict time proves: sort within partitions (sortWithinPartitions) in place of the whole, or run the "
-            "task again where an executor was lost"
+            "Spark has read some records more than once, so nobody knows how many lie outside the window's "
+            "time, which strict time has to prove: sort within partitions (sortWithinPartitions) instead "
+            "of the whole, or run the task again if an executor was lost"
         )
     elif result.strict_time and result.outside_written != result.read.outside_window:
         yield (
@@ -186,9 +186,9 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
     counts = f"read {read.count} rows, wrote {written.count}"
     if read.count > span or _is_multiple(read.starts, task_starts):
         yield (
-            f"{counts}, of {span} offsets: some were read more than once, by a sort, a repartitionByRange, or anew for "
-            "an executor that was lost, so that the count proves nothing. "
-            "Sort within partitions (sortWithinPartitions), or run the task again where an executor was lost"
+            f"{counts}, of {span} offsets: some were read more than once, by a sort, a repartitionByRange, "
+            "or again for an executor that was lost, so the count proves nothing. Sort within partitions "
+            "(sortWithinPartitions), or run the task again if an executor was lost"
         )
     elif written.count < read.count:
         yield (
@@ -226,7 +226,7 @@ def counted_twice(read: Tally, task_starts: int | None) -> bool:
 
 def _or_read_anew(read: Tally, task_starts: int | None) -> str:
     """Where too many rows may be counted for one more reason, and nothing tells."""
-    lost = "; or they were read anew for an executor that was lost: then run the task again"
+    lost = "; or they were read again for an executor that was lost: then run the task again"
     return lost if counted_twice(read, task_starts) else ""
 
 
@@ -256,10 +256,10 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
         )
     elif result.task_starts != result.read.starts:
         yield (
-            "Spark's tasks began with other records than were written, so that some were read more than once, by a "
-            "sort, a repartitionByRange, or anew for an executor that was lost; or Spark split the window otherwise "
-            "than plan() says. Run the task again where an executor was lost; otherwise sort within partitions "
-            "(sortWithinPartitions), or read(minPartitions='1')"
+            "Spark's tasks began with other records than were written, so some were read more than once, "
+            "by a sort, a repartitionByRange, or again for an executor that was lost; or Spark split the "
+            "window differently from what plan() says. Run the task again if an executor was lost; "
+            "otherwise sort within partitions (sortWithinPartitions), or read(minPartitions='1')"
         )
 
 
@@ -342,7 +342,7 @@ def _misfits(content: LogContent, rows: PartitionTally, is_compacted: bool) -> I
     name, records, written = f"{content.topic}-{content.partition}", content.records, rows.count
     if content.is_gone:
         gaps = content.end_offset - content.start_offset - written
-        yield f"{gaps} gaps of {name} can't be explained any more: {content.error and content.error.message}"
+        yield f"{gaps} gaps of {name} can no longer be explained: {content.error and content.error.message}"
     elif written < records:
         yield f"{name} has {records} records in the log, and {written} were written"
     elif written > records and not is_compacted:

@@ -59,7 +59,7 @@ class FailureNote:
             fields = json.loads(content)
             return cls(one_line(str(fields["error"])), one_line(str(fields["message"])))
         except (KeyError, TypeError, ValueError) as error:
-            raise LedgerCorruptError(f"This is no note of a failure: {error!r}.") from error
+            raise LedgerCorruptError(f"This is not a note of a failure: {error!r}.") from error
 
     @property
     def is_permanent(self) -> bool:
@@ -126,7 +126,7 @@ class SparkApplication:
         except KeyError as error:
             raise LedgerCorruptError(f"It doesn't name {error}.") from error
         if not _ID.fullmatch(found):
-            raise LedgerCorruptError(f"{found!r} is no id of a Spark application.")
+            raise LedgerCorruptError(f"{found!r} is not the id of a Spark application.")
         signed = key is not None and hmac.compare_digest(_signature(key, attempt, found, ui), str(signature))
         return cls(found, str(ui) if signed and _is_address(ui) else None, fields.get("writes") is not False)
 

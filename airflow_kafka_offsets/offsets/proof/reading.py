@@ -50,8 +50,8 @@ def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
     crossing = [window for window in windows if window_extent(window)[0] < low or window_extent(window)[1] > high]
     if crossing:
         raise IntervalError(
-            f"The bounds cut through {shorten(crossing)}. Give the start and the end of whole windows, and filter "
-            "rows by their timestamp where that is meant."
+            f"The bounds cut through {shorten(crossing)}. Give the start and the end of whole windows, and "
+            "filter rows by their timestamp if that is what you mean."
         )
 
 
@@ -61,8 +61,8 @@ def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> 
         found = shared(ranges(earlier), ranges(later))
         if found:
             raise LedgerConflictError(
-                f"The published windows {earlier} and {later} share offsets, whose rows would come twice: "
-                f"{shorten(map(str, found))}. Bound the time asked for so that only one of them is read."
+                f"The published windows {earlier} and {later} share offsets, whose rows would be returned "
+                f"twice: {shorten(map(str, found))}. Narrow start and end so that only one of them is read."
             )
 
 
@@ -86,8 +86,8 @@ def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> Non
             back = [seam for seam in seams([ranges(earlier), ranges(later)]) if not seam.is_gap]
             if back:
                 raise LedgerConflictError(
-                    f"The published windows {earlier} and {later} lie apart in time, and not in offsets: "
-                    f"{shorten(map(str, back))}. Resolve both anew (ledger re-resolve) and load them."
+                    f"The published windows {earlier} and {later} lie apart in time, but not in offsets: "
+                    f"{shorten(map(str, back))}. Resolve both again (ledger re-resolve) and load them."
                 )
     starting: dict[int, list[str]] = defaultdict(list)
     for window in published:
@@ -100,6 +100,6 @@ def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> Non
             found = seams([ranges(earlier), ranges(later)], lambda _: 0)
             if found:
                 raise LedgerConflictError(
-                    f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was resolved "
-                    "anew. Load the newest revision of both."
+                    f"Windows {earlier} and {later} don't meet: {shorten(map(str, found))}. One of them was "
+                    "resolved again. Load the newest revision of both."
                 )

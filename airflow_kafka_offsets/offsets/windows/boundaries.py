@@ -127,8 +127,8 @@ def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | Non
             "NO_COMMIT",
             -1,
             False,
-            "the group has no committed offset here: is its name right? Where it is, airflow kafka-offsets reset gives "
-            "it one",
+            "the group has no committed offset here: is its name right? If it is, give it one with airflow "
+            "kafka-offsets reset",
         )
     if not extent.log_start_offset <= offset <= extent.high_watermark:
         held = f"the log holds {extent.log_start_offset} to {extent.high_watermark}"
@@ -226,8 +226,8 @@ def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
         if known is None or stored.number is None or stored.number <= known:
             raise
         raise OutdatedSurveyError(
-            f"Another task stored the snapshot at {stored.as_of} after Kafka had been asked for this one, and knows "
-            f"more. Asking Kafka again helps. Until then: {contradiction}"
+            f"Another task stored the snapshot at {stored.as_of} after Kafka had been asked for this one, "
+            f"and that one is more recent. Asking Kafka again resolves this. Until then: {contradiction}"
         ) from contradiction
 
 
@@ -238,7 +238,8 @@ def _refuse_outdated(stored: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
         same = old.topic_id is not None and old.topic_id == new.topic_id
         if same and new.partition_count < old.partition_count:
             raise OutdatedSurveyError(
-                f"Topic {topic} has {old.partition_count} partitions by now; {new.partition_count} had been asked for."
+                f"Topic {topic} has {old.partition_count} partitions by now; Kafka had been asked for "
+                f"{new.partition_count}."
             )
 
 
@@ -246,8 +247,8 @@ def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
     dropped = sorted(before.topics.keys() - fresh.topics.keys())
     if dropped:
         raise ConfigurationError(
-            f"The pipeline covers {', '.join(dropped)} since its snapshot at {before.as_of}: name every topic of it. "
-            "To stop loading a topic, start another pipeline."
+            f"The pipeline has covered {', '.join(dropped)} since its snapshot at {before.as_of}: name all "
+            "of its topics. To stop loading a topic, start another pipeline."
         )
 
 

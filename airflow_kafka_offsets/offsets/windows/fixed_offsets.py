@@ -156,16 +156,18 @@ class FixedOffsets:
         for fixed in self.topics:
             if is_another(self.cluster_id, cluster_id):
                 raise TopicChangedError(
-                    f"{self.source} is of cluster {self.cluster_id}, and this is {cluster_id}: another cluster is "
-                    "behind the connection now, whose offsets are other records'. Put its address right; or, where "
-                    "this cluster is meant, clear the task that pinned them, and this one.",
+                    f"{self.source} is of cluster {self.cluster_id}, and this is {cluster_id}: the "
+                    "connection now leads to another cluster, where these offsets hold other records. "
+                    "Correct its address; or, if this cluster is meant, clear the task that pinned them, "
+                    "and this one.",
                     topic=fixed.topic,
                 )
             now = topic_ids.get(fixed.topic)
             if is_another(fixed.topic_id, now):
                 raise TopicChangedError(
                     f"Topic {fixed.topic} was re-created: its id is {now}, and {self.source} is of {fixed.topic_id}. "
-                    "What was pinned of the old topic is gone with it: clear the task that pinned it, and this one.",
+                    "The records pinned in the old topic are gone with it: clear the task that pinned it, "
+                    "and this one.",
                     topic=fixed.topic,
                 )
 
@@ -197,9 +199,9 @@ class FixedOffsets:
         cut = cut_below(self.seen(), ends)
         if cut:
             raise LogTruncatedError(
-                f"Logs were cut after {self.source}, and have grown past it again: {shorten(cut.values())}. A replica "
-                "that was behind leads now (unclean leader election): up to there they hold other records. Clear the "
-                "task that pinned it, and this one.",
+                f"Logs were truncated after {self.source}, and have grown past it again: "
+                f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election): "
+                "up to there they hold other records. Clear the task that pinned it, and this one.",
                 topic=min(cut).topic,
             )
 
@@ -213,7 +215,7 @@ class FixedOffsets:
             return []
         found = [f"the id of {fixed.topic}" for fixed in self.topics if fixed.topic_id is None]
         unknown = list(untold(self.seen(), ends))
-        return found + ([f"whether logs were cut since: {shorten(unknown)}"] if unknown else [])
+        return found + ([f"whether logs were truncated since: {shorten(unknown)}"] if unknown else [])
 
     def on(self, topics: Collection[str]) -> Self:
         """The same on some topics alone."""

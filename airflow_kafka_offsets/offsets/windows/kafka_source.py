@@ -92,7 +92,7 @@ def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
     yield from identity_problems(manifest, topics_read(manifest), source.cluster_id, source.topic_ids)
     known = len(with_epoch(manifest)) if tells_epochs(source.topic_ids) else 0
     if (source.uncut or 0) < known:
-        yield f"of {known} logs {source.uncut or 0} were found uncut after the read"
+        yield f"of {known} logs {source.uncut or 0} were found not truncated after the read"
 
 
 def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
@@ -110,4 +110,4 @@ def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
     found += [f"the leader epochs of {without} partitions"] if without else []
     asked = len(with_epoch(manifest))
     unsaid = asked and source is not None and source.uncut is None
-    return found + ([f"whether logs of {asked} partitions were cut"] if unsaid else [])
+    return found + ([f"whether logs of {asked} partitions were truncated"] if unsaid else [])

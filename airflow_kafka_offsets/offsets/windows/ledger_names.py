@@ -144,8 +144,8 @@ class LedgerIdentity:
         found = cls.of(fields or {})
         if found is None:
             raise LedgerCorruptError(
-                f"{uri} is missing or names no ledger_id. It is what tells this ledger from others: restore the file "
-                "as it was, from a backup or an earlier version of the object."
+                f"{uri} is missing or names no ledger_id. It distinguishes this ledger from others: restore "
+                "the file as it was, from a backup or an earlier version of the object."
             )
         return found
 

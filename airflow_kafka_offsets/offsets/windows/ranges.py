@@ -144,7 +144,8 @@ def window_between(
         )
         raise DataLossError(
             f"{sum(pinned.lost_offsets for pinned in lost)} offsets between {start.as_of} and {end.as_of} were gone "
-            f"when the end was resolved: {where}. on_data_loss='load_rest' loads the rest, and notes the loss."
+            f"when the end was resolved: {where}. on_data_loss='load_rest' loads the remaining records and "
+            "notes the loss."
         )
     return Window(start, end, ranges)
 
@@ -195,4 +196,4 @@ def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Itera
 def held_warning(held: Iterable[TopicPartition], producers: Producers) -> str:
     """Which open transactions hold a window's end back (S10)."""
     names = shorten(holder_text(partition, producers) for partition in held)
-    return f"The window ends where an open transaction begins: {names}. What lies behind it is in a later window."
+    return f"The window ends where an open transaction begins: {names}. What lies after it is in a later window."

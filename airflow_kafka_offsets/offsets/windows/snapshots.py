@@ -78,7 +78,7 @@ class AsOf:
 
     def __post_init__(self) -> None:
         if self.run is not None and not _RUN.fullmatch(self.run):
-            raise ConfigurationError(f"A run is named by small letters and digits, not {self.run!r}.")
+            raise ConfigurationError(f"A run's name must have lower-case letters and digits only, not {self.run!r}.")
         of = {AsOfKind.INSTANT: self.timestamp_ms, AsOfKind.GROUP: self.group, AsOfKind.INCREMENT: self.run}
         for kind, value in of.items():
             if (self.kind is kind) != (value is not None):
@@ -259,11 +259,11 @@ def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:
     if clamped:
         names = shorten(f"{boundary.topic}-{boundary.partition} at {boundary.offset}" for boundary in clamped)
         why = "late or deleted records, or a clock that was ahead"
-        yield f"At {snapshot.as_of}, snapshots stored earlier have the say on {names}: {why}."
+        yield f"At {snapshot.as_of}, snapshots stored earlier take precedence on {names}: {why}."
     markers = [boundary for boundary in snapshot.boundaries.values() if boundary.evidence is Evidence.MATCHED_MARKER]
     if markers:
         names = shorten(f"{boundary.topic}-{boundary.partition} at {boundary.offset}" for boundary in markers)
-        yield f"At {snapshot.as_of}, transaction markers were matched on {names}: records behind them may be older."
+        yield f"At {snapshot.as_of}, transaction markers were matched on {names}: records after them may be older."
 
 
 def future_warning(snapshot: OffsetSnapshot) -> str | None:

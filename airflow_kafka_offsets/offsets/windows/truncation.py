@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, UNTOLD, Epoc
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
-_GONE = "what was pinned of the old one is gone with it"
+_GONE = "the records pinned in the old one are gone with it"
 
 
 class SeenOffset(NamedTuple):
@@ -46,7 +46,7 @@ def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartitio
         key = TopicPartition.of(place)
         end = ends.lookup(*key)
         if end is not None and end.end_offset is not None and end.end_offset < place.offset:
-            found[key] = f"{key} was cut at {end.end_offset}, below {place.offset}"
+            found[key] = f"{key} was truncated at {end.end_offset}, below {place.offset}"
     return found
 
 
@@ -57,7 +57,8 @@ def refuse_unanswered(ends: EpochEnds) -> None:
     """
     failures = [(what, error) for what, error in ends.failures() if error.name not in UNTOLD]
     if failures:
-        asked = "Asking whether logs were cut since (OffsetForLeaderEpoch, which needs the ACL Describe on the topic)"
+        needs = "OffsetForLeaderEpoch, which needs the ACL Describe on the topic"
+        asked = f"Asking whether logs were truncated since ({needs})"
         raise OffsetsError(asked, failures)
 
 
@@ -86,7 +87,7 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
         and now < place.leader_epoch
     ]
     if later:
-        raise OffsetsError("Asking whether logs were cut since", later)
+        raise OffsetsError("Asking whether logs were truncated since", later)
 
 
 def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
@@ -100,8 +101,8 @@ def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
         "UNKNOWN_LEADER_EPOCH",
         75,
         True,
-        f"{seen}, and the log is at {leader_epoch}: the topic was made again, and {way}; or the leader that answered "
-        "has been replaced, which passes",
+        f"{seen}, and the log is at {leader_epoch}: the topic was re-created, and {way}; or the leader that "
+        "answered has been replaced, which passes",
     )
 
 
@@ -148,8 +149,8 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     if truncated:
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
-            "behind leads now (unclean leader election), and gives new records offsets that windows have already. "
-            f"Nothing was stored. {FORGET_PAST}"
+            "behind leads now (unclean leader election), and assigns new records offsets that existing "
+            f"windows already cover. Nothing was stored. {FORGET_PAST}"
         )
 
 
@@ -160,13 +161,13 @@ def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> 
     :raises LogTruncatedError: naming partitions, and where they were cut.
     """
     cut = [
-        f"{commit.topic}-{commit.partition} was cut at {commit.cut_at}, below {commit.offset}"
+        f"{commit.topic}-{commit.partition} was truncated at {commit.cut_at}, below {commit.offset}"
         for commit in commits
         if commit.cut_at is not None
     ]
     if cut:
         raise LogTruncatedError(
             f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
-            "replica that was behind leads now (unclean leader election). Nothing was written. Decide where the "
-            f"group is to go on, and move it there by airflow kafka-offsets reset{way}."
+            "replica that was behind leads now (unclean leader election). Nothing was written. Decide "
+            f"where the group should continue, and move it there with airflow kafka-offsets reset{way}."
         )

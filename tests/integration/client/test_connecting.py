@@ -218,12 +218,14 @@ class TestClient:
     def test_one_name_in_place_of_several_is_refused(self, broker: Broker) -> None:
         with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as client:
             for ask in (client.group_lags, client.describe_groups, client.topics, client.partitions_of, client.survey):
-                with pytest.raises(ConfigurationError, match="'flights' is one: put it into a list"):
+                with pytest.raises(ConfigurationError, match="a list of names, not the single name 'flights'"):
                     ask("flights")
 
     def test_what_is_no_spec_is_refused(self, broker: Broker) -> None:
         with OffsetsClient(ClientSettings((broker.bootstrap_servers,))) as client:
-            with pytest.raises(ConfigurationError, match=r"OffsetSpec.LATEST or the like, not 'latest'"):
+            with pytest.raises(
+                ConfigurationError, match=r"must be an OffsetSpec such as OffsetSpec.LATEST, not 'latest'"
+            ):
                 client.list_offsets([], "latest")  # type: ignore[arg-type]
             with pytest.raises(ConfigurationError, match="aware datetime or Unix milliseconds, not '2026"):
                 client.look_up(client.survey([]), ["2026-11-20T06:00:00Z"])  # type: ignore[list-item]
@@ -236,10 +238,10 @@ class TestClient:
                 with pytest.raises(InstantError):
                     client.look_up(survey, [1_795_240_800_000, instant])
             for most in (0, -1, 2**31, True):
-                with pytest.raises(ConfigurationError, match="max_offsets is a number from 1"):
+                with pytest.raises(ConfigurationError, match="max_offsets must be a number from 1"):
                     client.segment_offsets([a0], max_offsets=most)
-            with pytest.raises(ConfigurationError, match="before= is latest, earliest, timestamp"):
+            with pytest.raises(ConfigurationError, match="before= must be latest, earliest, timestamp"):
                 client.segment_offsets([a0], OffsetSpec.MAX_TIMESTAMP)
-            with pytest.raises(ConfigurationError, match="Leader epochs are 0 or more"):
+            with pytest.raises(ConfigurationError, match="Leader epochs must be 0 or more"):
                 client.epoch_ends({a0: -1})
             assert cluster.asked == []

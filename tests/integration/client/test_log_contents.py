@@ -160,5 +160,5 @@ class TestRanges:
 
     @pytest.mark.parametrize("ranges", [[LogRange(*A0, 0, 2), LogRange(*A0, 2, 4)], [LogRange(*A0, 4, 2)]])
     def test_that_are_not_one_a_partition_are_refused(self, one: Pieces, ranges: list[LogRange]) -> None:
-        with pytest.raises(ConfigurationError, match="one range a partition"):
+        with pytest.raises(ConfigurationError, match="one range per partition"):
             one.client.log_contents(ranges)

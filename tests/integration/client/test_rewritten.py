@@ -49,15 +49,18 @@ class TestPasses:
         with ScriptedCluster({"a": [0], "b": [0, 0]}, versions={}) as cluster:
             refuse_rewritten(cluster.client(), ALL_AT_5)
         (warning,) = warnings_of(caplog)
-        assert "cut below the snapshot at" in warning
-        assert "a-0 (brokers before Kafka 2.1 don't tell), b-0" in warning
+        assert "truncated below the snapshot at" in warning
+        assert "a-0 (brokers before Kafka 2.1 don't say), b-0" in warning
 
     def test_a_missing_permission_that_only_brokers_have_and_says_which(
         self, one: Pieces, caplog: pytest.LogCaptureFixture
     ) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(5, errors={B0: NOT_ALLOWED_ON_CLUSTER}))
         refuse_rewritten(one.client, ALL_AT_5)
-        assert "b-0 (brokers of Kafka 2.1 and 2.2 tell those who have the ACL ClusterAction" in warnings_of(caplog)[0]
+        assert (
+            "b-0 (brokers of Kafka 2.1 and 2.2 say it only to users with the ACL ClusterAction"
+            in warnings_of(caplog)[0]
+        )
 
     def test_an_epoch_that_the_log_does_not_remember_and_says_so(
         self, one: Pieces, caplog: pytest.LogCaptureFixture
@@ -77,7 +80,7 @@ class TestPasses:
 class TestFails:
     def test_on_an_epoch_that_ends_before_the_offset_whatever_the_others_say(self, one: Pieces) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={B0: NOT_ALLOWED}))
-        with pytest.raises(LogTruncatedError, match="a-0 was cut at 4, below 5, b-1"):
+        with pytest.raises(LogTruncatedError, match="a-0 was truncated at 4, below 5, b-1"):
             refuse_rewritten(one.client, ALL_AT_5)
 
     def test_on_an_epoch_that_the_log_has_not_come_to(self, one: Pieces) -> None:

@@ -55,7 +55,7 @@ class TestCut:
     def test_one_that_ends_before_is_an_error_of_its_partition(self) -> None:
         """S15."""
         cut = UNTOUCHED | {LogEpoch("t", 1, 2): EpochEnd("t", 1, 2, 3)}
-        with pytest.raises(LogTruncatedError, match=r"after snapshot 1.* t-1 was cut at 3, below 5") as error:
+        with pytest.raises(LogTruncatedError, match=r"after snapshot 1.* t-1 was truncated at 3, below 5") as error:
             judged(SEEN, cut)
         assert (error.value.topic, error.value.retriable) == ("t", False)
 
@@ -70,13 +70,13 @@ class TestCut:
 class TestUnknown:
     def test_what_brokers_never_tell_passes_and_is_said(self) -> None:
         found, _ = judged(SEEN, failed(ResponseError("UNSUPPORTED_VERSION", 35, False)))
-        assert found == ["whether logs were cut since: t-0 (brokers before Kafka 2.1 don't tell)"]
+        assert found == ["whether logs were truncated since: t-0 (brokers before Kafka 2.1 don't say)"]
         assert note_unknowable(found) == f", but Kafka doesn't tell {found[0]}"
 
     def test_topics_without_ids_and_offsets_without_epochs_are_said(self) -> None:
         old = FixedOffsets.of("snapshot 1", {ZERO: 7, ONE: 0}, cluster_id="cluster-1")
         assert judged(old, {}) == (
-            ["the id of t", "whether logs were cut since: t-0 (its leader epoch isn't known)"],
+            ["the id of t", "whether logs were truncated since: t-0 (its leader epoch isn't known)"],
             frozenset(),
         )
 
@@ -85,7 +85,7 @@ class TestUnknown:
         assert note_unknowable([]) == ""
 
     def test_a_leader_that_fails_to_answer_is_an_error_that_may_pass(self) -> None:
-        with pytest.raises(OffsetsError, match="Asking whether logs were cut since") as error:
+        with pytest.raises(OffsetsError, match="Asking whether logs were truncated since") as error:
             judged(SEEN, failed(ResponseError("NOT_LEADER_OR_FOLLOWER", 6, True)))
         assert error.value.retriable
 
@@ -93,7 +93,7 @@ class TestUnknown:
     def test_a_log_that_remembers_no_epochs_tells_nothing(self, now: int | None) -> None:
         """As one of records from before Kafka 0.11."""
         found, _ = judged(SEEN, UNTOUCHED | {LogEpoch("t", 0, 3): EpochEnd("t", 0)}, metadata(leader_epoch=now))
-        assert found == ["whether logs were cut since: t-0 (its leader doesn't know epoch 3)"]
+        assert found == ["whether logs were truncated since: t-0 (its leader doesn't know epoch 3)"]
 
     def test_a_log_that_has_not_come_to_the_epoch_is_another_one_or_told_by_a_broker_behind(self) -> None:
         """E24: where topics have no ids, a topic that was made again begins at epoch 0."""

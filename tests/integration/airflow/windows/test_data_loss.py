@@ -60,7 +60,7 @@ class TestBeforeTheFirstSnapshot:
         delete_before(ten, 7)
         window = resolve(ten, at(1), at(3))
         assert (ranges(window), evidence(window)) == ([(0, 5, 5)], [("clamped", "clamped")])
-        assert f"snapshots stored earlier have the say on {ten}-0 at 5" in said()
+        assert f"snapshots stored earlier take precedence on {ten}-0 at 5" in said()
 
 
 class TestBetweenTheSnapshots:

@@ -141,7 +141,7 @@ class TestUnexplained:
         """E9: no guess."""
         loaded = load(decided, COMMITTED)
         admin.delete_records({KafkaPartition(decided, 0): 4})
-        said = f"4 gaps of {decided}-0 can't be explained any more: the log starts at 4, past offset 0"
+        said = f"4 gaps of {decided}-0 can no longer be explained: the log starts at 4, past offset 0"
         with pytest.raises(AirflowFailException, match=said):
             loaded.verify(explain_gaps=True)
 

@@ -198,10 +198,10 @@ class TestUncleanElection:
             waiting = GroupsCaughtUp((group,), ahead_of_log="wait", max_lag=10**9).check(client)
             assert (waiting.done, waiting.remaining) == (False, None)
             with pytest.raises(
-                ConditionFailedError, match=f"log of {topic}-0 was cut below the commit of group {group}"
+                ConditionFailedError, match=f"log of {topic}-0 was truncated below the commit of group {group}"
             ):
                 GroupsCaughtUp((group,), max_lag=10**9).check(client)
-            with pytest.raises(ConditionFailedError, match="was cut below the commit"):
+            with pytest.raises(ConditionFailedError, match="was truncated below the commit"):
                 OffsetsReached(group, FixedOffsets.of("target", {key: 5})).check(client)
             delete_records(cluster, {key: 5})
             (forgotten,) = client.epoch_ends({key: 0}).raise_for_errors()

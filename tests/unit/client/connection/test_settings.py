@@ -44,12 +44,12 @@ class TestClientSettings:
             ({"bootstrap.servers": ""}, r"has no bootstrap\.servers"),
             ({"bootstrap.servers": "one:port"}, r"'one:port', which is not host:port"),
             ({"bootstrap.servers": "one:99999"}, r"not host:port"),
-            ({"security.protocol": "TLS"}, r"security\.protocol is 'TLS'; it is one of PLAINTEXT"),
-            ({"sasl.mechanism": "OAUTHBEARER"}, r"sasl\.mechanism is 'OAUTHBEARER'; supported are PLAIN"),
+            ({"security.protocol": "TLS"}, r"security\.protocol is 'TLS'; it must be one of PLAINTEXT"),
+            ({"sasl.mechanism": "OAUTHBEARER"}, r"sasl\.mechanism is 'OAUTHBEARER'; it must be one of PLAIN"),
             ({"sasl.password": None}, r"needs sasl\.password"),
             ({"socket.timeout.ms": "soon"}, r"socket\.timeout\.ms is 'soon'"),
-            ({"ssl.endpoint.identification.algorithm": "http"}, r"it is https or none"),
-            ({"enable.ssl.certificate.verification": "maybe"}, r"it is true or false"),
+            ({"ssl.endpoint.identification.algorithm": "http"}, r"it must be https or none"),
+            ({"enable.ssl.certificate.verification": "maybe"}, r"it must be true or false"),
         ],
     )
     def test_an_impossible_value_is_refused_by_its_key(self, change: dict[str, object], message: str) -> None:

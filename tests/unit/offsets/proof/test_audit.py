@@ -262,9 +262,11 @@ class TestLogsThatMayHaveBeenCut:
         ("topic_id", "uncut", "said"),
         [
             pytest.param("id", 1, "read = written = log", id="asked"),
-            pytest.param("id", None, "of 1 logs 0 were found uncut", id="nobody asked"),
-            pytest.param("id", 0, "of 1 logs 0 were found uncut", id="found cut"),
-            pytest.param(None, None, "but Kafka doesn't tell .*whether logs of 1 partitions were cut", id="too old"),
+            pytest.param("id", None, "of 1 logs 0 were found not truncated", id="nobody asked"),
+            pytest.param("id", 0, "of 1 logs 0 were found not truncated", id="found cut"),
+            pytest.param(
+                None, None, "but Kafka doesn't tell .*whether logs of 1 partitions were truncated", id="too old"
+            ),
         ],
     )
     def test_are_said_where_nobody_can_know(self, topic_id: str | None, uncut: int | None, said: str) -> None:

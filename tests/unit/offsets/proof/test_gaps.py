@@ -95,4 +95,4 @@ class TestLogsThatRetentionHasCut:
         """E9: no guess."""
         gone = ResponseError("OFFSET_OUT_OF_RANGE", 1, False, "the log starts at 15, past offset 10")
         _, (said,) = explained(EIGHT, LogContent("t", 0, 10, 20, error=gone))
-        assert said == "2 gaps of t-0 can't be explained any more: the log starts at 15, past offset 10"
+        assert said == "2 gaps of t-0 can no longer be explained: the log starts at 15, past offset 10"

@@ -155,7 +155,7 @@ class TestTheUsersOwnOptions:
 
     @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", ""])
     def test_what_is_no_number_is_refused_by_name(self, value: str) -> None:
-        with pytest.raises(ConfigurationError, match="minPartitions is a whole number above 0"):
+        with pytest.raises(ConfigurationError, match="minPartitions must be a whole number above 0"):
             plan([1], minPartitions=value)
 
 

@@ -102,7 +102,7 @@ class TestOtherSnapshots:
     def test_a_commit_of_a_log_that_was_cut_below_it_is_refused(self) -> None:
         """S15: the log has grown past it again."""
         commits = CommittedOffsets([CommittedOffset("t", 0, 70, leader_epoch=0, cut_at=30)])
-        with pytest.raises(LogTruncatedError, match="t-0 was cut at 30, below 70"):
+        with pytest.raises(LogTruncatedError, match="t-0 was truncated at 30, below 70"):
             boundaries.at_commits(extents(extent()), commits, "g")
 
     @pytest.mark.parametrize(("committed", "kept"), [(0, 0), (None, 1)])
@@ -149,7 +149,7 @@ class TestKnown:
 
     @pytest.mark.parametrize(("stored", "error"), CONTRADICTIONS)
     def test_one_that_was_stored_after_means_to_ask_again(self, stored: OffsetSnapshot, error: type[Exception]) -> None:
-        with pytest.raises(OutdatedSurveyError, match="Asking Kafka again helps") as outdated:
+        with pytest.raises(OutdatedSurveyError, match="Asking Kafka again resolves this") as outdated:
             boundaries.clamp(snapshot({0: 60}), stored, None, 4)
         assert outdated.value.retriable
         assert isinstance(outdated.value.__cause__, error)
@@ -202,7 +202,7 @@ class TestClamp:
 
     def test_a_topic_that_is_not_named_any_more_is_refused(self) -> None:
         """Its records would come twice once it is named again."""
-        with pytest.raises(ConfigurationError, match="covers u since"):
+        with pytest.raises(ConfigurationError, match="has covered u since"):
             boundaries.clamp(snapshot({0: 60}), with_topic(snapshot({0: 50}, at_ms=T0 - HOUR_MS), "u", 9), None)
 
     @pytest.mark.parametrize("neighbour", [{"topic_id": "id-2"}, {"cluster_id": "cluster-2"}])
@@ -213,7 +213,7 @@ class TestClamp:
 
     def test_partitions_that_another_task_has_seen_already_are_asked_for_again(self) -> None:
         """S17: they were added between its question and this one's."""
-        with pytest.raises(OutdatedSurveyError, match="has 2 partitions by now; 1 had") as failed:
+        with pytest.raises(OutdatedSurveyError, match="has 2 partitions by now; Kafka had been asked for 1") as failed:
             boundaries.clamp(snapshot({0: 60}), snapshot({0: 50, 1: 1}), None)
         assert failed.value.retriable
 

@@ -50,7 +50,7 @@ class TestWaits:
         group = f"g-{cut.topic}"
         self.cut_and_read(cut, client, group)
         sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, target=target, poke_interval=1)
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
             sensor.execute(context)
         assert fails_with(LogTruncatedError, failed)
 
@@ -60,7 +60,7 @@ class TestWaits:
         client.commit_offsets(group, CommittedOffsets([CommittedOffset(cut.topic, 0, 1)])).raise_for_errors()
         assert not sensor.poke(context)
         self.cut_and_read(cut, client, group)
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7"):
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             sensor.poke(context)
 
     @pytest.mark.parametrize("kind", ["reached", "new data"])
@@ -84,13 +84,13 @@ class TestWaits:
         self.cut_and_read(cut, client, group)
         event = asyncio.run(first_event(KafkaWaitTrigger(**json.loads(json.dumps(arguments)))))
         assert event["status"] == "failed"
-        assert f"{cut.topic}-0 was cut at 3, below 7" in event["message"]
+        assert f"{cut.topic}-0 was truncated at 3, below 7" in event["message"]
 
     def test_what_is_new_since_before_is_not_told_by_the_numbers(
         self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
     ) -> None:
         self.cut_and_read(cut, client, f"g-{cut.topic}")
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7"):
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target, poke_interval=1).execute(context)
 
     def test_a_new_leader_that_has_all_records_changes_nothing(
@@ -136,7 +136,7 @@ class TestCommitsOfACutLog:
     def test_a_reset_does_not_shift_from_it(self, cut: Cut, client: OffsetsClient, window: XCom) -> None:
         resetter = Resetter(client, f"g-{cut.topic}")
         plan = resetter.plan(Destination(shift_by=-1))
-        with pytest.raises(OffsetsError, match="cut at 3 since the group committed 7"):
+        with pytest.raises(OffsetsError, match="truncated at 3 since the group committed 7"):
             resetter.execute(plan)
         assert self.stands_at(cut, client) == [7]
 
@@ -144,7 +144,7 @@ class TestCommitsOfACutLog:
         self, cut: Cut, client: OffsetsClient, window: XCom, context: Context
     ) -> None:
         commit = KafkaCommitOffsetsOperator(task_id="c", window=window, group=f"g-{cut.topic}")
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
             commit.execute(context)
         assert fails_with(LogTruncatedError, failed)
         assert self.stands_at(cut, client) == [7]

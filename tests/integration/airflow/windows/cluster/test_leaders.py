@@ -60,10 +60,10 @@ class TestUncleanElection:
         assert len(ledger.windows()) == 1
 
         cut.grow(13, 14, 15, 16, 17)  # as long as it was, and longer
-        with pytest.raises(AirflowFailException, match=rf"{topic}-0 was cut at 3, below 7") as failed:
+        with pytest.raises(AirflowFailException, match=rf"{topic}-0 was truncated at 3, below 7") as failed:
             resolve(topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
-        with pytest.raises(LogTruncatedError, match=f"{topic}-0 was cut at 3, below 7"):
+        with pytest.raises(LogTruncatedError, match=f"{topic}-0 was truncated at 3, below 7"):
             readable(client, ledger, ledger.pinned(window["window"]))
         ledger.forget([window["window"]], "truncated")
         assert ranges(resolve(topic, at(0), at(20))) == [(0, 0, 9)]
@@ -78,7 +78,7 @@ class TestUncleanElection:
         assert (ranges(window), evidence(window)) == ([(0, 0, 7)], [("matched", "clamped")])
         cut.elect()
         cut.grow(12, 13, 14, 15, 16, 17)
-        with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was cut at 3, below 7"):
+        with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was truncated at 3, below 7"):
             readable(client, ledger, ledger.pinned(window["window"]))
 
     def test_is_found_when_a_window_starts_before_it_however_new_the_start_is(
@@ -88,7 +88,7 @@ class TestUncleanElection:
         resolve(cut.topic, at(0), at(10))
         cut.elect()
         cut.grow(12, 13, 14, 15, 16, 17)
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
             resolve(cut.topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
         assert len(ledger.windows()) == 1
@@ -100,7 +100,7 @@ class TestUncleanElection:
         assert ranges(first) == [(0, 0, 7)]
         cut.elect()
         cut.grow(11, 12, 13, 14, 15, 16)
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
             increment(cut.topic, "run-2")
         assert fails_with(LogTruncatedError, failed)
         start, end = (ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()[-2:])
@@ -119,7 +119,7 @@ class TestUncleanElection:
         context: Context,
     ) -> None:
         """S15: its end alone is of the log that was read, and would be proved."""
-        cut_below = rf"{cut.topic}-0 was cut at 3, below 7"
+        cut_below = rf"{cut.topic}-0 was truncated at 3, below 7"
         with pytest.raises(LogTruncatedError, match=cut_below):
             readable(client, ledger, ledger.pinned(across["window"]))
         publish(across)
@@ -139,7 +139,7 @@ class TestUncleanElection:
         cut.elect()
         cut.grow(11, 12, 13, 14, 15, 16)
         verdict = KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)
-        assert f"{cut.topic}-0 was cut at 3, below 4" in verdict["source"]
+        assert f"{cut.topic}-0 was truncated at 3, below 4" in verdict["source"]
 
 
 class TestSnapshotOfCommits:
@@ -159,7 +159,7 @@ class TestSnapshotOfCommits:
     ) -> None:
         cut.elect()
         cut.grow(11, 12, 13, 14, 15, 16)
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was cut at 3, below 7") as failed:
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
             snapshot(cut.topic, group=committed)
         assert fails_with(LogTruncatedError, failed)
         assert ledger.snapshots.entries() == []
@@ -170,7 +170,7 @@ class TestSnapshotOfCommits:
         snapshot(cut.topic, group=committed)
         cut.elect()
         cut.grow(11, 12, 13, 14, 15, 16)
-        with pytest.raises(LogTruncatedError, match=rf"{cut.topic}-0 was cut at 3, below 7"):
+        with pytest.raises(LogTruncatedError, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             refuse_rewritten(client, ledger.snapshots.read(1))
 
 
