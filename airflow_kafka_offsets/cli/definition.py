@@ -44,9 +44,9 @@ _POLICIES = (
     _policy(
         "--on-data-loss",
         "load_rest",
-        "Records of a window are gone: fail (default), or load_rest: pin the rest, note the loss",
+        "Records of a window are gone: fail (default), or load_rest: pin the rest and note the loss",
     ),
-    _policy("--on-future-record", "warn", "A record from the future stands at a boundary: fail (default) or warn"),
+    _policy("--on-future-record", "warn", "A record from the future is at a boundary: fail (default) or warn"),
     _policy(
         "--on-overlap",
         "allow",
@@ -113,11 +113,11 @@ _LAG = _command(
     "Measure the lag of consumer groups, a row a partition",
     Arg(("groups",), help="Group ids", nargs="*", metavar="GROUP"),
     Arg(("--all-groups",), help="Every group of the cluster", action="store_true"),
-    Arg(("--topics",), help="Judge these topics alone; write them after the groups", nargs="+", metavar="TOPIC"),
+    Arg(("--topics",), help="Judge only these topics; write them after the groups", nargs="+", metavar="TOPIC"),
     Arg(
         ("--zookeeper",),
-        help="By the commits that the groups keep in ZooKeeper, on --topics (OffsetFetch version 0: brokers before "
-        "Kafka 4.0)",
+        help="Use the commits that the groups keep in ZooKeeper, on --topics (OffsetFetch version 0: "
+        "brokers before Kafka 4.0)",
         action="store_true",
     ),
     _ISOLATION,
@@ -253,7 +253,7 @@ _LEDGER_GROUP = GroupCommand(
         _command(
             "forget-snapshots",
             "ledger.forget_snapshots",
-            "Take back what a machine with a clock that was ahead stored; refused if windows were made from it",
+            "Take back what a machine whose clock was ahead stored; refused if windows were made from it",
             _PIPELINE,
             Arg(
                 ("--after",),

@@ -103,15 +103,15 @@ def forget_windows(args: Any) -> int:
 def _refuse_in_use(ledger: Ledger, window: str) -> None:
     if ledger.window_folders.published(window) is not None:
         raise ConfigurationError(
-            f"Window {window} is published: forgotten, its rows count no more, and the next run loads it again. Pass "
-            "--force if that is meant."
+            f"Window {window} is published: if you forget it, its rows no longer count, and the next run "
+            "loads it again. Pass --force if you mean that."
         )
     for folder in ledger.window_folders.live(window):
         if (loading := folder.loading()) is not None:
             raise ConfigurationError(
-                f"Window {window} may be loading at this moment: {loading}. Once it is forgotten, what that publishes "
-                "counts nowhere, though its rows may stand in a table. Clear or end that run, and see that its Spark "
-                "application is gone; --force forgets the window then."
+                f"Window {window} may be loading at this moment: {loading}. Once it is forgotten, whatever "
+                "that run publishes won't count, though its rows may remain in a table. Clear or end that "
+                "run, and make sure that its Spark application has ended; --force then forgets the window."
             )
 
 

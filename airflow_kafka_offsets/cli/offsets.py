@@ -64,7 +64,7 @@ def measure_lag(args: Any) -> int:
     group without a partition to judge.
     """
     if bool(args.groups) == args.all_groups:
-        raise ConfigurationError("Name groups, or say --all-groups; one of the two. Write --topics after the groups.")
+        raise ConfigurationError("Name groups or pass --all-groups, not both. Write --topics after the groups.")
     if args.zookeeper and (args.all_groups or not args.topics):
         raise ConfigurationError("--zookeeper takes groups and --topics by name: ZooKeeper's commits can't be listed.")
     level = IsolationLevel.of(args.isolation)

@@ -153,7 +153,7 @@ def _nothing_to_publish(ledger: Ledger, pinned: PinnedManifest) -> LedgerError:
     window = f"window {pinned.manifest.window}, revision {pinned.manifest.revision}"
     counted = ledger.folder_of(pinned).listing().results
     if not counted:
-        return LedgerError(f"Nothing has loaded {window}, yet: no attempt has counted it. Run its load first.")
+        return LedgerError(f"Nothing has loaded {window} yet: no attempt has counted it. Run its load first.")
     return LedgerError(
         f"Of {window}, no attempt has counted what proves it ({shorten(counted)}): load it, or name one with --attempt "
         "to see what it lacks."

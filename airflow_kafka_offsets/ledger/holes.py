@@ -288,8 +288,8 @@ def telling_leftovers(
         if error.topic is None or not ledger.exists():
             raise
         raise TopicChangedError(
-            f"{error} The pipeline {ledger.pipeline!r} is of the old topic; to load the new one, {way}. "
-            f"{left_unloaded(ledger, error.topic)}",
+            f"{error} The pipeline {ledger.pipeline!r} belongs to the old topic; to load the new one, "
+            f"{way}. {left_unloaded(ledger, error.topic)}",
             topic=error.topic,
         ) from error
 
@@ -314,11 +314,11 @@ def left_unloaded(ledger: Ledger, topic: str) -> str:
     )
     if not left:
         none = "No offsets" if last is None else "No offsets after it"
-        return f"{until} {none} were seen by {iso_instant(seen.resolved_at_ms)}, when it was asked last."
+        return f"{until} {none} were seen by {iso_instant(seen.resolved_at_ms)}, when it was last asked."
     where = shorten(f"{topic}-{partition}: {size} from {start} on" for partition, (size, start) in left.items())
-    more = "offsets" if last is None else "offsets more"
+    more = "offsets" if last is None else "more offsets"
     return (
-        f"{until} By {iso_instant(seen.resolved_at_ms)}, when it was asked last, it had "
-        f"{sum(size for size, _ in left.values())} {more} ({where}), which were never loaded; what came later "
-        "isn't known."
+        f"{until} By {iso_instant(seen.resolved_at_ms)}, when it was last asked, it had "
+        f"{sum(size for size, _ in left.values())} {more} ({where}), which were never loaded; what came "
+        "later is unknown."
     )

@@ -63,8 +63,8 @@ FORMAT = 3
 _FIELDS = frozenset({"format", "pipeline", "ledger_id", "topics", "cluster_id", "isolation_level"})
 
 _FORCE = (
-    " --force. What is published of them is loaded again by windows of other names: delete the rows of these from "
-    "tables and plain paths."
+    " --force. Windows with other names load what they published again: delete the rows of the forgotten "
+    "windows from tables and plain paths."
 )
 _WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 """How long a task waits at most, a random part of it, before it pins again what another one was pinning too."""
@@ -80,7 +80,8 @@ class Ledger:
     def __init__(self, root: StoragePath, pipeline: str) -> None:
         if not PIPELINE_NAME.fullmatch(pipeline):
             raise ConfigurationError(
-                f"A pipeline's name has letters, digits, '.', '_' and '-' only, as it names a folder; not {pipeline!r}."
+                "A pipeline's name may have only letters, digits, '.', '_' and '-', as it names a folder; "
+                f"not {pipeline!r}."
             )
         self.pipeline = pipeline
         self.folder = LedgerPath.of(root) / pipeline
@@ -142,8 +143,9 @@ class Ledger:
         if lacking or not isinstance(found, int):
             what = f"has no {', '.join(sorted(lacking))}" if lacking else f"has {found!r} as its format"
             raise LedgerCorruptError(
-                f"{self.folder / PIPELINE} is damaged: it {what}. It tells this ledger from others, and is never "
-                "changed: restore the file as it was, from a backup or an earlier version of the object."
+                f"{self.folder / PIPELINE} is damaged: it {what}. It distinguishes this ledger from others, "
+                "and is never changed: restore the file as it was, from a backup or an earlier version of "
+                "the object."
             )
         if found != FORMAT:
             way = "update this" if found > FORMAT else "start another pipeline"
@@ -161,8 +163,8 @@ class Ledger:
         dropped = set(stored["topics"]) - set(wanted["topics"])
         if dropped:
             raise ConfigurationError(
-                f"{where} covers {', '.join(sorted(dropped))} too: name every topic of it. If a topic was deleted, "
-                "start another pipeline."
+                f"{where} covers {', '.join(sorted(dropped))} too: name all of its topics. If a topic was "
+                "deleted, start another pipeline."
             )
 
     def require_cluster(self, cluster_id: str) -> None:
@@ -358,8 +360,8 @@ class Ledger:
         meanwhile = list(self._made_from(numbers, after_ms))
         if meanwhile:
             raise LedgerConflictError(
-                f"The snapshots are forgotten, but windows were made from them meanwhile: {shorten(meanwhile)}. Forget "
-                f"them too: {self._forget_command(meanwhile)}"
+                "The snapshots are forgotten, but windows were made from them in the meantime: "
+                f"{shorten(meanwhile)}. Forget them too: {self._forget_command(meanwhile)}"
             )
         return entries
 

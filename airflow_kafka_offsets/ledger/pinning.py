@@ -259,29 +259,31 @@ class Pinning:
     def _require_counting(self, *snapshots: OffsetSnapshot) -> None:
         forgotten = self._snapshots.forgotten(snapshots)
         if forgotten:
-            raise InstantForgottenError(f"{forgotten[0].as_of} was forgotten since it was resolved. Resolve it again.")
+            raise InstantForgottenError(
+                f"{forgotten[0].as_of} has been forgotten since it was resolved. Resolve it again."
+            )
 
     def _error(self, window: str, overlap: Overlap) -> WindowOverlapError:
         offsets = sum(part.span for part in overlap.shared)
         return WindowOverlapError(
             f"Window {window} is not pinned: {offsets} of its offsets are in window {overlap.window} too, which is "
-            f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). Loaded by both, these records would be there "
-            "twice. Load the windows that the schedule cuts (airflow backfill create, or clear their runs); or, "
-            f"{self._way(overlap)}; or give this one a pipeline of its own. on_overlap='allow' (--on-overlap allow) "
-            "pins it all the same.",
+            f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). Loaded by both, these records would "
+            "be there twice. Load the schedule's own windows (airflow backfill create, or clear their "
+            f"runs); or, {self._way(overlap)}; or give this one a pipeline of its own. on_overlap='allow' "
+            "(--on-overlap allow) pins it anyway.",
             passes=not overlap.settled,
         )
 
     def _way(self, overlap: Overlap) -> str:
         if overlap.loading is not None:
             return (
-                f"where {overlap.window} isn't wanted, end its load first, and then airflow kafka-offsets ledger "
-                f"forget {self._pipeline} {overlap.window} --force: what that load publishes once the window is "
-                "forgotten counts nowhere, and may stand in a table"
+                f"if {overlap.window} isn't wanted, end its load first, and then airflow kafka-offsets "
+                f"ledger forget {self._pipeline} {overlap.window} --force: what that load publishes once "
+                "the window is forgotten won't count, though its rows may remain in a table"
             )
         force = " --force" if overlap.state in _PUBLISHED else ""
         return (
-            f"where {overlap.window} isn't wanted, airflow kafka-offsets ledger forget {self._pipeline} "
+            f"if {overlap.window} isn't wanted, airflow kafka-offsets ledger forget {self._pipeline} "
             f"{overlap.window}{force}"
         )
 

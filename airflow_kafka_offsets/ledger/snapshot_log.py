@@ -102,7 +102,7 @@ class SnapshotLog:
         if fields is None:
             raise LedgerCorruptError(f"{self._path(number)} is missing, though the ledger refers to it.")
         if "forgets" in fields:
-            raise LedgerConflictError(f"Entry {number} of {self._pipeline} is no snapshot: it forgets one.")
+            raise LedgerConflictError(f"Entry {number} of {self._pipeline} is not a snapshot: it forgets one.")
         return OffsetSnapshot.from_json(fields)
 
     def log_starts(self, number: int) -> Callable[[OffsetRange], int]:
@@ -195,7 +195,8 @@ class SnapshotLog:
         for snapshot in self.forgotten(snapshots):
             raise LedgerConflictError(
                 f"Snapshot {snapshot.number} as of {snapshot.as_of}, resolved at "
-                f"{iso_instant(snapshot.resolved_at_ms)}, was forgotten: its offsets count no more. {remedy}"
+                f"{iso_instant(snapshot.resolved_at_ms)}, was forgotten: its offsets no longer count. "
+                f"{remedy}"
             )
 
     def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:

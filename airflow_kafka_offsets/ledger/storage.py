@@ -171,9 +171,10 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
             probe.fs.rm_file(probe.path)
     if not refused or stored != b"first":
         raise ExclusiveCreateError(
-            f"{folder}: {_server(folder)} let two writers create one file, as it ignores the condition of a put "
-            "(If-None-Match), so that two tasks could both pin a snapshot. Nothing was written. Update that server, or "
-            "put the ledger on a store with conditional writes: AWS S3, Google Cloud Storage, MinIO or a local disk."
+            f"{folder}: {_server(folder)} let two writers create the same file, because it ignores the "
+            "condition of a put (If-None-Match), so two tasks could both pin a snapshot. Nothing was "
+            "written. Update that server, or put the ledger on a store with conditional writes: AWS S3, "
+            "Google Cloud Storage, MinIO or a local disk."
         )
 
 
@@ -289,8 +290,8 @@ def create_local(path: Path, content: bytes) -> None:
     except OSError as error:
         if error.errno in _NO_LINKS:
             raise ExclusiveCreateError(
-                f"The disk of {path} has no hard links, by which files are created exclusively there. Put the ledger "
-                "on another one, or on an object store."
+                f"The disk of {path} has no hard links, which creating a file exclusively needs there. Put "
+                "the ledger on another one, or on an object store."
             ) from error
         raise
     finally:

@@ -129,7 +129,7 @@ def _lists(ledger: Ledger, read: Sequence[tuple[str, list[str]]], published: Col
     right = in_parallel(lambda named: ledger.file_lists.has(*named), wanted)
     for window, _ in compress(wanted, map(not_, right)):
         ledger.file_lists.refresh(window)
-        found = "its list of files named others than are published: a crash before it was made; it is right now"
+        found = "its list of files didn't name what is published: a crash before it was made; it is correct now"
         yield Claim("files", window, False, found)
 
 

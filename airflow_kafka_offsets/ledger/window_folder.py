@@ -134,8 +134,8 @@ class PinnedManifest:
         """
         if self.manifest.ledger_id != ledger_id:
             raise LedgerConflictError(
-                f"{self.uri} was pinned in ledger {self.manifest.ledger_id}, and lies in ledger {ledger_id}. A ledger "
-                "is moved or restored as a whole folder, pipeline.json included."
+                f"{self.uri} was pinned in ledger {self.manifest.ledger_id}, but lies in ledger "
+                f"{ledger_id}. A ledger is moved or restored as a whole folder, pipeline.json included."
             )
         return self
 
@@ -365,7 +365,7 @@ class WindowFolder:
         """
         published = self.publication()
         if published is None:
-            raise LedgerCorruptError(f"Window {self.id} is published by nobody.")
+            raise LedgerCorruptError(f"Window {self.id} isn't published.")
         path = self._folder / "results" / f"{published.attempt}.json"
         return published, published_counts(published, read(path), str(path))
 
@@ -380,7 +380,7 @@ class WindowFolder:
         if verdict.explained is None:
             del fields["explained"]
         if not create_exclusive(path, to_json_bytes(fields)) and _unexplained(fields) != _unexplained(read_json(path)):
-            raise LedgerConflictError(f"{path} records another verdict than {verdict}.")
+            raise LedgerConflictError(f"{path} records a verdict other than {verdict}.")
 
 
 def _unexplained(verdict: dict[str, Any] | None) -> bytes:

@@ -127,7 +127,9 @@ class WindowFolders:
             pinned = self.revision(manifest.window, number).pin_new(manifest.revised(number))
             if pinned is not None:
                 return pinned
-        raise LedgerError(f"Window {manifest.window} was revised {_MOST_TRIES} times meanwhile. Is something looping?")
+        raise LedgerError(
+            f"Window {manifest.window} was revised {_MOST_TRIES} times in the meantime. Is something looping?"
+        )
 
     def take_back(self, folder: WindowFolder, why: str) -> bool:
         """Let a revision not count that was pinned a moment ago.
@@ -171,8 +173,8 @@ class WindowFolders:
 def taken_back(folder: WindowFolder) -> WindowOverlapError:
     """The error of a window that another task took back, which was pinning it too."""
     return WindowOverlapError(
-        f"Window {folder.id} was taken back at this moment by another task that pinned it too, and found a window that "
-        "shares its offsets. Try again.",
+        f"Window {folder.id} has just been taken back by another task, which pinned it too and found a "
+        "window that shares its offsets. Try again.",
         passes=True,
     )
 

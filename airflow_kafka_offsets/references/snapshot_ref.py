@@ -62,8 +62,8 @@ class SnapshotRef:
         again = "Clear the task that stored it, and this one."
         if ledger.id != self.ledger_id:
             raise LedgerConflictError(
-                f"Snapshot {self.snapshot} as of {self.as_of} is of another ledger than the one at {ledger.uri} now, "
-                f"which was made anew since. {again}"
+                f"Snapshot {self.snapshot} as of {self.as_of} is of another ledger than the one at "
+                f"{ledger.uri} now, which has been re-created since. {again}"
             )
         snapshot = ledger.snapshots.read(self.snapshot)
         if SnapshotRef.of(ledger, snapshot) != self:

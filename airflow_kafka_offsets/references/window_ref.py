@@ -81,7 +81,7 @@ class WindowRef:
         """What to do about a window that should not have been published, for people."""
         return (
             f"It stays published until you take it back: airflow kafka-offsets ledger forget {self.pipeline} "
-            f"{self.window} --force; then clear the run, which resolves and loads it anew."
+            f"{self.window} --force; then clear the run, which resolves and loads it again."
         )
 
     def ledger(self) -> Ledger:
@@ -102,8 +102,8 @@ class WindowRef:
             )
         if self.revision not in [folder.revision for folder in ledger.window_folders.live(self.window)]:
             raise LedgerConflictError(
-                f"Revision {self.revision} of window {self.window} was forgotten since this run resolved it. Clear the "
-                "resolve task too."
+                f"Revision {self.revision} of window {self.window} has been forgotten since this run "
+                "resolved it. Clear the resolve task too."
             )
         return pinned
 

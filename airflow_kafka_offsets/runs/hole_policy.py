@@ -66,8 +66,8 @@ class Loader:
         schedule = self.schedule
         if stretch.start_ms is None:
             return (
-                f"earlier runs of {schedule.dag_id}, up to {iso_instant(stretch.end_ms)}; or, where the group isn't "
-                "to have these offsets, move it with airflow kafka-offsets reset"
+                f"earlier runs of {schedule.dag_id}, up to {iso_instant(stretch.end_ms)}; or, if the group "
+                "isn't to have these offsets, move it with airflow kafka-offsets reset"
             )
         if stretch.start_ms == stretch.end_ms:
             end = iso_instant(stretch.end_ms)
@@ -122,11 +122,11 @@ def refusal(window: str, holes: Sequence[Hole], loader: Loader) -> HoleError:
     pinned = [window for hole in holes for window in hole.pinned]
     if pinned:
         ways.append(
-            f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; one that no run is to load "
-            "any more is taken back by airflow kafka-offsets ledger forget"
+            f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; take back one "
+            "that no run will load any more with airflow kafka-offsets ledger forget"
         )
     return HoleError(
         f"Before window {window} there are offsets that no published window has: {shorten(map(str, holes))}. "
         f"To go on, {'; '.join(ways)}. "
-        "Then clear this task, unless it is tried again by itself. on_hole='warn' goes on without them."
+        "Then clear this task, unless it is retried automatically. on_hole='warn' continues without them."
     )

@@ -194,10 +194,12 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
         while found[-1] < end_ms:
             found.append(instant_ms(tick_after(expression, timezone, to_datetime(found[-1]))))
     except (AirflowTimetableInvalid, ValueError) as error:
-        raise ConfigurationError(f"{expression!r} in {timezone} is no schedule: {str(error).rstrip('.')}.") from error
+        raise ConfigurationError(
+            f"{expression!r} in {timezone} is not a schedule: {str(error).rstrip('.')}."
+        ) from error
     wrong = start_ms if not starts_at_tick else end_ms if found[-1] != end_ms else None
     if wrong is not None:
-        raise IntervalError(f"{iso_instant(wrong)} is no tick of {expression!r} in {timezone}.")
+        raise IntervalError(f"{iso_instant(wrong)} is not a tick of {expression!r} in {timezone}.")
     return found
 
 

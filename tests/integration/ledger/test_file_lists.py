@@ -169,7 +169,7 @@ def test_windows_that_a_bound_cuts_and_those_that_share_offsets_are_refused_as_s
         lists.between(start_ms, end_ms - 1)
     assert list(lists.between(start_ms, middle_ms)) == names[:1]
     publish(ledger, both, "file:/out")
-    with pytest.raises(LedgerConflictError, match="share offsets, whose rows would come twice"):
+    with pytest.raises(LedgerConflictError, match="share offsets, whose rows would be returned twice"):
         lists.between(None, None)
 
 

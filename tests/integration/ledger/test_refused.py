@@ -42,7 +42,7 @@ def test_neither_they_nor_what_has_kept_them_is_published(ledger: Ledger, pinned
     assert proved_attempts(ledger, pinned) == []
     counted = counted_attempt(ledger, pinned, attempt)
     assert counted is not None
-    with pytest.raises(UnprovenError, match=r"rows of attempt a-1 at window .* aren't to be trusted"):
+    with pytest.raises(UnprovenError, match=r"rows of attempt a-1 at window .* found them untrustworthy"):
         publish_next(ledger, counted)
     assert ledger.window_folders.publication(pinned.manifest.window) is None
 

@@ -311,7 +311,9 @@ class TestClocks:
         with pytest.raises(ConfigurationError, match=f"ledger forget loads {pinned.manifest.window}$"):
             ledger.forget_snapshots(T0 + HOUR_MS)
         publish(ledger, pinned)
-        with pytest.raises(ConfigurationError, match=r"--force. What is published of them is loaded again"):
+        with pytest.raises(
+            ConfigurationError, match=r"--force. Windows with other names load what they published again"
+        ):
             ledger.forget_snapshots(T0 + HOUR_MS)
         ledger.forget([pinned.manifest.window], "test")
         assert len(ledger.forget_snapshots(T0 + HOUR_MS)) == 1

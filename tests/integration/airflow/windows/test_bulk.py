@@ -92,12 +92,12 @@ class TestResolve:
         between = ("--start", HOURS[0], "--end", "2026-11-20T08:30:00Z", "--cron", "0 * * * *")
         code, _, err = run("ledger", "resolve", "loads", "--topics", hourly, *between)
         assert code == 2
-        assert "2026-11-20T08:30:00.000Z is no tick of '0 * * * *' in UTC" in err
+        assert "2026-11-20T08:30:00.000Z is not a tick of '0 * * * *' in UTC" in err
 
     @pytest.mark.parametrize(
         ("topics", "said"),
         [
-            (["--topic-pattern", "t("], "no regular expression"),
+            (["--topic-pattern", "t("], "not a regular expression"),
             (["--topic-pattern", "t.*", "--topics", "t"], "exactly one"),
             ([], "exactly one"),
         ],
