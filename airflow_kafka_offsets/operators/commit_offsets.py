@@ -100,7 +100,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             }
             client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
         kept = len(manifest.ranges) - len(ahead)
-        self.log.info("Group %s: committed %s partitions, %s stood further already", self.group, len(ahead), kept)
+        self.log.info("Group %s: committed %s partitions, %s were already further", self.group, len(ahead), kept)
         return {"group": self.group, "committed": len(ahead), "kept": kept}
 
     def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
@@ -134,8 +134,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         said = f"Group {self.group} has no commits, and run {run} of this Dag, of an earlier window, isn't over"
         if self.on_hole == "fail":
             raise HoleError(
-                f"{said}: the group would begin past what that run loads. Once it is over, this task passes when it is "
-                "tried again (retries=) or cleared. on_hole='warn' goes on without it."
+                f"{said}: the group would begin past what that run loads. Once it is over, this task "
+                "succeeds when it is retried (retries=) or cleared. on_hole='warn' continues anyway."
             )
         self.log.warning("%s", said)
 

@@ -57,7 +57,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         if isinstance(self.start, Mapping) or isinstance(self.end, Mapping):
             if again:
                 raise ConfigurationError(
-                    "Only windows between two instants can be resolved anew, not between snapshots."
+                    "Only windows between two instants can be resolved again, not between snapshots."
                 )
             return pinner.window_between(self._stored("start", self.start), self._stored("end", self.end))
         interval = run_interval(context, self.start, self.end)

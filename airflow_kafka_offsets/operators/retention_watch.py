@@ -89,7 +89,7 @@ def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:
     if losing:
         first = shorten(f"{forecast.window} on {forecast.ranges[0]}" for forecast in losing)
         raise AirflowFailException(
-            f"{len(losing)} of {len(forecasts)} windows that aren't loaded have lost records, or lose some within "
-            f"{duration_text(within_ms / 1000)}: {first}. "
-            "Load them now, or raise retention.ms or retention.bytes of the topic until they are loaded."
+            f"{len(losing)} of {len(forecasts)} windows that aren't loaded have lost records, or will lose "
+            f"some within {duration_text(within_ms / 1000)}: {first}. Load them now, or raise retention.ms "
+            "or retention.bytes of the topic until they are loaded."
         )

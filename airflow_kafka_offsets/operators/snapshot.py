@@ -52,7 +52,9 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
         if self.group is None:
             return as_of(self.at)
         if self.at != AsOfKind.LATEST:
-            raise ConfigurationError("A snapshot is as of a group's commits or as of an instant: drop group= or at=.")
+            raise ConfigurationError(
+                "A snapshot is taken as of a group's commits or as of an instant: drop group= or at=."
+            )
         return AsOf(AsOfKind.GROUP, group=self.group)
 
 

@@ -211,7 +211,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             self._memory.forget()
         except Exception as error:  # the task ends anyway
             self.log.warning(
-                "The driver that was told to end is not forgotten: the next try may wait for it: %r", error
+                "The driver that was told to end can't be forgotten: the next try may wait for it: %r", error
             )
 
     def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
@@ -273,7 +273,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         if self._memory is not None:
             return DriverGoneError(
                 f"The driver of attempt {attempt} is gone, and has counted nothing of window {folder.id}: it was "
-                "deleted or evicted before it could, or its application doesn't call write(). A retry runs anew."
+                "deleted or evicted before it could, or its application doesn't call write(). A retry runs "
+                "the load again."
             )
         return LedgerError(
             f"Spark ended well, but nothing of window {folder.id} was counted. Does {self.application} call write()?"

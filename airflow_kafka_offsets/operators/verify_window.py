@@ -141,8 +141,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             window, longest = WindowRef.from_json(self.window).window, self._longest_wait()
             within = "its time" if longest is None else duration_text(longest.total_seconds())
             raise AirflowFailException(
-                f"Window {window} was not loaded within {within}: look for what became of its load, then clear this "
-                "task."
+                f"Window {window} was not loaded within {within}: find out what happened to its load, then "
+                "clear this task."
             ) from error
 
     def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:

@@ -127,9 +127,9 @@ def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifes
     between = [words for key, words in cut.items() if key not in cut_since]
     if between:
         raise LogTruncatedError(
-            f"Window {manifest.window} starts where logs were cut before its end was resolved: {shorten(between)}. A "
-            "replica that was behind leads now (unclean leader election), and what it took up to there is in no "
-            f"window. Forget this window. {FORGET_PAST}"
+            f"Window {manifest.window} starts where logs were truncated before its end was resolved: "
+            f"{shorten(between)}. A replica that was behind leads now (unclean leader election), and the "
+            f"records it accepted up to there are in no window. Forget this window. {FORGET_PAST}"
         )
 
 
@@ -160,7 +160,7 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     unknown = list(untold(seen, ends))
     if unknown:
         log.warning(
-            "Nobody can tell whether a log was cut below the snapshot at %s and has grown again: %s",
+            "Nobody can tell whether a log was truncated below the snapshot at %s and has grown again: %s",
             snapshot.as_of,
             shorten(unknown),
         )
@@ -191,7 +191,7 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
         raise DataLossError(
             f"{sum(loss.lost for loss in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
             f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
-            "Nothing was read. on_data_loss='load_rest' loads the rest, and notes the loss."
+            "Nothing was read. on_data_loss='load_rest' loads the remaining records and notes the loss."
         )
     _check_ends(manifest, extents)
 

@@ -90,7 +90,7 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
     try:
         counted = ledger.folder_of(pinned).counted(attempt)
     except LedgerCorruptError as error:
-        log.warning("%s It counts for nothing.", error)
+        log.warning("%s The file doesn't count.", error)
         return None
     return None if counted is None else CountedAttempt(pinned, *counted)
 
@@ -138,7 +138,8 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
             return found
         folder.publications.create(found)
     raise LedgerError(
-        f"Window {folder.id} was published {_MOST_TRIES} times while one attempt was to be. Is something looping?"
+        f"Window {folder.id} was published {_MOST_TRIES} times while one attempt was being published. Is "
+        "something looping?"
     )
 
 
@@ -152,7 +153,9 @@ def handed_over(fields: Any, argument: str) -> RunResult:
     try:
         return RunResult.from_json(fields)
     except LedgerCorruptError as error:
-        raise ConfigurationError(f"{argument} takes what PinnedWindow.write(...).to_json() gave. {error}") from error
+        raise ConfigurationError(
+            f"{argument} takes what PinnedWindow.write(...).to_json() returned. {error}"
+        ) from error
 
 
 def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
@@ -165,13 +168,16 @@ def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, res
     """
     if result.manifest_sha256 != pinned.sha256:
         raise LedgerConflictError(
-            f"The result of attempt {result.attempt} is of another manifest ({result.manifest_sha256}) than that of "
-            f"revision {pinned.manifest.revision} of window {pinned.manifest.window} ({pinned.sha256})."
+            f"The result of attempt {result.attempt} belongs to another manifest ({result.manifest_sha256}) "
+            f"than that of revision {pinned.manifest.revision} of window {pinned.manifest.window} "
+            f"({pinned.sha256})."
         )
     stored = counted_attempt(ledger, pinned, result.attempt) or _kept(client, ledger, pinned, result)
     # Of two that are given it at one time, one keeps what Kafka told it.
     if replace(stored.result, source=result.source) != result:
-        raise LedgerConflictError(f"Attempt {result.attempt} has another result in the ledger: an attempt has one.")
+        raise LedgerConflictError(
+            f"Attempt {result.attempt} has another result in the ledger: an attempt can have only one."
+        )
     return stored
 
 
@@ -194,8 +200,8 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     live = [revision.revision for revision in ledger.window_folders.live(folder.id)]
     if folder.revision not in live:
         raise LedgerConflictError(
-            f"Revision {folder.revision} of window {folder.id} was forgotten since it was resolved: nothing of it is "
-            "published. Clear the resolve task too."
+            f"Revision {folder.revision} of window {folder.id} has been forgotten since it was resolved: "
+            "nothing of it is published. Clear the resolve task too."
         )
     known = folder.publications.all()
     current = counting(known, live)
@@ -204,16 +210,17 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
         return current, True
     if _is_refused(folder, counted):
         raise UnprovenError(
-            f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: another driver "
-            "found since that they aren't to be trusted, as its own error says. Clear the load: it writes them anew."
+            f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: "
+            "another driver has since found them untrustworthy, as its own error says. Clear the load: it "
+            "writes them again."
         )
     _refuse_overtaken(ledger, counted)
     later = _later_writer(folder, counted)
     if later is not None:
         raise CommitConflictError(
-            f"Attempt {counted.result.attempt} at window {folder.id} is not published: attempt {later} has begun after "
-            f"it to write to {counted.result.output}, where its rows take the place of the others'. It goes on, or has "
-            "died. Run the task again."
+            f"Attempt {counted.result.attempt} at window {folder.id} is not published: attempt {later} "
+            f"began later to write to {counted.result.output}, where its rows replace this attempt's. It "
+            "may still be running or may have died. Run the task again."
         )
     return counted.publication(1 + max((publication.number for publication in known), default=0), current), False
 
@@ -267,9 +274,9 @@ def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:
     newest = ledger.window_folders.newest(manifest.window).revision
     if newest > manifest.revision:
         raise LedgerConflictError(
-            f"Revision {newest} of window {manifest.window} was resolved since, and in {counted.result.output} its "
-            f"rows take the place of those of revision {manifest.revision}, which is not published. Clear the resolve "
-            "task too: the load is of the newest revision then."
+            f"Revision {newest} of window {manifest.window} has been resolved since, and in "
+            f"{counted.result.output} its rows replace those of revision {manifest.revision}, which is not "
+            "published. Clear the resolve task too: then the newest revision is loaded."
         )
 
 

@@ -58,11 +58,11 @@ class Destination:
         given = [way for way in (self.spec, self.shift_by, self.offset, self.snapshot) if way is not None]
         if len(given) + self.nothing != 1:
             raise ConfigurationError(
-                "Say where the group is to go, in just one of the ways to say it: to a moment or an end of the log, to "
-                "an offset, by a shift, to a snapshot, or to no commit at all."
+                "Give exactly one target for the group: to a moment or an end of the log, to an offset, by "
+                "a shift, to a snapshot, or to no commit at all."
             )
         if self.spec is not None and self.spec.kind not in _PLACES:
-            raise ConfigurationError(f"A group goes to earliest, latest or an instant, not to {self.spec}.")
+            raise ConfigurationError(f"A group can go to earliest, latest or an instant, not to {self.spec}.")
 
 
 class Resetter:
@@ -211,8 +211,9 @@ class Resetter:
         described = self.describe()
         if described.members:
             raise CommitRefusedError(
-                f"Group {self._group} has {len(described.members)} active members, who own its commits: "
-                f"{shorten(map(str, described.members))}. Stop them, wait until the group is empty, and try again."
+                f"Group {self._group} has {len(described.members)} active members, which own its commits: "
+                f"{shorten(map(str, described.members))}. Stop them, wait until the group is empty, and try "
+                "again."
             )
         if not new_group:
             self._refuse_unknown(described)

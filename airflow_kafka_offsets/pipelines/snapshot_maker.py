@@ -154,8 +154,8 @@ class SnapshotMaker:
         warning = future_warning(snapshot)
         if warning and self._on_future_record == "fail":
             raise FutureRecordError(
-                f"{warning} on_future_record='warn' goes on: then what comes meanwhile is in a later window. "
-                "message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
+                f"{warning} on_future_record='warn' continues: then what comes in the meantime is in a "
+                "later window. message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
             )
 
     def _topics(self) -> list[str]:
@@ -165,7 +165,7 @@ class SnapshotMaker:
         matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
         if not len(matching):
             raise ConfigurationError(
-                f"No topic matches {self._wanted.pattern!r}, of {len(found)} that this connection may describe."
+                f"Of {len(found)} topics that this connection may describe, none matches {self._wanted.pattern!r}."
             )
         # Without a topic that can't be described just now, a snapshot would be of fewer topics.
         return [topic.topic for topic in matching.raise_for_errors()]

@@ -126,8 +126,8 @@ class WindowPinner:
         if others:
             # An instant looked up at the time of another kind of snapshot would lie within the next window.
             raise ConfigurationError(
-                f"Window {others[0]} is an increment, or between snapshots that a task made: only windows between "
-                "instants can be resolved anew."
+                f"Window {others[0]} is an increment, or between snapshots that a task made: only windows "
+                "between instants can be resolved again."
             )
         self._ledger.forget_instants(names)
         return [self.window(*window, names) for window in windows]

@@ -74,8 +74,8 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     def _since(self, context: Context) -> FixedOffsets:
         if (self.since is None) == (self.pipeline is None):
             raise ConfigurationError(
-                "Since when? Pass since= (what a snapshot or resolve task returned: was it skipped?) or pipeline=, one "
-                "of them."
+                "Exactly one of since= and pipeline= is required: pass since= (what a snapshot or resolve "
+                "task returned: was it skipped?) or pipeline=."
             )
         if self.pipeline is None:
             return offsets_in(self.since, "since")

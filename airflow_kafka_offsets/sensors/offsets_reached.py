@@ -65,7 +65,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         level = IsolationLevel.of(self.isolation_level)
         if self.target != LOG_END:
             if self.topics is not None:
-                raise ConfigurationError("target= names its topics itself: drop topics=.")
+                raise ConfigurationError("target= already names its topics: drop topics=.")
             return OffsetsReached(self.group, offsets_in(self.target, "target"), level)
         topics = None if self.topics is None else as_names(self.topics, "topics")
         asked = [self.group, topics and list(topics), str(level)]
@@ -81,7 +81,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         (lag,) = client.group_lags([self.group], isolation_level=level).raise_for_errors()
         if lag.unknown:
             raise ConfigurationError(
-                f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so nobody knows what it reads. Is it "
+                f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so what it reads is unknown. Is it "
                 "misspelt, or not started yet?"
             )
         return lag.partitions.topics()

@@ -97,7 +97,7 @@ class KafkaWaitSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> Any:
         if event is None or event.get("status") not in ("done", "failed"):
             raise AirflowFailException(
-                f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait anew."
+                f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait again."
             )
         if event["status"] == "failed":
             self._drop_kept(context)

@@ -66,7 +66,9 @@ def stored_bundle(ledger: Ledger, content: bytes) -> str:
     """
     place = ledger.folder / "drivers" / f"{hashlib.sha256(content).hexdigest()[:16]}.jar"
     if not create_exclusive(place, content):
-        raise LedgerCorruptError(f"{place} isn't what its name says. Delete it; the next try writes it anew.")
+        raise LedgerCorruptError(
+            f"{place} doesn't have the content that its name says. Delete it; the next try writes it again."
+        )
     uri = plain_uri(place)
     return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
 
@@ -104,8 +106,9 @@ def _local(place: str) -> Path:
     path = Path(place.removeprefix("file://"))
     if not path.is_file():
         raise ConfigurationError(
-            f"{place} is no file on this worker. On a standalone cluster in cluster deploy mode the worker sends the "
-            "application and its Python files to the cluster as one: give paths on the worker."
+            f"{place} is not a file on this worker. On a standalone cluster in cluster deploy mode the "
+            "worker sends the application and its Python files to the cluster as one: give paths on the "
+            "worker."
         )
     return path
 

@@ -53,7 +53,7 @@ class DriverPlace(Enum):
         """
         if deploy_mode is None and str(confs.get(_DEPLOY_MODE, "client")) != "client":
             raise ConfigurationError(
-                f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} sends the driver elsewhere without Airflow's knowing. "
+                f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} deploys the driver without Airflow knowing. "
                 "Use the operator's deploy_mode= or the Spark connection's extra deploy-mode instead."
             )
         if deploy_mode != "cluster":
@@ -128,8 +128,9 @@ def _without_rest(confs: Mapping[str, str]) -> dict[str, str]:
     """Spark's REST submission drops every variable whose name doesn't begin with SPARK_."""
     if str(confs.get(_REST, "false")).lower() == "true":  # a user may give a bool
         raise ConfigurationError(
-            f"The Kafka connection has credentials, which the conf {_REST}=true keeps from the driver: Spark's REST "
-            "submission doesn't pass them on. Leave it out, and let the connection's port be the master's own (7077)."
+            "The Kafka connection has credentials, which would not reach the driver with the conf "
+            f"{_REST}=true: Spark's REST submission doesn't pass them on. Leave it out, and let the "
+            "connection's port be the master's own (7077)."
         )
     return {_REST: "false"}
 

@@ -90,7 +90,7 @@ class DriverMemory:
         status = self._status(job_id)
         if not _wanted(ref, asked).items() <= noted.items():
             self._task.log.warning(
-                "Driver %s (%s) of an earlier try was asked for something else than this one: another is submitted",
+                "Driver %s (%s) of an earlier try was asked for something other than this one: another is submitted",
                 job_id,
                 status,
             )
@@ -103,7 +103,7 @@ class DriverMemory:
             return None
         driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), noted.get("note_key"))
         self._task.log.info(
-            "Going on with driver %s (%s) of attempt %s, of an earlier try", job_id, status, driver.attempt
+            "Continuing with driver %s (%s) of attempt %s, of an earlier try", job_id, status, driver.attempt
         )
         return driver
 

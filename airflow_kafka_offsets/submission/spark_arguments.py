@@ -150,7 +150,7 @@ class Submission:
         if str((task.conf or {}).get(_USERS_FIRST, "false")).lower() == "true":
             raise ConfigurationError(
                 f"The conf {_USERS_FIRST}=true would have the driver take Spark's own classes from the ledger's folder "
-                "drivers, before anybody has looked at them. Leave it out, or use the deploy mode client."
+                "drivers, before they have been checked. Leave it out, or use the deploy mode client."
             )
         content = application_bundle(own.application, own.py_files)
         jar = stored_bundle(self.load.ledger, content)
@@ -169,7 +169,7 @@ def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest)
             with hook.get_conn() as client:
                 size_bytes = _stored_size(client, manifest)
     except Exception as error:  # whatever it is: a load must not fail for want of its plan
-        log.info("How large records are isn't known, so that the plan of the read goes by its default: %r", error)
+        log.info("How large records are is unknown, so the plan of the read uses its default: %r", error)
         return {}
     return {} if size_bytes is None else {driver.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
 
@@ -203,7 +203,7 @@ def _stored_size(client: OffsetsClient, manifest: Manifest) -> float | None:
     failures = [*sizes.failures(), *extents.failures()]
     if failures:
         why = shorten(f"{name}: {error}" for name, error in failures)
-        log.info("How large records are isn't known of %s partitions: %s", len(failures), why)
+        log.info("How large records are is unknown for %s partitions: %s", len(failures), why)
     size_bytes, offsets, known = 0, 0, extents.ok()
     for size in sizes.ok():
         extent = known.lookup(size.topic, size.partition)

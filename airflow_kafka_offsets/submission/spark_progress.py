@@ -152,11 +152,11 @@ def _watch(ended: Event, folder: WindowFolder, watched: Watched, log: Any, on_fo
                 application.id,
             )
             return
-        log.info("Spark application %s runs, its UI is %s", application.id, application.ui)
+        log.info("Spark application %s is running; its UI is %s", application.id, application.ui)
         with _rest_api(application.ui, application.id, redirected=watched.on_yarn) as spark:
             _follow(ended, StageTeller(spark, log), log)
     except Exception as error:  # whatever it is: a load must not fail for want of its progress
-        log.info("No progress of the load is told: %r", error)
+        log.info("No progress of the load will be shown: %r", error)
 
 
 def _application(ended: Event, folder: WindowFolder, watched: Watched, log: Any) -> SparkApplication | None:

@@ -89,7 +89,7 @@ class WindowLoad:
         except WindowError as changed:
             return changed
         except KafkaOffsetsError:
-            log.warning("Whether records vanished while Spark read them isn't known: Kafka can't be asked.")
+            log.warning("Whether records vanished while Spark read them is unknown: Kafka can't be asked.")
         return failure
 
     def publish(self, counted: CountedAttempt) -> Publication:
@@ -153,6 +153,6 @@ def report_line(report: Mapping[str, Any]) -> str:
         rate = rate_text(report["read"], report["seconds"])
         how = f"read, written and counted in {report['seconds']} s, {rate}"
     else:
-        how = f"attempt {report['published_attempt']} came first, and what this one wrote counts for nothing"
+        how = f"attempt {report['published_attempt']} came first, and what this one wrote doesn't count"
     output = report["output"] or "no file (empty window)"
     return f"Window {report['window']}: {report['rows']} rows in {output}; {how}"

@@ -169,8 +169,9 @@ class _Asker:
             self.close()  # its thread is stuck where no deadline reaches, in the look-up of a name for example
             self._start()
             what = (
-                f"Asking Kafka by connection {self._hook.kafka_conn_id} has taken {duration_text(timeout_s)} and not "
-                "come to an end. Does the name service of this machine answer?"
+                f"Asking Kafka through connection {self._hook.kafka_conn_id} has taken "
+                f"{duration_text(timeout_s)} and hasn't finished. Does the name service of this machine "
+                "answer?"
             )
             return dict.fromkeys(conditions, ClusterUnreachableError(what))
         except KafkaOffsetsError as error:
@@ -275,4 +276,4 @@ def refusing_arguments() -> Iterator[None]:
     try:
         yield
     except (KeyError, ValueError) as error:
-        raise TypeError(f"This trigger's arguments make no sense here: {error}") from error
+        raise TypeError(f"This trigger's arguments can't be used here: {error}") from error

@@ -32,8 +32,8 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, Poll, PollSchedule, refusing_arguments
 
 _SHARED_WATCHER = (
-    "Several assets have this same watcher, so that its state has no place: after a restart it begins anew. Give each "
-    "asset a watcher of its own, with another poll_interval_s for example."
+    "Several assets have this same watcher, so its state has no place: after a restart it begins again. "
+    "Give each asset a watcher of its own, with another poll_interval_s for example."
 )
 
 _IDENTITY = ("groups", "topics", "window", "kafka_conn_id", "isolation_level")
@@ -58,7 +58,7 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
     ) -> None:
         super().__init__(kafka_conn_id=kafka_conn_id, isolation_level=isolation_level, poll_interval_s=poll_interval_s)
         if poll_interval_s <= 0:
-            raise TypeError(f"poll_interval_s is a number of seconds above 0, not {poll_interval_s}.")
+            raise TypeError(f"poll_interval_s must be a number of seconds above 0, not {poll_interval_s}.")
 
     def what(self) -> dict[str, Any]:
         """The arguments that say what is watched, as plain JSON. Each trigger says its own."""
@@ -257,7 +257,7 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
         with refusing_arguments():
             self.window_ms = as_milliseconds(window, "window") or 0
             if self.window_ms <= 0:
-                raise ConfigurationError(f"window is a duration above 0, not {window!r}.")
+                raise ConfigurationError(f"window must be a duration above 0, not {window!r}.")
             self._first = WindowComplete(
                 topics=as_names(topics, "topics"),
                 instant_ms=0,

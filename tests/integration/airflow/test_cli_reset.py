@@ -100,7 +100,7 @@ class TestDryRun:
     def test_where_is_said_just_once(self, run: Run, group: str, where: list[str]) -> None:
         code, _, err = run("reset", group, *where)
         assert code == 2
-        assert "just one of the ways" in err
+        assert "exactly one target" in err
 
     @pytest.mark.parametrize("where", ["latest-tiered", "max-timestamp", "tomorrow"])
     def test_what_is_no_place_for_a_group_is_refused(self, run: Run, group: str, where: str) -> None:

@@ -73,7 +73,7 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
     assert WindowLink().xcom_key not in links, "Airflow shows no link to a file"
     assert f"is in {window['manifest'].rpartition('/')[0]}" in log
     ui = links[SparkUILink().xcom_key]
-    assert f"Spark application {report['application_id']} runs, its UI is {ui}" in log
+    assert f"Spark application {report['application_id']} is running; its UI is {ui}" in log
 
     assert (report["offsets"], report["read"], report["written"], report["gaps"]) == (ROWS, ROWS, ROWS, 0)
     assert report["records_a_second"] == pytest.approx(ROWS / report["seconds"], abs=1)

@@ -49,7 +49,7 @@ class TestApplicationBundle:
 
     @pytest.mark.parametrize("application", ["s3a://jobs/app.py", "/nowhere/app.py"])
     def test_an_application_that_is_not_on_the_worker_is_refused(self, application: str) -> None:
-        with pytest.raises(ConfigurationError, match="is no file on this worker"):
+        with pytest.raises(ConfigurationError, match="is not a file on this worker"):
             application_bundle(application, None)
 
     def test_a_file_that_holds_no_python_is_refused(self, tmp_path: Path) -> None:
@@ -92,5 +92,5 @@ class TestStoredBundle:
     def test_another_file_of_that_name_is_not_run(self, tmp_path: Path) -> None:
         ledger = Ledger(ObjectStoragePath(tmp_path.as_uri()), "orders")
         Path(stored_bundle(ledger, b"one").removeprefix("file://")).write_bytes(b"other")
-        with pytest.raises(LedgerCorruptError, match="isn't what its name says"):
+        with pytest.raises(LedgerCorruptError, match="doesn't have the content that its name says"):
             stored_bundle(ledger, b"one")

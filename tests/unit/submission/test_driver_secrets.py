@@ -80,7 +80,9 @@ class TestEnvironment:
     def test_a_user_who_wants_rest_is_told(self) -> None:
         wanted = {"spark.master.rest.enabled": "true"}
         with (
-            pytest.raises(ConfigurationError, match=r"spark\.master\.rest\.enabled=true keeps"),
+            pytest.raises(
+                ConfigurationError, match=r"would not reach the driver with the conf spark\.master\.rest\.enabled=true"
+            ),
             secrets_on_their_way(DriverPlace.STANDALONE, SECRET, wanted, None, SparkProgram()),
         ):
             pass

@@ -141,7 +141,7 @@ class TestOutOfReach:
             time.sleep(0.2)
         assert found == [SparkApplication("app-1", "http://127.0.0.1:1")]
         assert len(caplog.messages) == 2
-        assert "Spark application app-1 runs, its UI is http://127.0.0.1:1" in caplog.messages[0]
+        assert "Spark application app-1 is running; its UI is http://127.0.0.1:1" in caplog.messages[0]
         assert "can't be asked from here" in caplog.messages[1]
 
     def test_a_login_page_is_no_answer(
@@ -265,7 +265,7 @@ class TestAddress:
     @pytest.mark.parametrize("name", ["../../admin", "app 1", ""])
     def test_an_id_that_would_lead_elsewhere_is_none(self, folder: WindowFolder, tmp_path: Path, name: str) -> None:
         (tmp_path / "applications" / "try-1.json").write_text(json.dumps({"application_id": name, "ui": None}))
-        with pytest.raises(LedgerCorruptError, match="is no id of a Spark application"):
+        with pytest.raises(LedgerCorruptError, match="is not the id of a Spark application"):
             folder.application("try-1", DRIVER.note_key)
 
     def test_a_ui_that_is_away_for_a_while_is_asked_again(

@@ -131,7 +131,7 @@ class TestSinceTheLastPublishedWindow:
 
     @pytest.mark.parametrize("arguments", [{}, {"pipeline": "loads", "since": {}}])
     def test_it_takes_one_start_exactly(self, ten: str, look: Look, arguments: dict[str, Any]) -> None:
-        with pytest.raises(ConfigurationError, match="Since when"):
+        with pytest.raises(ConfigurationError, match="Exactly one of since= and pipeline="):
             look(ten, **arguments)
 
 

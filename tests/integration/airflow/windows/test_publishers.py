@@ -88,7 +88,7 @@ class TestAnotherSubmitter:
         self, window: XCom, pinned: PinnedManifest, context: Context
     ) -> None:
         told = run_result("0" * 64, tallies(pinned.manifest)).to_json()
-        with pytest.raises(AirflowFailException, match="is of another manifest") as failed:
+        with pytest.raises(AirflowFailException, match="belongs to another manifest") as failed:
             KafkaVerifyWindowOperator(task_id="v", window=window, result=told).execute(context)
         assert fails_with(LedgerConflictError, failed)
 
@@ -132,7 +132,7 @@ class TestTheCommand:
         (tmp_path / "result.json").write_text('{"rows": 5}')
         code, _, err = run("ledger", "publish", "loads", window["window"], "--result", str(tmp_path / "result.json"))
         assert code == 2
-        assert "result.json takes what PinnedWindow.write(...).to_json() gave" in err
+        assert "result.json takes what PinnedWindow.write(...).to_json() returned" in err
 
     def test_it_names_the_attempts_of_which_none_is_proved(
         self, window: XCom, pinned: PinnedManifest, count: Count, run: Run

@@ -104,7 +104,7 @@ class TestOneAttempt:
     ) -> None:
         counted = count(pinned)
         ledger.forget([pinned.manifest.window], "test")
-        with pytest.raises(LedgerConflictError, match="was forgotten since it was resolved"):
+        with pytest.raises(LedgerConflictError, match="has been forgotten since it was resolved"):
             publish(client, ledger, counted)
         assert published(ledger, pinned) == []
 
@@ -166,7 +166,7 @@ class TestRevisions:
         begun."""
         whole = count(pinned, "a-1", **TABLE)
         left = left_of(ledger, pinned)
-        with pytest.raises(LedgerConflictError, match=r"Revision 2 .* was resolved since, and in lake\.flights"):
+        with pytest.raises(LedgerConflictError, match=r"Revision 2 .* has been resolved since, and in lake\.flights"):
             publish(client, ledger, whole)
         assert publish(client, ledger, count(left, "a-2", **TABLE)).rows == 4
 
@@ -252,7 +252,7 @@ class TestAPause:
     ) -> None:
         counted, window = count(pinned), pinned.manifest.window
         meanwhile(moment, lambda: ledger.forget([window], "test"))
-        with pytest.raises(LedgerConflictError, match="was forgotten since it was resolved"):
+        with pytest.raises(LedgerConflictError, match="has been forgotten since it was resolved"):
             publish(client, ledger, counted)
         assert ledger.window_folders.publication(window) is None
 

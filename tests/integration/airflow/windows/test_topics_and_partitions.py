@@ -156,7 +156,7 @@ class TestSeveralTopics:
         """Its records would be in no window, or in two once it is named again."""
         other = topic()
         resolve([ten, other], at(0), at(5))
-        with pytest.raises(AirflowFailException, match=rf"{other} .*name every topic of it") as failed:
+        with pytest.raises(AirflowFailException, match=rf"{other} .*name all of its topics") as failed:
             resolve(ten, at(5), at(8))
         assert fails_with(ConfigurationError, failed)
 
@@ -194,7 +194,7 @@ class TestPattern:
         assert named_ranges(window) == {ten: (2, 7)}
 
     def test_that_nothing_matches_is_an_error(self, prefix: str, resolve: Resolve, ledger: Ledger) -> None:
-        with pytest.raises(AirflowFailException, match=f"No topic matches '{prefix}'") as failed:
+        with pytest.raises(AirflowFailException, match=f"none matches '{prefix}'") as failed:
             resolve(None, at(0), at(2), topic_pattern=prefix)
         assert fails_with(ConfigurationError, failed)
         assert not ledger.exists()
@@ -219,7 +219,7 @@ class TestPattern:
         [
             ({"topic": "t", "topic_pattern": "t.*"}, "exactly one of them"),
             ({"topic": None}, "exactly one of them"),
-            ({"topic": None, "topic_pattern": "t("}, "no regular expression"),
+            ({"topic": None, "topic_pattern": "t("}, "not a regular expression"),
         ],
         ids=["both", "neither", "malformed"],
     )
@@ -239,9 +239,12 @@ class TestMadeAgain:
         with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
             resolve(ten, at(4), at(8))
         said = str(failed.value)
-        assert "The pipeline 'loads' is of the old topic; to load the new one, give the task another pipeline=" in said
+        assert (
+            "The pipeline 'loads' belongs to the old topic; to load the new one, give the task another pipeline="
+            in said
+        )
         assert "The last published window of the old one ends at 2026-11-20T06:00:04.000Z" in said
-        assert f"6 offsets more ({ten}-0: 6 from 4 on), which were never loaded" in said
+        assert f"6 more offsets ({ten}-0: 6 from 4 on), which were never loaded" in said
         assert resolve(ten, at(4), at(8), pipeline="loads_2")["offsets"] == 0
 
     def test_and_so_is_the_command_that_pins_ahead(
