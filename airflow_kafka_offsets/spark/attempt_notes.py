@@ -48,7 +48,7 @@ class AttemptNotes:
         if window.attempt in notes:
             raise ConfigurationError(
                 f"{self._uri(window.attempt)} exists: the attempt's name was used before. Every try needs its own; "
-                "where the cluster restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+                "if the cluster restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
             )
         manifest = window.manifest
         folder = PinnedFolder(self._files, self._folder, manifest)

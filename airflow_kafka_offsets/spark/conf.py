@@ -134,7 +134,7 @@ def _required(confs: Mapping[str, str], name: str) -> str:
 
 def _boolean(name: str, text: str) -> bool:
     if text.lower() not in _BOOLEANS:
-        raise ConfigurationError(f"The conf {name} is true or false, not {text!r}.")
+        raise ConfigurationError(f"The conf {name} must be true or false, not {text!r}.")
     return _BOOLEANS[text.lower()]
 
 
@@ -146,7 +146,7 @@ def _positive(name: str, text: str | None) -> float | None:
     except ValueError:
         number = 0.0
     if not 0 < number < math.inf:
-        raise ConfigurationError(f"The conf {name} is a number above 0, not {text!r}.")
+        raise ConfigurationError(f"The conf {name} must be a number above 0, not {text!r}.")
     return number
 
 

@@ -69,8 +69,8 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
         return
     plan = RowPlan.of(rows)
     why = (
-        "Offsets of this window may be without a record (allow_gaps, or a compacted topic), so that the proof needs "
-        "the count of what is read"
+        "Offsets of this window may be without a record (allow_gaps, or a compacted topic), so the proof "
+        "needs the count of what is read"
         if window.may_have_gaps
         else "Strict time needs the count of what is read"
     )
@@ -81,9 +81,9 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
         )
     if not plan.counted:
         raise ConfigurationError(
-            "Nothing counts what is read for the rows to write: they aren't those of the last read(), or an RDD, a "
-            f"checkpoint, collected rows or a filter that is never true came in between. {why}. Make them of read()'s "
-            "rows by DataFrame operations alone."
+            "What is read for the rows to write isn't counted: they aren't those of the last read(), or an "
+            f"RDD, a checkpoint, collected rows or a filter that is never true came in between. {why}. "
+            "Derive them from read()'s rows with DataFrame operations only."
         )
 
 
@@ -91,9 +91,9 @@ def _refuse_without_driver(window: PinnedRead, rows: DataFrame) -> None:
     if window.may_have_gaps and window.manifest.span:
         raise ConfigurationError(
             f"Offsets of window {window.manifest.window} may be without a record (allow_gaps, or a compacted topic): "
-            "Kafka has to be asked then whether the read was stopped early, by the driver, which a client of Spark "
-            "Connect doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its "
-            "own."
+            "then the driver, which a client of Spark Connect doesn't have, has to ask Kafka whether the "
+            "read was stopped early. Submit the job with KafkaSparkSubmitOperator, or use a session with a "
+            "driver of its own."
         )
     if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
         raise ConfigurationError(

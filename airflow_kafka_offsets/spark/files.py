@@ -221,7 +221,7 @@ def what_is_missing(uri: str, said: str, hadoop: str | None) -> str | None:
     if _NO_CREDENTIALS in said:
         return (
             "Spark's driver has no credentials for S3, and doesn't see Airflow's connection: put AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY into the environment of the worker (in cluster mode: of the driver), or name where "
-            "they come from by the conf spark.hadoop.fs.s3a.aws.credentials.provider."
+            "AWS_SECRET_ACCESS_KEY into the environment of the worker (in cluster mode: of the driver), or "
+            "name where they come from with the conf spark.hadoop.fs.s3a.aws.credentials.provider."
         )
     return None

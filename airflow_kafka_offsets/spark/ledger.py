@@ -70,9 +70,9 @@ class PinnedFolder:
         found = ledger_identity(self.files, pipeline_uri).ledger_id
         if found != self.manifest.ledger_id:
             raise LedgerConflictError(
-                f"The manifest in {self.uri} was pinned in ledger {self.manifest.ledger_id}, and {pipeline_uri} is "
-                f"ledger {found}. A ledger is moved or restored as a whole folder, pipeline.json included. Nothing is "
-                "published."
+                f"The manifest in {self.uri} was pinned in ledger {self.manifest.ledger_id}, but "
+                f"{pipeline_uri} is ledger {found}. A ledger is moved or restored as a whole folder, "
+                "pipeline.json included. Nothing is published."
             )
 
     def publication(self) -> Publication | None:
@@ -141,7 +141,9 @@ def counting_publication(files: LedgerFiles, month: str, window: str, live: Coll
         uri = f"{folder}/{publication_file(number)}"
         content = files.read(uri)
         if content is None:
-            raise LedgerCorruptError(f"The publication {uri} vanished as it was read: nobody deletes one. Restore it.")
+            raise LedgerCorruptError(
+                f"The publication {uri} vanished while it was read: publications must not be deleted. Restore it."
+            )
         found = counting([Publication.from_bytes(content)], live)
         if found is not None:
             return found

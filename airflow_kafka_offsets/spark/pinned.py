@@ -177,7 +177,7 @@ def _recount(window: PinnedRead, published: Publication, recorded: RunResult, si
     name = attempt.window
     if published.sink != sink.kind:
         raise LedgerConflictError(
-            f"Window {name} is published as {published.sink} in {published.output}, and this run was to write "
+            f"Window {name} is published as {published.sink} in {published.output}, but this run writes "
             f"{sink.kind}. A window has one output: use another pipeline name for another one."
         )
     found = _held(window, recorded, sink, attempt)
@@ -185,8 +185,8 @@ def _recount(window: PinnedRead, published: Publication, recorded: RunResult, si
         raise LedgerConflictError(
             f"Window {name} is published with {published.rows} rows in {published.output}, and the output of this run "
             f"holds {sum(tally.count for tally in found)} of them. A window has one output: use another pipeline name "
-            "for another one. Where the rows were lost, restore them; or, to load the window again, "
-            f"airflow kafka-offsets ledger forget {attempt.pipeline} {name} --force."
+            "for another one. If the rows were lost, restore them; or, to load the window again, airflow "
+            f"kafka-offsets ledger forget {attempt.pipeline} {name} --force."
         )
 
 
@@ -249,8 +249,9 @@ def _refuse_unproved_writer(folder: PinnedFolder, written: Written, attempt: Att
     writer = written.attempt
     if writer != attempt.name and not folder.source_is_proved(writer):
         raise CommitConflictError(
-            f"{written.output} holds window {attempt.window} by attempt {writer}, which began beside this one and "
-            "hasn't proved where it read from: it goes on, or has died. Nothing is published. Run the task again."
+            f"{written.output} holds window {attempt.window} by attempt {writer}, which began at the same "
+            "time as this one and hasn't proved where it read from: it may still be running or may have "
+            "died. Nothing is published. Run the task again."
         )
 
 

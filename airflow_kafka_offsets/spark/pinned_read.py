@@ -102,8 +102,8 @@ class PinnedRead:
         """
         if strict_time and not self.manifest.timed:
             raise ConfigurationError(
-                f"Window {self.manifest.window} isn't between two instants, so that no row lies outside its time: "
-                "strict_time has no meaning there."
+                f"Window {self.manifest.window} isn't between two instants, so no row lies outside its "
+                "time: strict_time has no meaning there."
             )
         self.strict_time, self._observed = strict_time, None
         with failures_noted(self.spark, self.folder, self.attempt):
@@ -184,8 +184,8 @@ class PinnedRead:
         """In place of the records that the driver would read of a published window: retention may have passed them,
         and :meth:`write` needs no rows. Whatever else would run on them fails."""
         why = (
-            f"Window {self.manifest.window} is published, so that the records of the conf {EXTREME_TIMESTAMPS} weren't "
-            "read again: take its rows from read_published()."
+            f"Window {self.manifest.window} is published, so the records of the conf {EXTREME_TIMESTAMPS} "
+            "weren't read again: take its rows from read_published()."
         )
         row = self.spark.createDataFrame([()], "")
         schema = self.spark.createDataFrame([], columns).schema

@@ -89,7 +89,7 @@ def read_published(
             rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
             return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
     raise LedgerConflictError(
-        f"Windows of {pipeline_uri} were loaded anew {_LOOKS} times while their rows were looked up. Read again."
+        f"Windows of {pipeline_uri} were loaded again {_LOOKS} times while their rows were looked up. Read again."
     )
 
 
@@ -193,8 +193,8 @@ class _Pipeline:
             revision, attempt = newer
             raise LedgerConflictError(
                 f"Window {window} is published in revision {published.revision}, and attempt {attempt} has begun to "
-                f"load revision {revision} into a table, where the rows of one take the place of the other's: nobody "
-                f"can tell whose are there. Load and publish revision {revision}, and read then."
+                f"load revision {revision} into a table, where the rows of one replace the other's: nobody "
+                f"can tell whose are there. Load and publish revision {revision}, then read again."
             )
 
     def ranges(self, window: str, published: Publication) -> tuple[OffsetRange, ...]:
@@ -249,8 +249,9 @@ def _refuse_overwritten(
             "has forgotten whose" if commit is None else f"holds those of {commit.attempt}, revision {commit.revision}"
         )
         raise LedgerConflictError(
-            f"Of window {window} the rows of attempt {found.attempt}, revision {found.revision}, are published, and "
-            f"the {found.sink} table {found.output} {whose}, by its history. Load and publish the newest revision, and "
-            "read then. What an attempt at the same revision has counted, verify or ledger publish publishes; where it "
-            f"has counted nothing, airflow kafka-offsets ledger forget {owner.pipeline} {window} --force first."
+            f"Window {window}: the rows of attempt {found.attempt} (revision {found.revision}) are "
+            f"published, but the {found.sink} table {found.output} {whose}, according to its history. Load "
+            "and publish the newest revision, then read again. What an attempt at the same revision has "
+            "counted, verify or ledger publish publishes; if it has counted nothing, airflow kafka-offsets "
+            f"ledger forget {owner.pipeline} {window} --force first."
         )

@@ -44,8 +44,8 @@ _CHUNKS = 10_000
 _METRICS_TIMEOUT_S = 60.0
 """Spark hands the metrics over on another thread, moments after the action."""
 UNREAD = (
-    "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark took them for "
-    "empty, or an RDD, a checkpoint or collected rows came in between."
+    "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark "
+    "assumed that they were empty, or an RDD, a checkpoint or collected rows came in between."
 )
 _ROW_BITS = 33
 """How many bits of ``monotonically_increasing_id()`` are a row's place among those of its task."""

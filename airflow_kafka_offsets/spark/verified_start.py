@@ -21,8 +21,8 @@ def verified(name: str, sha256: str) -> Path:
     if found != sha256:
         sys.exit(
             f"LedgerCorruptError: {name} was changed after it was submitted: its sha256 is {found}, expected {sha256}. "
-            "Nothing of it was run. See who may write to the ledger's folder drivers, delete the file there, and run "
-            "the task again, which writes it anew."
+            "Nothing of it was run. See who may write to the ledger's folder drivers, delete the file "
+            "there, and run the task again, which writes it again."
         )
     return file
 

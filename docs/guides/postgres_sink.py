@@ -91,7 +91,7 @@ class PostgresSink(Sink):
         for ledger_id, pipeline in transaction.rows(f"{columns} WHERE ledger_id <> ? LIMIT 1", attempt.ledger_id):
             raise LedgerConflictError(
                 f"{self.table} is a table of ledger {ledger_id} (pipeline {pipeline}), and this is ledger "
-                f"{attempt.ledger_id} (pipeline {attempt.pipeline}): load into another table. Where the other ledger "
+                f"{attempt.ledger_id} (pipeline {attempt.pipeline}): load into another table. If the other ledger "
                 f"is lost for good: UPDATE {self.table}_windows SET ledger_id = '{attempt.ledger_id}'."
             )
 

@@ -82,8 +82,8 @@ class KafkaClients:
             found = getattr(found, part)
         if isinstance(found, JavaPackage):
             raise ConfigurationError(
-                f"Spark's driver has no {name}, by which it makes sure that it reads the topics that were resolved. "
-                "Spark's Kafka connector brings it (spark.jars.packages); jars that are shaded don't."
+                f"Spark's driver has no {name}, which it needs to make sure that it reads the topics that "
+                "were resolved. Spark's Kafka connector brings it (spark.jars.packages); shaded jars don't."
             )
         return found
 
@@ -113,7 +113,7 @@ def _closed_afterwards(make: Callable[[], Any]) -> Iterator[Any]:
         causes = list(java_throwables(error))
         # The innermost says it: the others say that something failed.
         said = str(causes[-1].toString()).splitlines()[0].rstrip(".") if causes else words(error)
-        text = f"Kafka can't be asked by the driver: {said}"
+        text = f"The driver can't ask Kafka: {said}"
         if not set(_REFUSED).isdisjoint(java_classes(error)):
             raise AuthenticationError(f"{text}. Check the credentials among the reader's options.") from error
         raise UncheckedSourceError(

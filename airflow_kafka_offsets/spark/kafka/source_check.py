@@ -39,14 +39,15 @@ _SETTLES_S = 5.0
 """How long a topic has to be unknown before it counts as gone: a broker's metadata may lag behind."""
 _PAUSE_S = 0.5
 _READ = "What was read may be other records; it isn't published."
-_ELECTION = "A replica that was behind leads now (unclean leader election), and gave the offsets to other records."
+_ELECTION = "A replica that was behind leads now (unclean leader election): the offsets hold other records."
 _CUT_SINCE = (
-    f"Logs of window {{window}} were cut below its end after it was resolved: {{logs}}. {_ELECTION} {_READ} "
-    f"{FORGET_PAST}"
+    f"Logs of window {{window}} were truncated below its end after it was resolved: {{logs}}. {_ELECTION} "
+    f"{_READ} {FORGET_PAST}"
 )
 _CUT_BETWEEN = (
-    f"Logs of window {{window}} were cut below its start before its end was resolved: {{logs}}. {_ELECTION} Those up "
-    f"to the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
+    f"Logs of window {{window}} were truncated below its start before its end was resolved: {{logs}}. "
+    f"{_ELECTION} Those before the start are in no window. Nothing is published. Forget this window. "
+    f"{FORGET_PAST}"
 )
 _TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
 
@@ -103,15 +104,16 @@ class SourceCheck:
         silent = sorted(topic for topic, found in topic_ids.items() if found is None and topic in known)
         if silent and cluster_id == manifest.cluster_id:
             raise UncheckedSourceError(
-                f"The broker that answered is too old to tell the id of {shorten(silent)}, which another broker of "
-                f"its cluster has told. {outcome} A retry may reach a newer one."
+                f"The broker that answered is too old to give the id of {shorten(silent)}, which another "
+                f"broker of its cluster has given. {outcome} A retry may reach a newer one."
             )
         problems = list(identity_problems(manifest, topics_read(manifest), cluster_id, topic_ids))
         if problems:
             raise TopicChangedError(
-                f"Window {manifest.window} isn't in the Kafka that the reader's options lead to: {shorten(problems)}. "
-                f"{outcome} Correct kafka.bootstrap.servers where it is the wrong cluster. Where a topic was "
-                "re-created, its old records are gone: load the new topic under another pipeline= name."
+                f"Window {manifest.window} isn't from the Kafka that the reader's options lead to: "
+                f"{shorten(problems)}. {outcome} Correct kafka.bootstrap.servers if it is the wrong "
+                "cluster. If a topic was re-created, its old records are gone: load the new topic under "
+                "another pipeline= name."
             )
 
     def _topic_ids(self, admin: Any, outcome: str) -> dict[str, str | None]:
@@ -126,8 +128,9 @@ class SourceCheck:
                     raise
                 if time.monotonic() > deadline:
                     raise TopicChangedError(
-                        f"A topic of window {self.manifest.window} ({shorten(names)}) no longer exists where the "
-                        f"reader's options lead to. {outcome} Was it deleted, or is it another cluster?"
+                        f"A topic of window {self.manifest.window} ({shorten(names)}) no longer exists in "
+                        f"the Kafka that the reader's options lead to. {outcome} Was it deleted, or is it "
+                        "another cluster?"
                     ) from error
             time.sleep(_PAUSE_S)
 

@@ -62,10 +62,10 @@ def records_of(
             if _GONE not in java_classes(error):
                 raise
             raise DataLossError(
-                "Kafka no longer has offsets of the window that the driver asks for, so that nobody can tell whether "
-                f"records were there: {error.java_exception.getMessage()}. Nothing is published. Retention or "
-                "DeleteRecords removed them: load the window again, by a newer revision where it says that records are "
-                "lost."
+                "Kafka no longer has offsets of the window that the driver asks for, so nobody can tell "
+                f"whether records were there: {error.java_exception.getMessage()}. Nothing is published. "
+                "Retention or DeleteRecords removed them: load the window again, in a newer revision if "
+                "that load says that records are lost."
             ) from error
 
 

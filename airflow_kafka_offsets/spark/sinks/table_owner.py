@@ -38,9 +38,10 @@ def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
     found = LedgerIdentity.of({"ledger_id": told, "pipeline": properties.get(PIPELINE)})
     if found is None:
         raise LedgerConflictError(
-            f"Spark shows the property {LEDGER} of {sql_name} as {told!r}, which is no ledger's identity, so that "
-            "nobody can tell whose the table is. Where the value is redacted, change spark.redaction.regex or "
-            f"spark.sql.redaction.options.regex so that it matches neither {LEDGER} nor 32 hex digits."
+            f"Spark shows the property {LEDGER} of {sql_name} as {told!r}, which is not a ledger's "
+            "identity, so nobody can tell whose the table is. If the value is redacted, change "
+            "spark.redaction.regex or spark.sql.redaction.options.regex so that it matches neither "
+            f"{LEDGER} nor 32 hex digits."
         )
     return found
 
@@ -64,12 +65,12 @@ def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> N
     owner = table_owner(spark, sql_name)
     if owner is None or owner.ledger_id != ours.ledger_id:
         raise LedgerConflictError(
-            f"{sql_name} is a table of {owner or 'no ledger'}, by its property {LEDGER}, and this is {ours}: each "
-            "would replace the other's windows of the same time. A table has one ledger: load into another table. "
-            "Where the ledger was moved, copy its whole folder, pipeline.json included, as its identity is in there. "
-            "Where the other one is lost for good, hand the table over: ALTER "
-            f"TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)}); windows that are loaded again "
-            "then take the place of its rows."
+            f"{sql_name} is a table of {owner or 'no ledger'} according to its property {LEDGER}, and this "
+            f"is {ours}: each would replace the other's windows of the same time. A table has one ledger: "
+            "load into another table. If the ledger was moved, copy its whole folder, pipeline.json "
+            "included, as its identity is in there. If the other one is lost for good, assign the table to "
+            f"this ledger: ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)}); windows that are "
+            "loaded again then take the place of its rows."
         )
 
 
@@ -83,7 +84,7 @@ def sql_name(kind: str, table: str) -> str:
         quoted = table.replace("`", "``")
         return f"{kind}.`{quoted}`"
     if not _NAME.fullmatch(table):
-        raise LedgerCorruptError(f"{table!r} is no table's name: parts with dots between them, or in backquotes.")
+        raise LedgerCorruptError(f"{table!r} is not a table name: parts with dots between them, or in backquotes.")
     return table
 
 

@@ -81,8 +81,8 @@ class WindowCommit:
         if noted_here and not known and self.attempt not in attempt.noted():
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} by attempt {self.attempt} of "
-                f"{iso_instant(self.started_ms)}, which this ledger knows nothing of: there is a copy of the ledger, "
-                "and the copy has loaded it. Use one of the two with this table."
+                f"{iso_instant(self.started_ms)}, which this ledger doesn't know: there is a copy of the "
+                "ledger, and the copy has loaded it. Use one of the two with this table."
             )
 
     def refuse_older(self, table: str, attempt: Attempt) -> None:
@@ -93,15 +93,17 @@ class WindowCommit:
         """
         if self._after(attempt) and self.manifest_sha256 == attempt.manifest_sha256:
             raise CommitConflictError(
-                f"{table} holds window {attempt.window} by attempt {self.attempt}, which began after this one: it goes "
-                "on, or has died. Nothing of this one is published. Run the task again."
+                f"{table} holds window {attempt.window} by attempt {self.attempt}, which began after this "
+                "one: it may still be running or may have died. Nothing of this one is published. Run the "
+                "task again."
             )
         if self._after(attempt):
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
                 f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
-                f"{iso_instant(attempt.started_ms)}, and takes no newer one's place. Load the newest revision. "
-                "Where this is it, run it again; where the ledger was made anew, load into a new table."
+                f"{iso_instant(attempt.started_ms)}, and doesn't replace a newer one. Load the newest "
+                "revision. If this is it, run it again; if the ledger was re-created, load into a new "
+                "table."
             )
 
     def _after(self, attempt: Attempt) -> bool:
@@ -196,8 +198,8 @@ class TableSink(Sink):
         if conflict is None:
             raise LedgerConflictError(
                 f"Window {attempt.window} was not written to {self.table}, which holds a newer load of it, whose "
-                "commit is no longer in the table's history. Nothing is published. Load the newest revision; where "
-                "the ledger was made anew, load into a new table."
+                "commit is no longer in the table's history. Nothing is published. Load the newest "
+                "revision; if the ledger was re-created, load into a new table."
             )
         raise CommitConflictError(
             f"Window {attempt.window} was not written to {self.table}: another commit came in between ({conflict}). "
@@ -283,7 +285,7 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentit
     :raises LedgerConflictError: when it is another ledger's.
     """
     if kind not in TABLES:
-        raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them as that one does.")
+        raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them the way that sink does.")
     try:
         if "/" not in output:
             # Iceberg's catalog answers from a cache, by default for half a minute.
@@ -294,8 +296,8 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentit
         return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
     except JAVA_ERRORS as error:
         raise StoreFailedError(
-            f"The {kind} table {output} can't be read: {words(error)}. Where it is gone, restore it; else look whether "
-            f"this session has what {kind} needs."
+            f"The {kind} table {output} can't be read: {words(error)}. If it is gone, restore it; otherwise "
+            f"check whether this session has what {kind} needs."
         ) from error
 
 

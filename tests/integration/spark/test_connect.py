@@ -260,7 +260,7 @@ class TestRefusals:
         self, open_connected: OpenConnected, manifest: Manifest, table: str
     ) -> None:
         window = open_connected(manifest, allow_gaps=True)
-        with pytest.raises(ConfigurationError, match=r"Kafka has to be asked .* by the driver"):
+        with pytest.raises(ConfigurationError, match=r"then the driver, .* has to ask Kafka"):
             window.write(window.read(), FileSink(table))
         assert not Path(table.removeprefix("file://")).exists()
 

@@ -260,7 +260,7 @@ class TestCutLogs:
             PinnedWindow.open(spark, replace(told, kafka=kafka)),
             table,
             LogTruncatedError,
-            rf"were cut below its start before its end was resolved: {topic}-0",
+            rf"were truncated below its start before its end was resolved: {topic}-0",
         )
         window = pinned_window(spark, told.manifest_uri, told.sha256)
         assert window.read(counted=True, **kafka).count() == 4 - lost
@@ -281,7 +281,7 @@ class TestCutLogs:
         """S15: an unclean leader election cuts a log, and it grows again."""
         topic, manifest = cut
         told = replace(pin(manifest), kafka={"kafka.bootstrap.servers": cluster.bootstrap_servers})
-        refused(PinnedWindow.open(spark, told), table, LogTruncatedError, rf"were cut below its end .* {topic}-0")
+        refused(PinnedWindow.open(spark, told), table, LogTruncatedError, rf"were truncated below its end .* {topic}-0")
         whole = replace(manifest, ranges=tuple(replace(each, end_offset=3) for each in manifest.ranges))
         told = replace(pin(whole, "try-2"), kafka=told.kafka)
         assert load(PinnedWindow.open(spark, told), table).rows == 3

@@ -65,7 +65,7 @@ class TestReading:
 
     @pytest.mark.parametrize("size", ["0", "-1", "nan", "inf", "large"])
     def test_a_size_that_is_none_is_refused(self, size: str) -> None:
-        with pytest.raises(ConfigurationError, match=rf"bytesPerRecord is a number above 0, not '{size}'"):
+        with pytest.raises(ConfigurationError, match=rf"bytesPerRecord must be a number above 0, not '{size}'"):
             RunConf.read(CONFS | {"spark.kafkaOffsets.bytesPerRecord": size}, {})
 
     @pytest.mark.parametrize("name", ["manual__2026-11-21T05:00:00", "a/b", "a b", "..%2f"])

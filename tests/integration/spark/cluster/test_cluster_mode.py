@@ -55,7 +55,7 @@ class TestWorkerKilled:
         result = submitted.result()
         assert submitted.attempts() == [result["attempt"]] == [result["published_attempt"]]
         assert drivers(spark_cluster)[driver] == "FINISHED"
-        assert f"Going on with driver {driver}" in submitted.log()
+        assert f"Continuing with driver {driver}" in submitted.log()
         assert "spark_job_id" not in submitted.state(), "a task that is cleared later runs Spark anew"
         for secret in secrets_of("locked"):
             assert secret not in commands + ui + submitted.log()

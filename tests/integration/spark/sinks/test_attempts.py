@@ -34,7 +34,7 @@ def test_a_proved_attempt_whose_rows_another_may_have_replaced_is_not_published(
     second = open_window(nine, "try-2")
     with pytest.raises(UnprovenError):
         second.write(second.read().where("offset % 2 = 0"), table_sink)
-    with pytest.raises(CommitConflictError, match="attempt try-2 has begun after it"):
+    with pytest.raises(CommitConflictError, match="attempt try-2 began later"):
         publish(first, result)
 
     third = open_window(nine, "try-3")

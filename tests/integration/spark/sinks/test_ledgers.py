@@ -77,7 +77,7 @@ def test_a_table_goes_on_with_a_ledger_that_was_moved_and_refuses_another_one_un
     moved.truth(following)
     assert isinstance(staging.load(theirs), LedgerConflictError)
 
-    spark.sql(str(refused).partition("hand the table over: ")[2].partition(";")[0])
+    spark.sql(str(refused).partition("assign the table to this ledger: ")[2].partition(";")[0])
     staging.load(theirs)
     staging.truth(theirs)
     assert isinstance(moved.load(following, run="r-2"), LedgerConflictError)

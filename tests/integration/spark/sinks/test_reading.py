@@ -125,5 +125,5 @@ class TestReading:
                 return FileSink(table).read(spark, attempt)
 
         publish(open_window(manifest), Own(table))
-        with pytest.raises(LedgerError, match="which the sink own wrote: read them as that one does"):
+        with pytest.raises(LedgerError, match="which the sink own wrote: read them the way that sink does"):
             read_published(spark, f"file://{ledger}")
