@@ -155,12 +155,14 @@ def _recorded(
 ) -> RunResult | None:
     """What was counted of a publication that goes on counting.
 
-    :returns: None where the rows of this attempt's revision have taken the place of the published ones: another
-        attempt at it has written beside those, or before them. They are to be loaded again, and published.
+    :returns: None where other rows have taken the place of the published ones: another attempt has written beside
+        those, or after them, and wasn't published. They are to be loaded again, and published.
     :raises LedgerConflictError: the sink doesn't hold the published rows as they were counted.
     """
     recorded, manifest = folder.published_result(published), window.manifest
     if published.manifest_sha256 == manifest.sha256:
+        if _overwritten(window, recorded, sink, attempt):
+            return None
         _recount(window, published, recorded, sink, attempt)
     elif published.revision == manifest.revision:
         raise LedgerConflictError(
@@ -188,6 +190,14 @@ def _recount(window: PinnedRead, published: Publication, recorded: RunResult, si
             "for another one. If the rows were lost, restore them; or, to load the window again, airflow "
             f"kafka-offsets ledger forget {attempt.pipeline} {name} --force."
         )
+
+
+def _overwritten(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> bool:
+    """Whether the table of published rows says that another attempt has replaced them since."""
+    if not isinstance(sink, TableSink) or sink.table != recorded.output:
+        return False
+    newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
+    return newest is not None and newest.attempt != recorded.written_by
 
 
 def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> tuple[PartitionTally, ...]:

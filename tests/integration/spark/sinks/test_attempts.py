@@ -62,3 +62,9 @@ def test_rows_that_were_replaced_without_a_note_are_not_read(
     table_sink.write(window.read().where("offset < 5"), other)
     with pytest.raises(LedgerConflictError, match=r"rows of attempt try-1.* are published.*holds those of client"):
         read_published(spark, f"file://{ledger}")
+
+    cleared = open_window(nine, "try-2")
+    result = cleared.write(cleared.read(), table_sink)
+    assert result.attempt == "try-2", "the rows that were published are gone, so they are loaded again"
+    publish(cleared, result)
+    assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
