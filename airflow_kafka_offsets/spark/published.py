@@ -250,8 +250,7 @@ def _refuse_overwritten(
         )
         raise LedgerConflictError(
             f"Window {window}: the rows of attempt {found.attempt} (revision {found.revision}) are "
-            f"published, but the {found.sink} table {found.output} {whose}, according to its history. Load "
-            "and publish the newest revision, then read again. What an attempt at the same revision has "
-            "counted, verify or ledger publish publishes; if it has counted nothing, airflow kafka-offsets "
-            f"ledger forget {owner.pipeline} {window} --force first."
+            f"published, but the {found.sink} table {found.output} {whose}, according to its history. Publish what "
+            "that attempt has counted, with verify or airflow kafka-offsets ledger publish, or run the load of the "
+            "newest revision again, which replaces its rows. Then read again."
         )
