@@ -161,21 +161,22 @@ def _recorded(
     """
     recorded, manifest = folder.published_result(published), window.manifest
     if published.manifest_sha256 == manifest.sha256:
-        if _overwritten(window, recorded, sink, attempt):
-            return None
-        _recount(window, published, recorded, sink, attempt)
-    elif published.revision == manifest.revision:
+        return _recounted(window, published, recorded, sink, attempt)
+    if published.revision == manifest.revision:
         raise LedgerConflictError(
             f"Window {attempt.window} is published from another manifest ({published.manifest_sha256})."
         )
-    elif published.revision < manifest.revision and published.sink == sink.kind and not sink.keeps_attempts_apart:
+    if published.revision < manifest.revision and published.sink == sink.kind and not sink.keeps_attempts_apart:
         found = _held(window, recorded, sink, attempt)
         return None if found and found != recorded.written else recorded
     return recorded
 
 
-def _recount(window: PinnedRead, published: Publication, recorded: RunResult, sink: Sink, attempt: Attempt) -> None:
-    """Refuse a published window whose rows the sink doesn't hold as they were counted."""
+def _recounted(
+    window: PinnedRead, published: Publication, recorded: RunResult, sink: Sink, attempt: Attempt
+) -> RunResult | None:
+    """What was counted of a published window, once the sink holds its rows as they were counted; None where a table
+    holds another attempt's."""
     name = attempt.window
     if published.sink != sink.kind:
         raise LedgerConflictError(
@@ -183,6 +184,8 @@ def _recount(window: PinnedRead, published: Publication, recorded: RunResult, si
             f"{sink.kind}. A window has one output: use another pipeline name for another one."
         )
     found = _held(window, recorded, sink, attempt)
+    if found and _overwritten(window, recorded, sink, attempt):
+        return None
     if found != recorded.written:
         raise LedgerConflictError(
             f"Window {name} is published with {published.rows} rows in {published.output}, and the output of this run "
@@ -190,6 +193,7 @@ def _recount(window: PinnedRead, published: Publication, recorded: RunResult, si
             "for another one. If the rows were lost, restore them; or, to load the window again, airflow "
             f"kafka-offsets ledger forget {attempt.pipeline} {name} --force."
         )
+    return recorded
 
 
 def _overwritten(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> bool:

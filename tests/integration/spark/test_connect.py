@@ -235,7 +235,9 @@ class TestWriting:
         assert read_published(connected, f"file://{ledger}").count() == 60
 
         result = asked_of(newer, newer.write(newer.read(), sink))
-        with pytest.raises(LedgerConflictError, match=r"revision 1, are published, .* holds those of .*, revision 2"):
+        with pytest.raises(
+            LedgerConflictError, match=r"\(revision 1\) are published, .* holds those of .*, revision 2"
+        ):
             read_published(connected, f"file://{ledger}")
         publish(newer, result)
         assert read_published(connected, f"file://{ledger}").count() == 70
