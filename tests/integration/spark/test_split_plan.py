@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import functions as F
 
@@ -56,7 +58,7 @@ def test_spark_makes_the_tasks_of_the_plan(window: PinnedWindow, options: dict[s
 def test_the_default_plan_splits_a_hot_partition(window: PinnedWindow) -> None:
     """S29: were its records large; of these few, nothing is worth splitting."""
     assert window.plan().options == {}
-    window.bytes_per_record = 1024.0 * 1024
+    window._conf = replace(window._conf, bytes_per_record=1024.0 * 1024)
 
     planned = window.plan()
 

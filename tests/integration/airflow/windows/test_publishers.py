@@ -145,7 +145,7 @@ class TestTheCommand:
     def test_it_says_what_is_missing(self, window: XCom, pinned: PinnedManifest, run: Run) -> None:
         code, _, err = run("ledger", "publish", "loads", window["window"])
         assert code == 1
-        assert f"Nothing has loaded window {window['window']}, revision 1, yet: no attempt has counted it." in err
+        assert f"Nothing has loaded window {window['window']}, revision 1 yet: no attempt has counted it." in err
         assert "--attempt" not in err, "there is none to name"
         code, _, err = run("ledger", "publish", "loads", window["window"], "--attempt", "a-9")
         assert code == 2
