@@ -81,8 +81,7 @@ class TestSaslListener:
 
 
 def _log_in(broker: Broker, mechanism: str, password: str) -> KafkaAdminClient:
-    return connect(
-        KafkaAdminClient,
+    return KafkaAdminClient(
         bootstrap_servers=broker.sasl_bootstrap_servers,
         bootstrap_timeout_ms=2_000,
         security_protocol="SASL_PLAINTEXT",
