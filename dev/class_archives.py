@@ -10,8 +10,8 @@ from dev import LOCAL
 
 SPARK, KAFKA = LOCAL / "spark.jsa", LOCAL / "kafka.jsa"
 QUIETLY = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-# The optimizing compiler takes half of the CPU of a Spark that ends before what it has compiled has paid off. Without it
-# Java keeps no more than 48 MB of compiled code, which a session with many queries throws away and compiles again.
+# The optimizing compiler takes half of the CPU of a Spark that ends before what it has compiled has paid off. Without
+# it Java keeps no more than 48 MB of compiled code, which many queries fill: what falls out is compiled again.
 FOR_SECONDS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 QUICK_START = f"{FOR_SECONDS} -XX:SharedArchiveFile={SPARK} {QUIETLY}"
 """Options of a Java that runs Spark, as the variable ``JDK_JAVA_OPTIONS`` takes them."""

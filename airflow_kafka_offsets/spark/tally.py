@@ -8,8 +8,9 @@ checksum: equal ones make it the same rows.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -219,8 +220,8 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
         for task in tasks
         for number in range(task.start_offset // cell, (task.end_offset - 1) // cell + 1)
     ]
-    names = "`t` string, `p` int, `c` bigint, `start` bigint, `end` bigint"
-    known = F.broadcast(rows.sparkSession.createDataFrame(places, names))
+    columns = {"t": "string", "p": "int", "c": "bigint", "start": "bigint", "end": "bigint"}
+    known = F.broadcast(_literal_rows(rows.sparkSession, columns, places))
     inside = (
         "`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {} AND `offset` >= `start` AND `offset` < `end`"
     )
@@ -246,12 +247,24 @@ def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
         for pinned in manifest.non_empty()
         for start in range(pinned.start_offset, pinned.end_offset, size)
     ]
-    rows = spark.createDataFrame(chunks, "`topic` string, `partition` int, `start` bigint, `last` bigint")
+    columns = {"topic": "string", "partition": "int", "start": "bigint", "last": "bigint"}
+    rows = _literal_rows(spark, columns, chunks)
     parts = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
     offsets = f"explode(sequence(`from`, least(`last`, `from` + {_CHUNK - 1}L))) AS `offset`"
     each_once = rows.selectExpr("`topic`", "`partition`", "`last`", parts).selectExpr("`topic`", "`partition`", offsets)
     (sums,) = each_once.agg(*_columns(_same_rows(manifest))).collect()
     return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
+
+
+def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """Rows that are part of the query. ``createDataFrame`` would start Python for them on every executor.
+
+    :param columns: names and types.
+    """
+    fields = ", ".join(f"`{name}`: {kind}" for name, kind in columns.items())
+    text = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
+    known = F.from_json(F.lit(text), f"array<struct<{fields}>>")
+    return spark.range(len(rows)).select(F.element_at(known, F.expr("int(id + 1)")).alias("row")).select("row.*")
 
 
 def _audited(rows: DataFrame, more: Iterable[str] = ()) -> DataFrame:
