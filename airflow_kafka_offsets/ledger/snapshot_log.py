@@ -77,12 +77,24 @@ class SnapshotLog:
         self._pipeline = folder.name
         self._entries = folder / "snapshots"
         self._markers = folder / "instants"
+        self._last_folder = ""
+        """Of the newest entry, when it was asked for last."""
 
     def last_number(self) -> int:
         """The number of the newest entry; 0 for an empty log."""
-        folders = filter(_FOLDER.fullmatch, reversed(names(self._entries)))
-        files = (name for folder in folders for name in reversed(names(self._entries / folder)))
-        return next((int(match[1]) for match in map(_FILE.fullmatch, files) if match), 0)
+        last = self._last_in(self._last_folder) if self._last_folder else 0
+        if last and (last + 1) % _FOLDER_SIZE:
+            return last  # each number is taken in its turn: as long as a folder has room, no later one has any
+        for folder in filter(_FOLDER.fullmatch, reversed(names(self._entries))):
+            last = self._last_in(folder)
+            if last:
+                self._last_folder = folder
+                return last
+        return 0
+
+    def _last_in(self, folder: str) -> int:
+        found = map(_FILE.fullmatch, reversed(names(self._entries / folder)))
+        return next((int(match[1]) for match in found if match), 0)
 
     def entries(self, since: str = "", last: int | None = None) -> list[Entry]:
         """All snapshots that count, in order of time.
@@ -202,9 +214,10 @@ class SnapshotLog:
     def increment(self, run: str) -> tuple[OffsetSnapshot, OffsetSnapshot] | None:
         """Start and end of a run's increment; None when it has none yet."""
         entry = next((candidate for candidate in reversed(self.entries()) if candidate.about == run), None)
-        if entry is None:
-            return None
-        end = self.read(entry.number)
+        return None if entry is None else self.increment_to(self.read(entry.number))
+
+    def increment_to(self, end: OffsetSnapshot) -> tuple[OffsetSnapshot, OffsetSnapshot]:
+        """Start and end of an increment that is stored."""
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 

@@ -35,9 +35,9 @@ class WindowFolders:
 
     def names(self, months: Iterable[str] | None = None, *, until: str = "999912") -> list[str]:
         """What is in the folders of some months; None for all up to a last one."""
-        every = (month for month in names(self._folder) if is_month(month) and month <= until)
-        wanted = every if months is None else months
-        return list(chain.from_iterable(in_parallel(lambda month: names(self._folder / month), wanted)))
+        if months is None:
+            months = [month for month in names(self._folder) if is_month(month) and month <= until]
+        return list(chain.from_iterable(in_parallel(lambda month: names(self._folder / month), months)))
 
     def revision(self, window: str, number: int) -> WindowFolder:
         """One revision's folder; it need not exist."""
@@ -51,8 +51,9 @@ class WindowFolders:
 
     def newest(self, window: str) -> WindowFolder:
         """A window's newest revision that counts; the folder of the next one when there is none."""
-        live = self.live(window)
-        return _newest(live) if live else self.revision(window, self._next_number(window))
+        found = self._names_of(window)
+        live = [self.revision(window, number) for number in live_revisions(found).get(window, [])]
+        return _newest(live) if live else self.revision(window, _next_number(window, found))
 
     def published(self, window: str) -> WindowFolder | None:
         """The published revision whose rows count; None when none is published."""
@@ -123,7 +124,7 @@ class WindowFolders:
             stored = self.newest(manifest.window).pinned()
             if stored is not None and stored.manifest == manifest.revised(stored.manifest.revision):
                 return stored
-            number = self._next_number(manifest.window)
+            number = _next_number(manifest.window, self._names_of(manifest.window))
             pinned = self.revision(manifest.window, number).pin_new(manifest.revised(number))
             if pinned is not None:
                 return pinned
@@ -163,9 +164,6 @@ class WindowFolders:
         marker = self._folder / month_of(folder.id) / forgotten_marker(folder.id, folder.revision)
         create_exclusive(marker, why.encode())
 
-    def _next_number(self, window: str) -> int:
-        return 1 + max(revisions_of(self._names_of(window)).get(window, [0]))
-
     def _names_of(self, window: str) -> list[str]:
         return [name for name in self.names([month_of(window)]) if name.startswith(window)]
 
@@ -177,6 +175,11 @@ def taken_back(folder: WindowFolder) -> WindowOverlapError:
         "window that shares its offsets. Try again.",
         passes=True,
     )
+
+
+def _next_number(window: str, found: Iterable[str]) -> int:
+    """Of the revision to be pinned next, among the names that its month has."""
+    return 1 + max(revisions_of(found).get(window, [0]))
 
 
 def _newest(revisions: Sequence[WindowFolder]) -> WindowFolder:

@@ -147,9 +147,7 @@ class WindowPinner:
             self.maker.check_ledger()
         else:
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
-            self.maker.snapshot(as_of)
-            found = log.increment(run)
-        assert found is not None, "it has just been stored"
+            found = log.increment_to(self.maker.snapshot(as_of))
         return self.window_between(*found)
 
     def _resolved(

@@ -221,6 +221,17 @@ class TestSnapshots:
         offsets = [next(iter(each.offsets().values())) for each in chain]
         assert offsets == sorted(offsets)
 
+    def test_two_writers_number_them_across_folders(
+        self, ledger: Ledger, root: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each knows the folder that it saw last, and the other one has filled it since."""
+        monkeypatch.setattr("airflow_kafka_offsets.ledger.snapshot_log._FOLDER_SIZE", 3)
+        logs = [ledger.snapshots, Ledger(ObjectStoragePath(root), "loads").snapshots]
+        turns = [0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1]
+        stored = [logs[who].append(snapshot({0: at}, at_ms=T0 + at * HOUR_MS)) for at, who in enumerate(turns)]
+        assert [each.number for each in stored] == list(range(1, len(turns) + 1))
+        assert [each.last_number() for each in logs] == [len(turns)] * 2
+
     def test_a_recreated_topic_is_refused(self, ledger: Ledger) -> None:
         """E24."""
         ledger.snapshots.append(snapshot({0: 10}))
