@@ -223,7 +223,7 @@ def _where_next(console: Console) -> None:
         "guides": "docs/",
     }
     ledger = os.environ["AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT"]
-    places["look into it"] = f".venv/bin/airflow kafka-offsets ledger verify flights_daily --ledger {ledger}"
+    places["look into it"] = f".venv/bin/kafka-offsets ledger verify flights_daily --ledger {ledger}"
     for name, place in places.items():
         console.print(f"{name:>16}  {place}", highlight=False, soft_wrap=True)
 

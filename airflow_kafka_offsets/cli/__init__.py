@@ -1,1 +1,1 @@
-"""Commands: ``airflow kafka-offsets …``."""
+"""Commands: ``kafka-offsets …``."""

@@ -2,26 +2,33 @@
 
 Airflow's SDK looks there in its servers' processes alone, and takes a place that can't be asked for one that has no
 such connection. Airflow's own ``connections`` commands declare themselves a server, and so do ours.
+
+Airflow itself, which takes seconds to import, is asked only where a connection is neither in the arguments nor in the
+environment, and for ledgers.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
-from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
-
+from airflow_kafka_offsets.client.connection.airflow_connection import connection_in, variable_of
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, undefined
-from airflow_kafka_offsets.hooks.ledger import existing_ledger, ledger_root, open_ledger
-from airflow_kafka_offsets.ledger.ledger import Ledger
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.ledger.ledger import Ledger
 
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
+_SECRETS_BACKEND = "AIRFLOW__SECRETS__BACKEND"
+"""Where one is set, it comes before the environment."""
+_TIMEOUT_S = 30.0
+"""As ``[kafka_offsets] client_timeout_s`` is by default."""
 _LONGEST = 200
 """Characters of another library's error that are shown."""
 _STORE = "airflow_kafka_offsets.ledger.storage"
@@ -44,12 +51,45 @@ def as_server() -> Iterator[None]:
 
 
 def kafka_client(args: Any) -> OffsetsClient:
-    """The client of ``--conn-id``; use it as a context manager.
+    """The client of ``--bootstrap-servers``, else of ``--conn-id``; use it as a context manager.
 
     :raises ConfigurationError: when there is no such connection, or it can't be read.
     """
+    if args.bootstrap_servers or args.config:
+        return _client({"bootstrap.servers": args.bootstrap_servers, **_config(args.config or ())})
+    variable = variable_of(args.conn_id)
+    if variable in os.environ and _SECRETS_BACKEND not in os.environ:
+        return _client(connection_in(variable, os.environ[variable]).keys())
     _require(args.conn_id)
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
     return KafkaOffsetsHook(args.conn_id).get_conn()
+
+
+def _client(config: dict[str, Any]) -> OffsetsClient:
+    timeout_s = float(os.environ.get("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S") or _TIMEOUT_S)
+    return OffsetsClient(ClientSettings.from_config(config), timeout_s=timeout_s)
+
+
+def _config(given: Sequence[str]) -> dict[str, str]:
+    """Keys and values of ``--config``, which is one of them or a file with one a line."""
+    found: dict[str, str] = {}
+    for each in given:
+        lines = [each] if "=" in each else _lines(each)
+        for line in lines:
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise ConfigurationError(f"{each} has a line without a =; each is to be KEY=VALUE.")
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        lines = map(str.strip, Path(path).read_text().splitlines())
+    except OSError as error:
+        raise ConfigurationError(f"--config {path} is neither KEY=VALUE nor a file: {error.strerror}.") from None
+    return [line for line in lines if line and not line.startswith(("#", "!"))]
 
 
 def new_ledger(root: str | None, pipeline: str) -> Ledger:
@@ -59,6 +99,8 @@ def new_ledger(root: str | None, pipeline: str) -> Ledger:
     :raises ConfigurationError: as :func:`kafka_client`, for the connection that the root names; the Amazon provider
         would go on without one.
     """
+    from airflow_kafka_offsets.hooks.ledger import open_ledger
+
     _require_of_root(root)
     return open_ledger(root, pipeline)
 
@@ -68,11 +110,15 @@ def stored_ledger(args: Any) -> Ledger:
 
     :raises ConfigurationError: when it isn't, and as :func:`new_ledger`.
     """
+    from airflow_kafka_offsets.hooks.ledger import existing_ledger
+
     _require_of_root(args.ledger)
     return existing_ledger(args.ledger, args.pipeline)
 
 
 def _require_of_root(root: str | None) -> None:
+    from airflow_kafka_offsets.hooks.ledger import ledger_root
+
     authority = ledger_root(root).partition("://")[2].partition("/")[0]
     conn_id, at, _ = authority.rpartition("@")
     if at:
@@ -80,6 +126,8 @@ def _require_of_root(root: str | None) -> None:
 
 
 def _require(conn_id: str) -> None:
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+
     try:
         BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
@@ -88,6 +136,10 @@ def _require(conn_id: str) -> None:
 
 def _why_not(conn_id: str) -> ConfigurationError:
     """Ask each place again, and hear what it says."""
+    from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+
+    from airflow_kafka_offsets.hooks.kafka_offsets import undefined
+
     for place in ensure_secrets_backend_loaded():
         try:
             found = place.get_connection(conn_id)
@@ -98,7 +150,7 @@ def _why_not(conn_id: str) -> ConfigurationError:
             return ConfigurationError(
                 f"Connection {conn_id} can't be read: {type(place).__name__} says {said}. The command needs the "
                 "configuration of Airflow's servers: its database (AIRFLOW__DATABASE__SQL_ALCHEMY_CONN) and the key "
-                f"that encrypts passwords (AIRFLOW__CORE__FERNET_KEY); or set AIRFLOW_CONN_{conn_id.upper()}."
+                f"that encrypts passwords (AIRFLOW__CORE__FERNET_KEY); or set {variable_of(conn_id)}."
             )
     return undefined(conn_id)
 
@@ -115,6 +167,8 @@ def store_failure(error: Exception, root: str | None) -> StoreFailedError | None
     ours = [name for name in modules if name.startswith("airflow_kafka_offsets.")]
     if not ours or ours[-1] != _STORE:
         return None
+    from airflow_kafka_offsets.hooks.ledger import ledger_root
+
     place = ledger_root(root)
     check = "who may read and write there" if place.startswith("file:") else _CHECK
     return StoreFailedError(f"The ledger's store failed: {place}: {_first_line(error)}. Check {check}.")

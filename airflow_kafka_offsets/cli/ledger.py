@@ -1,4 +1,4 @@
-"""``airflow kafka-offsets ledger …``: what a pipeline's ledger says, and what keeps it in order."""
+"""``kafka-offsets ledger …``: what a pipeline's ledger says, and what keeps it in order."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def require_windows(ledger: Ledger, windows: list[str], known: Collection[str]) 
     unknown = [window for window in windows if window not in known]
     if unknown:
         raise ConfigurationError(
-            f"{ledger.uri} has no window {unknown[0]}: airflow kafka-offsets ledger list {ledger.pipeline} "
+            f"{ledger.uri} has no window {unknown[0]}: kafka-offsets ledger list {ledger.pipeline} "
             "shows those that it has."
         )
 

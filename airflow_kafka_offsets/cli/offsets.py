@@ -1,4 +1,4 @@
-"""``airflow kafka-offsets list`` and ``lag``: what leaders answer to ListOffsets, and how far groups are behind."""
+"""``kafka-offsets list`` and ``lag``: what leaders answer to ListOffsets, and how far groups are behind."""
 
 from __future__ import annotations
 

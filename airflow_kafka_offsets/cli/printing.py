@@ -7,18 +7,16 @@ records are upright where they don't, and without a terminal one line a row.
 from __future__ import annotations
 
 import json
+import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
 from shutil import get_terminal_size
 from typing import Any, NoReturn, TypeVar
-
-from airflow.utils.cli import suppress_logs_and_warning
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 from airflow_kafka_offsets.cli.connections import as_server, store_failure
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
@@ -38,17 +36,11 @@ _LONG = 40
 def command(function: Command) -> Callable[[Any], None]:
     """Make a function that returns an exit code a command of Airflow's."""
 
-    # What libraries log goes to stdout, among the rows: --verbose alone shows it.
-    @suppress_logs_and_warning
-    def exit_with(args: Any) -> None:
-        if code := function(args):
-            sys.exit(code)
-
     @wraps(function)
     def run(args: Any) -> None:
         try:
-            with as_server():
-                exit_with(args)
+            with as_server(), nullcontext() if args.verbose else _quiet():
+                code = function(args)
         except KafkaOffsetsError as error:
             _end_with(error)
         except Exception as error:
@@ -56,12 +48,26 @@ def command(function: Command) -> Callable[[Any], None]:
             if failure is None:
                 raise
             _end_with(failure)
+        if code:
+            sys.exit(code)
 
     return run
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what libraries log and warn of, which goes to stdout, among the rows: ``--verbose`` shows it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
+
+
 def _end_with(error: KafkaOffsetsError) -> NoReturn:
-    print(f"airflow kafka-offsets: {printable(str(error))}", file=sys.stderr)
+    print(f"kafka-offsets: {printable(str(error))}", file=sys.stderr)
     sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
 
@@ -75,9 +81,9 @@ def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column], *, sin
     if args.output == "json":
         print(json.dumps(rows, indent=2))
     elif args.output == "yaml":
-        from airflow.utils import yaml
+        import yaml  # type: ignore[import-untyped]
 
-        print(yaml.dump(list(rows), sort_keys=False), end="")
+        print(yaml.safe_dump(list(rows), sort_keys=False), end="")
     elif not rows:
         print("No data found")
     else:
@@ -95,6 +101,9 @@ def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, si
 
 def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
     """The items as they come, with a bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
     return iter(track(items, what, total=total, console=Console(stderr=True), disable=not sys.stderr.isatty()))
 
 
@@ -175,6 +184,9 @@ def _lines(rows: Sequence[Row], columns: Sequence[Column], widths: Sequence[int]
 
 
 def _folded(rows: Sequence[Row], columns: Sequence[Column], least: Sequence[int], width: int) -> str:
+    from rich.console import Console
+    from rich.table import Table
+
     grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=None)
     for column, narrowest in zip(columns, least, strict=True):
         justify = "right" if _is_number(column, rows) else "left"

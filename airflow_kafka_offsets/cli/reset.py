@@ -1,4 +1,4 @@
-"""``airflow kafka-offsets reset``: where a group's commits would go, and with ``--execute``, where they went."""
+"""``kafka-offsets reset``: where a group's commits would go, and with ``--execute``, where they went."""
 
 from __future__ import annotations
 

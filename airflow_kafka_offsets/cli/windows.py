@@ -1,4 +1,4 @@
-"""``airflow kafka-offsets ledger resolve``, ``re-resolve`` and ``publish``: the commands on windows that ask Kafka."""
+"""``kafka-offsets ledger resolve``, ``re-resolve`` and ``publish``: the commands on windows that ask Kafka."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class GroupsCaughtUp(Condition):
             raise ConditionFailedError(
                 f"The log of {group.cut[0]} was truncated below the commit of group {lag.group} and has "
                 "grown past it again (unclean leader election): it hasn't read the records that are now "
-                "before its commit. Use airflow kafka-offsets reset to move the group. ahead_of_log='wait' "
+                "before its commit. Use kafka-offsets reset to move the group. ahead_of_log='wait' "
                 "waits."
             )
         return group

@@ -73,7 +73,7 @@ class OffsetsReached(Condition):
             raise ConditionFailedError(
                 f"The log of {cut[0].topic}-{cut[0].partition} was truncated below the commit of group "
                 f"{self.group} and has grown past it again (unclean leader election): the group hasn't read "
-                "the records that are now before its commit. Use airflow kafka-offsets reset to move it."
+                "the records that are now before its commit. Use kafka-offsets reset to move it."
             )
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
 
+from airflow_kafka_offsets.client.connection.airflow_connection import OWN_TYPE, KafkaConnection, variable_of
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -30,7 +31,7 @@ class KafkaOffsetsHook(BaseHook):
 
     conn_name_attr = "kafka_conn_id"
     default_conn_name = "kafka_default"
-    conn_type = "kafka_offsets"
+    conn_type = OWN_TYPE
     hook_name = "Kafka Offsets"
 
     def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
@@ -87,7 +88,7 @@ def undefined(conn_id: str) -> ConfigurationError:
     """What is said where there is no such connection."""
     return ConfigurationError(
         f"There is no connection {conn_id}. Create it in Airflow's UI (Admin, Connections), or define it as "
-        f"the environment variable AIRFLOW_CONN_{conn_id.upper()}; or name another one."
+        f"the environment variable {variable_of(conn_id)}; or name another one."
     )
 
 
@@ -111,17 +112,8 @@ def _naming(connection: Connection) -> Iterator[None]:
 
 
 def _keys(connection: Connection) -> dict[str, Any]:
-    """Librdkafka's keys: the extra, and for our own type the form's fields beside it."""
-    extra = {key: value for key, value in connection.extra_dejson.items() if value not in (None, "")}
-    if connection.conn_type != KafkaOffsetsHook.conn_type:
-        return extra
-    host = connection.host if connection.port is None else f"{connection.host}:{connection.port}"
-    fields = {
-        "bootstrap.servers": host if connection.host else None,
-        "sasl.username": connection.login,
-        "sasl.password": connection.password,
-    }
-    return extra | {key: value for key, value in fields.items() if value}
+    fields = connection.conn_type, connection.host, connection.port, connection.login, connection.password
+    return KafkaConnection(*fields, connection.extra_dejson).keys()
 
 
 class KeptClient:

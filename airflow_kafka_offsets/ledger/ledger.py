@@ -373,7 +373,7 @@ class Ledger:
                     yield folder.id
 
     def _forget_command(self, windows: Collection[str]) -> str:
-        return f"airflow kafka-offsets ledger forget {self.pipeline} {' '.join(windows)}"
+        return f"kafka-offsets ledger forget {self.pipeline} {' '.join(windows)}"
 
     def append(
         self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = (), known: int | None = None

@@ -277,15 +277,12 @@ class Pinning:
     def _way(self, overlap: Overlap) -> str:
         if overlap.loading is not None:
             return (
-                f"if {overlap.window} isn't wanted, end its load first, and then airflow kafka-offsets "
+                f"if {overlap.window} isn't wanted, end its load first, and then kafka-offsets "
                 f"ledger forget {self._pipeline} {overlap.window} --force: what that load publishes once "
                 "the window is forgotten won't count, though its rows may remain in a table"
             )
         force = " --force" if overlap.state in _PUBLISHED else ""
-        return (
-            f"if {overlap.window} isn't wanted, airflow kafka-offsets ledger forget {self._pipeline} "
-            f"{overlap.window}{force}"
-        )
+        return f"if {overlap.window} isn't wanted, kafka-offsets ledger forget {self._pipeline} {overlap.window}{force}"
 
 
 def _state(overlap: Overlap) -> str:

@@ -87,7 +87,7 @@ def refuse_ahead(entry: Entry, now_ms: int, pipeline: str) -> None:
         f"Snapshot {entry.number} of the ledger was stored for {iso_instant(entry.timestamp_ms)}, {ahead} ahead of "
         f"this machine's clock ({now}). Windows up to then would end at its offsets and miss their records. "
         "Nothing was stored. If this machine's clock is behind, correct it, and clear the task. If it is "
-        "right, the clock of the machine that stored the snapshot was ahead: airflow kafka-offsets ledger "
+        "right, the clock of the machine that stored the snapshot was ahead: kafka-offsets ledger "
         f"forget-snapshots {pipeline} --after {after} takes back what that machine stored, and names the "
         "windows that were made from it."
     )

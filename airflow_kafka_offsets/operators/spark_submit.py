@@ -29,7 +29,7 @@ from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
 from airflow_kafka_offsets.submission.earlier_driver import UNKNOWN, DriverMemory, EarlierDriver
 from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, Submission
-from airflow_kafka_offsets.submission.spark_failure import keep_output, noted_failure, output_of, spark_failure
+from airflow_kafka_offsets.submission.spark_failure import KeptOutput, noted_failure, spark_failure
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.submission.tries import Tries
 from airflow_kafka_offsets.submission.window_load import WindowLoad, load_report, report_line
@@ -80,6 +80,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     application_id: str | None = None
     _arguments: SparkArguments | None = None
     _memory: DriverMemory | None = None
+    _output: KeptOutput | None = None
 
     def __init__(
         self,
@@ -180,7 +181,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             with progress_told(folder, watched, self.log, show):
                 yield
         except Exception as error:
-            failure = spark_failure(folder, attempt, output_of(self._hook), error)
+            failure = spark_failure(folder, attempt, self._output.masked() if self._output else [], error)
             with suppress(Exception):  # each store has its own; the failure itself must come through
                 folder.record_failure(attempt, FailureNote(type(failure).__name__, _TASKS_LOG))
             if published is None:
@@ -191,16 +192,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook() if self._arguments is None else self._arguments.hook(self)
-        keep_output(hook)
+        self._output = KeptOutput(hook)
         return hook
-
-    def submit_job(self, context: Context) -> str | None:
-        """Submit to a cluster; where the application goes there as one file, that one."""
-        if self._arguments is None or self._arguments.application == self.application:
-            return super().submit_job(context)
-        driver_id = self._backend.hook.submit(self._arguments.application)
-        self.log.info("Spark driver submitted: %s", driver_id)
-        return driver_id
 
     def on_kill(self) -> None:
         """End the driver, and forget it: the next try would see it running still for a while, and go on with it."""

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
-from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
+from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
 from airflow_kafka_offsets.errors import UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.holes import Surroundings

@@ -80,7 +80,7 @@ class WindowRef:
     def take_back(self) -> str:
         """What to do about a window that should not have been published, for people."""
         return (
-            f"It stays published until you take it back: airflow kafka-offsets ledger forget {self.pipeline} "
+            f"It stays published until you take it back: kafka-offsets ledger forget {self.pipeline} "
             f"{self.window} --force; then clear the run, which resolves and loads it again."
         )
 

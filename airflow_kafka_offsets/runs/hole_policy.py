@@ -38,7 +38,7 @@ class Loader:
         ti = context["ti"]
         dag_id = attempt.get("airflow", {}).get("dag_id", ti.dag_id)
         timetable = getattr(context.get("dag"), "timetable", None) if dag_id == ti.dag_id else None
-        return cls(Schedule(dag_id, timetable), ti)
+        return cls(Schedule.of(dag_id, timetable), ti)
 
     def loads(self, stretch: Stretch) -> bool:
         """Whether Airflow has a run, queued or running, for each window that the schedule cuts there."""
@@ -67,11 +67,11 @@ class Loader:
         if stretch.start_ms is None:
             return (
                 f"earlier runs of {schedule.dag_id}, up to {iso_instant(stretch.end_ms)}; or, if the group "
-                "isn't to have these offsets, move it with airflow kafka-offsets reset"
+                "isn't to have these offsets, move it with kafka-offsets reset"
             )
         if stretch.start_ms == stretch.end_ms:
             end = iso_instant(stretch.end_ms)
-            return f"the window that ends at {end}, after airflow kafka-offsets ledger re-resolve"
+            return f"the window that ends at {end}, after kafka-offsets ledger re-resolve"
         cut = schedule.cuts_at(stretch.start_ms) and schedule.cuts_at(stretch.end_ms)
         if cut and (schedule.timetable is None or schedule.gives_intervals or schedule.by_partition):
             return schedule.backfill(stretch.start_ms, stretch.end_ms)
@@ -123,7 +123,7 @@ def refusal(window: str, holes: Sequence[Hole], loader: Loader) -> HoleError:
     if pinned:
         ways.append(
             f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; take back one "
-            "that no run will load any more with airflow kafka-offsets ledger forget"
+            "that no run will load any more with kafka-offsets ledger forget"
         )
     return HoleError(
         f"Before window {window} there are offsets that no published window has: {shorten(map(str, holes))}. "

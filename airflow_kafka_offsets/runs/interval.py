@@ -61,7 +61,7 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
             raise ConfigurationError("start and end go together: give both, or neither to use the run's own interval.")
         return RunInterval(given_instant(start), given_instant(end))
     dag = context.get("dag")
-    schedule = Schedule(getattr(dag, "dag_id", "DAG"), getattr(dag, "timetable", None))
+    schedule = Schedule.of(getattr(dag, "dag_id", "DAG"), getattr(dag, "timetable", None))
     partition_date = context.get("partition_date")
     if partition_date is not None:
         return _partition(schedule, partition_date)
@@ -78,12 +78,10 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
 def _partition(schedule: Schedule, date: datetime) -> RunInterval:
     """From a partition's date to the next tick, by the timetable's own cron expression and zone (daylight saving
     included)."""
-    timetable = schedule.timetable
-    expression = getattr(timetable, "expression", None)
-    if expression is None:
-        raise IntervalError(
-            f"{type(timetable).__name__} has no cron expression to tell where a partition ends. {_HINT}"
-        )
+    cron = schedule.cron
+    if cron is None:
+        kind = "A Dag without a schedule" if schedule.timetable is None else schedule.timetable.kind
+        raise IntervalError(f"{kind} has no cron expression to tell where a partition ends. {_HINT}")
     start_ms = instant_ms(date)
     if not schedule.cuts_at(start_ms):
         key = (
@@ -95,7 +93,7 @@ def _partition(schedule: Schedule, date: datetime) -> RunInterval:
             f"This run's partition date, {iso_instant(start_ms)}, isn't the start of a partition of the schedule: its "
             f"window would overlap the schedule's own.{key} {_OTHER_TIME}"
         )
-    return RunInterval(start_ms, instant_ms(tick_after(expression, timetable.timezone, date)))
+    return RunInterval(start_ms, instant_ms(tick_after(*cron, date)))
 
 
 def _key_around(schedule: Schedule, timestamp_ms: int) -> str:
@@ -142,9 +140,9 @@ def _refuse_cut_off(schedule: Schedule, interval: RunInterval) -> None:
     way = "CronDataIntervalTimetable, whose windows reach from tick to tick"
     ticking = schedule.by_ticks()
     if ticking is not None and (window := ticking.last_window(interval.end_ms)) is not None:
-        cron = ticking.timetable
+        expression, zone = ticking.cron or ("", "")
         way = (
-            f"CronDataIntervalTimetable({cron.expression!r}, timezone={str(cron.timezone)!r}), whose windows reach "
+            f"CronDataIntervalTimetable({expression!r}, timezone={str(zone)!r}), whose windows reach "
             f"from tick to tick. Then don't clear this run, but load {_between(*window)}: {ticking.backfill(*window)}"
         )
     raise IntervalError(

@@ -13,16 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from airflow.sdk import (
-    AssetOrTimeSchedule,
-    CronDataIntervalTimetable,
-    CronPartitionTimetable,
-    CronTriggerTimetable,
-    DeltaDataIntervalTimetable,
-    DeltaTriggerTimetable,
-    MultipleCronTriggerTimetable,
-)
-
+from airflow_kafka_offsets.compat.timetables import Timetable, cron_intervals, timetable_of
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, to_datetime
 
@@ -30,7 +21,6 @@ _SECOND_MS = 1000
 _LEADS_MS = (_SECOND_MS, 3 * 3_600_000)
 """How long before an instant its tick is looked for. Airflow's ticks follow from one another: where clocks change, some
 don't follow from an instant right before them, but from the last tick before the change."""
-_TRIGGERS = (CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +32,50 @@ class Schedule:
     """
 
     dag_id: str
-    timetable: Any = None
+    timetable: Timetable | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "timetable", in_sdk(self.timetable))
+    @classmethod
+    def of(cls, dag_id: str, timetable: Any) -> Schedule:
+        """That of a Dag.
+
+        :param timetable: Airflow's.
+        """
+        return cls(dag_id, timetable_of(timetable))
 
     @property
     def by_partition(self) -> bool:
         """Whether runs have partition dates."""
-        return isinstance(self.timetable, CronPartitionTimetable)
+        return self.timetable is not None and self.timetable.by_partition
 
     @property
     def by_end(self) -> bool:
         """Whether a run's window ends at a tick, with the length that ``interval=`` says."""
-        return isinstance(self.timetable, _TRIGGERS) and not self.by_partition
+        return self.timetable is not None and self.timetable.by_trigger
 
     @property
     def gives_intervals(self) -> bool:
         """Whether each run of the schedule has an interval of some length."""
         if self.by_end:
             return all(bool(timetable.interval) for timetable in self._timetables)
-        return isinstance(self.timetable, CronDataIntervalTimetable | DeltaDataIntervalTimetable)
+        return self.timetable is not None and self.timetable.by_interval
 
     @property
-    def _timetables(self) -> list[Any]:
-        found: list[Any] = getattr(self.timetable, "timetables", [self.timetable])
-        return found
+    def _timetables(self) -> tuple[Timetable, ...]:
+        if self.timetable is None:
+            return ()
+        return self.timetable.timetables or (self.timetable,)
+
+    @property
+    def cron(self) -> tuple[str, Any] | None:
+        """Expression and zone; None of a schedule of several crons, or none."""
+        if self.timetable is None or self.timetable.expression is None:
+            return None
+        return self.timetable.expression, self.timetable.timezone
 
     def cuts_at(self, timestamp_ms: int) -> bool:
         """Whether an instant is one of the schedule's ticks, or it can't be told, as of a schedule without cron."""
-        crons = [timetable for timetable in self._timetables if _expression(timetable)]
-        return not crons or any(_is_tick(cron.expression, cron.timezone, timestamp_ms) for cron in crons)
+        crons = [(each.expression, each.timezone) for each in self._timetables if each.expression]
+        return not crons or any(_is_tick(*cron, timestamp_ms) for cron in crons)
 
     def cuts_off(self, start_ms: int, end_ms: int) -> bool:
         """Whether a window has the length that ``interval=`` says, back from a tick, and starts at none: ticks are
@@ -84,31 +87,31 @@ class Schedule:
     def by_ticks(self) -> Schedule | None:
         """The same with windows that reach from tick to tick, however far apart those are; None of several crons, or
         none."""
-        if _expression(self.timetable) is None:
-            return None
-        ticking = CronDataIntervalTimetable(self.timetable.expression, timezone=self.timetable.timezone)
-        return Schedule(self.dag_id, ticking)
+        cron = self.cron
+        return None if cron is None else Schedule(self.dag_id, cron_intervals(*cron))
 
     def last_window(self, before_ms: int) -> tuple[int, int] | None:
         """Start and end of the last window that was over at a time; None when that can't be told."""
-        if _expression(self.timetable) is None:
+        cron = self.cron
+        if cron is None:
             return None
-        start, end = _last_interval(self.timetable, to_datetime(before_ms))
+        start, end = _last_interval(*cron, to_datetime(before_ms))
         if self.by_end:
-            start = end - self.timetable.interval
+            start = end - self._timetables[0].interval
         return instant_ms(start), instant_ms(end)
 
     def windows(self, start_ms: int, end_ms: int) -> list[tuple[int, int]] | None:
         """Starts and ends of the windows that the schedule cuts from one instant to another; None when it doesn't cut
         there, or that can't be told."""
-        if not self.gives_intervals or _expression(self.timetable) is None:
+        cron = self.cron
+        if not self.gives_intervals or cron is None:
             return None
         try:
-            found = ticks(self.timetable.expression, self.timetable.timezone, start_ms, end_ms)
+            found = ticks(*cron, start_ms, end_ms)
         except IntervalError:
             return None
         if self.by_end:
-            return [(instant_ms(to_datetime(end) - self.timetable.interval), end) for end in found[1:]]
+            return [(instant_ms(to_datetime(end) - self._timetables[0].interval), end) for end in found[1:]]
         return list(pairwise(found))
 
     def backfill(self, start_ms: int, end_ms: int) -> str:
@@ -126,8 +129,8 @@ class Schedule:
 
     def partition_key(self, start_ms: int) -> str:
         """The key of a partition."""
-        key: str = self._local(start_ms).strftime(self.timetable.key_format)
-        return key
+        assert self.timetable is not None and self.timetable.key_format is not None, "a schedule by partition has one"
+        return self._local(start_ms).strftime(self.timetable.key_format)
 
     def _date(self, timestamp_ms: int) -> str:
         if self.by_partition:
@@ -137,45 +140,8 @@ class Schedule:
     def _local(self, timestamp_ms: int) -> datetime:
         import pendulum
 
-        return pendulum.instance(to_datetime(timestamp_ms)).in_timezone(self.timetable.timezone)
-
-
-def in_sdk(timetable: Any) -> Any:
-    """A timetable of ``airflow.timetables`` as the one of ``airflow.sdk`` that cuts the same; of one that waits for
-    assets too, the part that goes by time; any other one as it is.
-
-    Dags may name either, and the two families share no class. The older one keeps what it was made of to itself.
-    """
-    from airflow.timetables import assets, interval, trigger
-
-    match timetable:
-        case AssetOrTimeSchedule() | assets.AssetOrTimeSchedule():
-            return in_sdk(timetable.timetable)
-        case trigger.CronPartitionTimetable():
-            return CronPartitionTimetable(
-                timetable._expression, timezone=timetable._timezone, key_format=timetable._key_format
-            )
-        case trigger.CronTriggerTimetable():
-            return CronTriggerTimetable(
-                timetable._expression, timezone=timetable._timezone, interval=timetable._interval
-            )
-        case trigger.MultipleCronTriggerTimetable():
-            crons = timetable._timetables
-            return MultipleCronTriggerTimetable(
-                *(cron._expression for cron in crons), timezone=crons[0]._timezone, interval=crons[0]._interval
-            )
-        case trigger.DeltaTriggerTimetable():
-            return DeltaTriggerTimetable(timetable._delta, interval=timetable._interval)
-        case interval.CronDataIntervalTimetable():
-            return CronDataIntervalTimetable(timetable._expression, timezone=timetable._timezone)
-        case interval.DeltaDataIntervalTimetable():
-            return DeltaDataIntervalTimetable(timetable._delta)
-        case _:
-            return timetable
-
-
-def _expression(timetable: Any) -> str | None:
-    return getattr(timetable, "expression", None)
+        zone = self._timetables[0].timezone
+        return pendulum.instance(to_datetime(timestamp_ms)).in_timezone(zone)
 
 
 def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[int]:
@@ -235,10 +201,10 @@ def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
     return end
 
 
-def _last_interval(timetable: Any, moment: datetime) -> tuple[datetime, datetime]:
+def _last_interval(expression: str, timezone: Any, moment: datetime) -> tuple[datetime, datetime]:
     import pendulum
     from airflow.timetables.interval import CronDataIntervalTimetable
 
-    cut = CronDataIntervalTimetable(timetable.expression, timezone=timetable.timezone)
+    cut = CronDataIntervalTimetable(expression, timezone=timezone)
     found = cut.infer_manual_data_interval(run_after=pendulum.instance(moment))
     return found.start, found.end

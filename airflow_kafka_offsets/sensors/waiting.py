@@ -17,6 +17,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome
 from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 _MEMORY = "kafka_offsets.wait"
 _OFFSETS = "kafka_offsets.positions"
 """Keys in the task state store."""
+
+
+_POKES = (
+    "what one poke has seen can't be kept for the next, so this sensor stays on its worker and pokes there. "
+    "deferrable=True frees the worker on every version."
+)
 
 
 class KafkaWaitSensor(BaseSensorOperator):
@@ -61,6 +68,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         self.deferrable = deferrable
         self._clients = KeptClient()
         self._wait: Wait | None = None
+        self._in_process = ProcessState()
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
         """What this task waits for, once its templates are rendered. Each sensor says its own."""
@@ -69,6 +77,9 @@ class KafkaWaitSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Check once, then defer; or poke and reschedule as any sensor does."""
         end = time.monotonic() + self.timeout
+        if self._reschedules and task_state(context) is None:
+            self.log.warning("%s", needs_airflow("mode='reschedule'", "3.3", _POKES))
+            self.mode = "poke"
         with self._clients:
             if not self.deferrable:
                 return self._wait_here(context)
@@ -138,7 +149,7 @@ class KafkaWaitSensor(BaseSensorOperator):
 
     def _recall(self, context: Context) -> Wait:
         if self._wait is None:
-            memory = _store(context).get(_MEMORY) if self._reschedules else None
+            memory = self._store(context).get(_MEMORY) if self._reschedules else None
             # Each try is a wait of its own.
             memory = memory if memory and memory["try_number"] == context["ti"].try_number else None
             self._wait = Wait(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
@@ -147,17 +158,18 @@ class KafkaWaitSensor(BaseSensorOperator):
     def _remember(self, context: Context, wait: Wait) -> None:
         """Leave word for the next poke, where that is another process."""
         if self._reschedules:
-            _store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
+            self._store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
 
     def once(self, context: Context, arguments: list[Any], find: Callable[[], FixedOffsets]) -> FixedOffsets:
         """Offsets that are found once for the whole task, retries included: kept in its task state store.
 
+        Before Airflow 3.3, which has no such store, each try finds its own: later ones, so that none passes too early.
         A task that is cleared finds them anew, whatever it had ended with. Airflow leaves the store as it is then, and
         runs nothing of ours when a task times out or is killed; but it raises ``max_tries``, at no other time.
 
         :param arguments: what they depend on, as plain JSON: with others they are found anew.
         """
-        store = _store(context)
+        store = self._store(context)
         asked = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
         kept = store.get(_OFFSETS)
         if kept is not None and kept["for"] == asked:
@@ -174,9 +186,12 @@ class KafkaWaitSensor(BaseSensorOperator):
     def _drop_kept(self, context: Context) -> None:
         """At the end of a wait that no retry goes on with: it holds, or never will."""
         if self.keeps_offsets:
-            _store(context).delete(_OFFSETS)
+            self._store(context).delete(_OFFSETS)
         if self._reschedules:
-            _store(context).delete(_MEMORY)
+            self._store(context).delete(_MEMORY)
+
+    def _store(self, context: Context) -> TaskState:
+        return task_state(context) or self._in_process
 
     def _left(self, end: float) -> float:
         """Seconds until the timeout, which means what it means in the other modes."""
@@ -197,7 +212,3 @@ class KafkaWaitSensor(BaseSensorOperator):
             method_name="execute_complete",
             timeout=timedelta(seconds=timeout_s),
         )
-
-
-def _store(context: Context) -> Any:
-    return context["task_state_store"]

@@ -251,6 +251,6 @@ def _refuse_overwritten(
         raise LedgerConflictError(
             f"Window {window}: the rows of attempt {found.attempt} (revision {found.revision}) are "
             f"published, but the {found.sink} table {found.output} {whose}, according to its history. Publish what "
-            "that attempt has counted, with verify or airflow kafka-offsets ledger publish, or run the load of the "
+            "that attempt has counted, with verify or kafka-offsets ledger publish, or run the load of the "
             "newest revision again, which replaces its rows. Then read again."
         )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_kafka_offsets.compat.airflow_versions import task_state
+from airflow_kafka_offsets.compat.spark_provider import K8S_DRIVER_STATUS_KEY, follows_its_driver
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class DriverMemory:
     def __init__(self, task: SparkSubmitOperator, context: Context) -> None:
         self._task = task
         self._context = context
-        self._store: Any = context.get("task_state_store") if task.durable else None
+        self._store: Any = task_state(context) if follows_its_driver(task) else None
         self.failed: str | None = None
         """The attempt of an earlier try whose driver :meth:`earlier` found to have failed."""
 
@@ -70,7 +72,7 @@ class DriverMemory:
         if self._store is None:
             return
         # Kubernetes: how the last driver ended, which the provider would take for the next one's end.
-        for key in (self._task.external_id_key, self._task._K8S_DRIVER_STATUS_KEY):
+        for key in (self._task.external_id_key, K8S_DRIVER_STATUS_KEY):
             self._store.delete(key)
 
     def earlier(self, ref: WindowRef, asked: str) -> EarlierDriver | None:

@@ -16,6 +16,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.compat.spark_provider import submit_instead
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -69,7 +70,10 @@ class SparkArguments:
         given.conf = {**self.defaults, **(task.conf or {}), **self.confs}
         given.properties_file, given.py_files = self.properties_file, self.py_files
         given.application_args, given._java_class = self.application_args, self.java_class
-        return SparkSubmitOperator._get_hook(given)
+        hook = SparkSubmitOperator._get_hook(given)
+        if self.application != task.application:  # it goes to the cluster as one file
+            submit_instead(hook, self.application)
+        return hook
 
 
 @dataclass(frozen=True, slots=True)

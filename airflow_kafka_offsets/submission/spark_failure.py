@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException
 
+from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.proof.driver_notes import EXIT_MARK, FailureNote, one_line
@@ -34,14 +34,19 @@ _JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
 _STATUS = re.compile(r"Error code is: (-?\d+)")
 
 
-def keep_output(hook: SparkSubmitHook) -> None:
-    """Have a hook keep more of the output than the 20 lines that the provider shows."""
-    hook._last_submit_log_lines = deque(maxlen=_LINES)
+class KeptOutput:
+    """The last of what ``spark-submit`` prints.
 
+    :param hook: the one that runs it.
+    """
 
-def output_of(hook: SparkSubmitHook | None) -> list[str]:
-    """What ``spark-submit`` printed last; passwords masked, as the provider does."""
-    return [] if hook is None else [hook._mask_cmd([line]) for line in hook._last_submit_log_lines]
+    def __init__(self, hook: SparkSubmitHook) -> None:
+        self._hook = hook
+        self._lines = kept_output(hook, _LINES)
+
+    def masked(self) -> list[str]:
+        """The lines; passwords masked, as the provider does."""
+        return [self._hook._mask_cmd([line]) for line in self._lines]
 
 
 def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], error: Exception) -> Exception:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -193,17 +193,86 @@ async def _polling(kafka_conn_id: str, waits: PollSchedule) -> AsyncGenerator[Po
         asker.close()
 
 
-_WAITS: dict[Hashable, PollSchedule] = defaultdict(PollSchedule)
-"""Who waits on which shared poll. An entry is never removed: a poll that starts or ends holds on to it."""
+class SharedPoll:
+    """One poll of Kafka that any number of triggers listen to.
+
+    :param kafka_conn_id: connection id.
+    """
+
+    def __init__(self, kafka_conn_id: str) -> None:
+        self.waits = PollSchedule()
+        self.listeners = 0
+        self._kafka_conn_id = kafka_conn_id
+        self._heard: set[asyncio.Queue[Poll | Exception]] = set()
+        self._task = asyncio.create_task(self._poll())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more is to be heard."""
+        return self._task.done()
+
+    async def polls(self) -> AsyncGenerator[Poll]:
+        """What each poll finds out from now on."""
+        heard: asyncio.Queue[Poll | Exception] = asyncio.Queue()
+        self._heard.add(heard)
+        try:
+            while True:
+                poll = await heard.get()
+                if isinstance(poll, Exception):
+                    raise poll
+                yield poll
+        finally:
+            self._heard.discard(heard)
+
+    async def close(self) -> None:
+        """End it, and its client."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _poll(self) -> None:
+        try:
+            async with aclosing(_polling(self._kafka_conn_id, self.waits)) as polls:
+                async for poll in polls:
+                    self._tell(poll)
+        except Exception as error:
+            self._tell(error)
+
+    def _tell(self, poll: Poll | Exception) -> None:
+        for heard in self._heard:
+            heard.put_nowait(poll)
+
+
+shared_polls: dict[Hashable, SharedPoll] = {}
+"""Those that somebody listens to, by event loop, connection and isolation level."""
+
+
+@asynccontextmanager
+async def joined_poll(kafka_conn_id: str, isolation_level: IsolationLevel) -> AsyncIterator[SharedPoll]:
+    """The poll of all triggers in this event loop that wait on the same connection and isolation level. It begins with
+    the first of them and ends with the last one.
+
+    Airflow 3.3 has streams that triggers share. This does the same on every version.
+    """
+    key = asyncio.get_running_loop(), kafka_conn_id, isolation_level
+    shared = shared_polls.get(key)
+    if shared is None or shared.has_ended:
+        shared = shared_polls[key] = SharedPoll(kafka_conn_id)
+    shared.listeners += 1
+    try:
+        yield shared
+    finally:
+        shared.listeners -= 1
+        if not shared.listeners:
+            if shared_polls.get(key) is shared:
+                del shared_polls[key]
+            await shared.close()
 
 
 class KafkaPollTrigger(BaseEventTrigger):
     """
     Base of the triggers: all those on one connection and isolation level share one client and one poll.
 
-    The shared stream's items are the outcomes of a poll by condition; each trigger picks its own. What each waits for
-    is not in the stream's arguments, which are those of whoever came first, but in a registry that the poll reads at
-    each tick. ``dag.test()`` calls :meth:`run`, which polls for one trigger alone.
+    A poll tells its outcomes by condition; each trigger picks its own.
 
     :param kafka_conn_id: connection id; looked up anew at each poll, so that an edited connection takes effect.
     :param isolation_level: which records count.
@@ -227,25 +296,12 @@ class KafkaPollTrigger(BaseEventTrigger):
         """
         raise NotImplementedError
 
-    def shared_stream_key(self) -> Hashable:
-        return ("airflow_kafka_offsets", self.kafka_conn_id, str(self.isolation_level))
-
-    @classmethod
-    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Poll]:
-        first = cls(**kwargs)
-        async with aclosing(_polling(first.kafka_conn_id, _WAITS[first.shared_stream_key()])) as outcomes:
-            async for poll in outcomes:
-                yield poll
-
-    def filter_shared_stream(self, shared_stream: AsyncIterator[Poll]) -> AsyncGenerator[TriggerEvent]:
-        return self.events(shared_stream, _WAITS[self.shared_stream_key()])
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """This trigger's events from a poll of its own."""
-        waits = PollSchedule()
+        """This trigger's events."""
         async with (
-            aclosing(_polling(self.kafka_conn_id, waits)) as outcomes,
-            aclosing(self.events(outcomes, waits)) as events,
+            joined_poll(self.kafka_conn_id, self.isolation_level) as shared,
+            aclosing(shared.polls()) as polls,
+            aclosing(self.events(polls, shared.waits)) as events,
         ):
             async for event in events:
                 yield event

@@ -18,7 +18,7 @@ import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_kafka_offsets import errors
-from airflow_kafka_offsets.cli.definition import get_cli_commands
+from airflow_kafka_offsets.cli.airflow_commands import get_cli_commands
 from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
@@ -168,7 +168,7 @@ def test_every_command_and_each_of_its_options_is_on_the_page() -> None:
     (group,) = get_cli_commands()
     assert isinstance(group, GroupCommand)
     for name, command in commands(group):
-        assert f"`{name} " in page or f"`airflow kafka-offsets {name} " in page, name
+        assert f"`{name} " in page or f"`kafka-offsets {name} " in page, name
         assert [flag for flag in options(command) if flag not in page] == [], name
 
 

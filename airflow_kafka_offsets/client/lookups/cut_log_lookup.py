@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnd, LogEpoch, LogExtents
 from airflow_kafka_offsets.offsets.windows.truncation import of_another_log
 
-_RESET = "use airflow kafka-offsets reset to move the group"
+_RESET = "use kafka-offsets reset to move the group"
 
 
 async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:

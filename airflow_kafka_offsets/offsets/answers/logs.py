@@ -102,7 +102,7 @@ UNTOLD = {
 }
 """Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
 FORGET_PAST = (
-    "Forget the windows between two instants that end past there (airflow kafka-offsets ledger forget), or "
+    "Forget the windows between two instants that end past there (kafka-offsets ledger forget), or "
     "start another pipeline."
 )
 """What to do about a log that was cut, and gives offsets again that windows have. Other windows, such as increments,

@@ -16,6 +16,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient
 
+from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -110,14 +111,12 @@ def flights(broker: Broker, admin: KafkaAdminClient, produce: Produce) -> None:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run ``airflow kafka-offsets …`` in this process. Returns exit code, stdout, stderr."""
-    from airflow.cli import cli_parser
+    """Run ``kafka-offsets …`` in this process. Returns exit code, stdout, stderr."""
 
     def call(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
         try:
-            args = cli_parser.get_parser().parse_args(["kafka-offsets", *words])
-            args.func(args)
+            main(words)
             code = 0
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1

@@ -1,4 +1,4 @@
-"""``airflow kafka-offsets reset``: a plan first, and the group moved only when told to."""
+"""``kafka-offsets reset``: a plan first, and the group moved only when told to."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError, SparkFailedError, UnprovenError
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.submission.spark_failure import output_of
 from dev import jars
 from dev.airflow_home import environment
 from dev.kafka import Broker
@@ -55,7 +54,8 @@ def load(
         try:
             return task.execute(context)
         finally:
-            printed.extend(output_of(task._hook))
+            assert task._output is not None
+            printed.extend(task._output.masked())
 
     return run
 

@@ -85,7 +85,7 @@ class TestRefused:
     def test_one_that_was_published_is_named_so_with_the_command_that_forgets_it(self, local: Ledger) -> None:
         standing = local.pin_window(*at(local, 0, 60))
         publish(local, standing)
-        forget = f"airflow kafka-offsets ledger forget loads {standing.manifest.window} --force"
+        forget = f"kafka-offsets ledger forget loads {standing.manifest.window} --force"
         with pytest.raises(WindowOverlapError, match=f"published .t-0: 43 offsets from 1017 on.*{forget}"):
             local.pin_window(*at(local, 17, 77))
 
@@ -100,7 +100,7 @@ class TestRefused:
             "of Dag hourly"
         )
         assert said in str(refused.value)
-        assert "end its load first, and then airflow kafka-offsets ledger forget" in str(refused.value)
+        assert "end its load first, and then kafka-offsets ledger forget" in str(refused.value)
 
     def test_one_whose_attempts_have_failed_may_be_forgotten(self, local: Ledger) -> None:
         folder = local.folder_of(local.pin_window(*at(local, 0, 60)))

@@ -23,7 +23,7 @@ DAILY = [
 
 
 def command(timetable: Any, hole: tuple[datetime, datetime]) -> str:
-    loader = Loader(Schedule("loads", timetable), SimpleNamespace(dag_id="loads"))
+    loader = Loader(Schedule.of("loads", timetable), SimpleNamespace(dag_id="loads"))
     return loader.command(Stretch(instant_ms(hole[0]), instant_ms(hole[1]), ()))
 
 

@@ -88,7 +88,7 @@ def made_by(command: str, timetable: Any) -> list[tuple[int, int]]:
 )
 @pytest.mark.parametrize("missing", [(0, 1), (0, 3), (20, 26)], ids=["an hour", "three", "over the change of clocks"])
 def test_the_command_loads_what_is_missing_and_nothing_else(timetable: Any, missing: tuple[int, int]) -> None:
-    command = Schedule("loads", timetable).backfill(*hours(*missing))
+    command = Schedule.of("loads", timetable).backfill(*hours(*missing))
     wanted = [hours(each, each + 1) for each in range(*missing)]
     if missing == (20, 26) and timetable is BY_PARTITION:
         pytest.skip("a clock that goes back shows an hour twice, and Airflow takes dates as clocks show them")
@@ -104,20 +104,20 @@ def test_of_another_dag_it_takes_in_a_neighbour_at_most(timetable: Any) -> None:
 
 @pytest.mark.parametrize("timetable", [BY_START, BY_END])
 def test_windows_are_those_of_its_ticks(timetable: Any) -> None:
-    schedule = Schedule("loads", timetable)
+    schedule = Schedule.of("loads", timetable)
     assert schedule.windows(*hours(0, 3)) == [hours(0, 1), hours(1, 2), hours(2, 3)]
     assert schedule.windows(hours(0, 1)[0] + 1, hours(0, 3)[1]) is None
 
 
 def test_the_last_window_is_one_that_is_over() -> None:
     for timetable in (BY_START, BY_END, BY_PARTITION):
-        assert Schedule("loads", timetable).last_window(instant_ms(SIX + 90 * timedelta(minutes=1))) == hours(0, 1)
-        assert Schedule("loads", timetable).last_window(instant_ms(SIX + HOUR)) == hours(0, 1)
+        assert Schedule.of("loads", timetable).last_window(instant_ms(SIX + 90 * timedelta(minutes=1))) == hours(0, 1)
+        assert Schedule.of("loads", timetable).last_window(instant_ms(SIX + HOUR)) == hours(0, 1)
 
 
 def test_a_schedule_without_cron_tells_nothing_and_refuses_nothing() -> None:
     for timetable in (DeltaDataIntervalTimetable(HOUR), None):
-        schedule = Schedule("loads", timetable)
+        schedule = Schedule.of("loads", timetable)
         assert schedule.last_window(instant_ms(SIX)) is schedule.windows(*hours(0, 1)) is None
         assert schedule.cuts_at(instant_ms(SIX) + 17_000)
 
@@ -127,7 +127,7 @@ def test_a_schedule_without_cron_tells_nothing_and_refuses_nothing() -> None:
 def test_every_tick_that_airflow_gives_is_one_also_where_clocks_change(zone: str, cron: str) -> None:
     """S26."""
     airflows = older_triggers.CronPartitionTimetable(cron, timezone=zone)
-    schedule = Schedule("loads", airflows)
+    schedule = Schedule.of("loads", airflows)
     for month, day in ((3, 8), (3, 29), (10, 25), (11, 1)):
         tick = airflows._align_to_next(pendulum.datetime(2026, month, day))
         while tick < pendulum.datetime(2026, month, day).add(days=1):
@@ -138,7 +138,7 @@ def test_every_tick_that_airflow_gives_is_one_also_where_clocks_change(zone: str
 
 
 def test_an_instant_between_ticks_is_none() -> None:
-    assert not Schedule("loads", BY_START).cuts_at(instant_ms(SIX) + 60_000)
+    assert not Schedule.of("loads", BY_START).cuts_at(instant_ms(SIX) + 60_000)
 
 
 def test_where_airflow_finds_no_next_tick_it_is_not_looked_for_for_ever() -> None:
@@ -150,7 +150,7 @@ def test_where_airflow_finds_no_next_tick_it_is_not_looked_for_for_ever() -> Non
 
 def test_a_key_is_that_of_the_zone() -> None:
     ms = instant_ms(pendulum.datetime(2026, 11, 21, 5, tz=NEW_YORK))
-    assert Schedule("loads", BY_PARTITION).partition_key(ms) == "2026-11-21T05:00:00"
+    assert Schedule.of("loads", BY_PARTITION).partition_key(ms) == "2026-11-21T05:00:00"
 
 
 @pytest.mark.parametrize("name", OLDER)
@@ -163,7 +163,7 @@ def test_the_older_family_of_timetables_says_the_same(name: str) -> None:
         "delta": DeltaDataIntervalTimetable(HOUR),
         "delta by end": DeltaTriggerTimetable(HOUR, interval=HOUR),
     }
-    ours, theirs = Schedule("loads", known[name]), Schedule("loads", OLDER[name])
+    ours, theirs = Schedule.of("loads", known[name]), Schedule.of("loads", OLDER[name])
     at_ms = instant_ms(SIX + 90 * timedelta(minutes=1))
     assert theirs.windows(*hours(0, 2)) == ours.windows(*hours(0, 2))
     assert theirs.last_window(at_ms) == ours.last_window(at_ms)

@@ -11,6 +11,8 @@ from typing import Any
 from airflow.jobs.triggerer_job_runner import TriggerRunner
 from airflow.triggers.base import BaseTrigger
 
+from airflow_kafka_offsets.triggers.polls import shared_polls
+
 
 class Runner:
     """Triggers that run side by side, as on a triggerer."""
@@ -33,7 +35,7 @@ class Runner:
     @property
     def polls(self) -> int:
         """How many shared polls there are at present."""
-        return len(self._airflow._shared_streams._groups)
+        return len(shared_polls)
 
     def events(self, number: int) -> list[Any]:
         """What a trigger has fired so far."""
@@ -57,7 +59,6 @@ class Runner:
         """Cancel all, as a triggerer does that shuts down."""
         for number in list(self._airflow.triggers):
             await self.cancel(number)
-        await self._airflow._shared_streams.stop_all()
 
 
 @asynccontextmanager

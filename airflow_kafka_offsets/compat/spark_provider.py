@@ -1,0 +1,52 @@
+"""What Airflow's Spark provider lacks before 6.3.4."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+K8S_DRIVER_STATUS_KEY = "k8s_driver_status"
+"""Key in the task's state store of how a driver on Kubernetes has ended (Spark provider 6.3, a private name there)."""
+_FOLLOWING = ("get_job_status", "poll_until_complete", "is_job_active", "is_job_succeeded", "_backend")
+"""What going on with a driver takes: there since 6.3.1, and since 6.3.3 for standalone clusters."""
+
+
+def follows_its_driver(task: SparkSubmitOperator) -> bool:
+    """Whether the provider keeps the id of a cluster's driver, so that the task's next try can go on with it
+    (``durable``, Spark provider 6.3.4 on Airflow 3.3). Where it doesn't, a retry submits another driver."""
+    kind = type(task)
+    return bool(getattr(task, "durable", False)) and all(hasattr(kind, name) for name in _FOLLOWING)
+
+
+def submit_instead(hook: SparkSubmitHook, application: str) -> None:
+    """Have a hook submit an application whatever it is given: the provider's operator submits its own, in another place
+    in each version."""
+    submit = hook.submit
+
+    def submit_this(_: str = "", **more: Any) -> Any:
+        return submit(application, **more)
+
+    hook.submit = submit_this  # type: ignore[assignment, method-assign]
+
+
+def kept_output(hook: SparkSubmitHook, lines: int) -> deque[str]:
+    """The last lines that ``spark-submit`` prints, from now on. The provider itself keeps 20 since 6.2, and 500 after
+    an exception's first line."""
+    kept: deque[str] = deque(maxlen=lines)
+    process = hook._process_spark_submit_log
+
+    def process_and_keep(output: Iterable[Any]) -> None:
+        process(_noted(output, kept))
+
+    hook._process_spark_submit_log = process_and_keep  # type: ignore[assignment, method-assign]
+    return kept
+
+
+def _noted(output: Iterable[Any], kept: deque[str]) -> Iterator[Any]:
+    for line in output:
+        kept.append(line.strip())
+        yield line

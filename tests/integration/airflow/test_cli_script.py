@@ -1,0 +1,104 @@
+"""The script ``kafka-offsets`` where Airflow isn't asked: it isn't even imported, and needn't be set up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Run
+
+WITHOUT_AIRFLOW = """
+import sys
+sys.modules["airflow"] = None
+from airflow_kafka_offsets.cli.main import main
+main(sys.argv[1:])
+"""
+Script = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Run it in a process where ``import airflow`` fails; environment variables as keywords."""
+
+    def call(*words: str, **variables: str) -> tuple[int, str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        command = [sys.executable, "-c", WITHOUT_AIRFLOW, *words]
+        done = subprocess.run(command, env=kept | variables, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+class TestBootstrapServers:
+    def test_list(self, script: Script, broker: Broker, ten: str) -> None:
+        code, out, err = script("list", ten, "--bootstrap-servers", broker.bootstrap_servers, "-o", "json")
+        assert (code, err) == (0, "")
+        assert json.loads(out)[0]["offset"] == 10
+
+    def test_lag_and_reset(
+        self, script: Script, broker: Broker, commit: Callable[[str, str, int], None], ten: str
+    ) -> None:
+        commit(f"g-{ten}", ten, 4)
+        there = "--bootstrap-servers", broker.bootstrap_servers
+        assert json.loads(script("lag", f"g-{ten}", *there, "-o", "json")[1])[0]["lag"] == 6
+        code, _, err = script("reset", f"g-{ten}", "--to", "latest", "--execute", *there)
+        assert (code, err) == (0, f"Group g-{ten}: commits on 1 partitions written.\n")
+        assert json.loads(script("lag", f"g-{ten}", *there, "-o", "json")[1])[0]["lag"] == 0
+
+    def test_keys_beside_it(self, script: Script, broker: Broker, ten: str, tmp_path: Path) -> None:
+        keys = tmp_path / "client.properties"
+        keys.write_text("# who asks\nclient.id = me\n\nsecurity.protocol=PLAINTEXT\n")
+        there = "--bootstrap-servers", broker.bootstrap_servers, "--config", str(keys)
+        assert script("list", ten, *there, "--config", "socket.timeout.ms=5000")[0] == 0
+        code, _, err = script("list", ten, *there, "--config", "ssl.ca.loction=x")
+        assert (code, "Did you mean ssl.ca.location?" in err) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [("no-such-file", "neither KEY=VALUE nor a file: No such file"), ("bad", "has a line without a =")],
+    )
+    def test_what_is_no_key(self, script: Script, tmp_path: Path, given: str, said: str) -> None:
+        (tmp_path / "bad").write_text("client.id\n")
+        code, _, err = script("list", "t", "--bootstrap-servers", "x:1", "--config", str(tmp_path / given))
+        assert (code, said in err) == (2, True), err
+
+    def test_keys_alone_name_no_broker(self, script: Script) -> None:
+        code, _, err = script("list", "t", "--config", "client.id=me")
+        assert (code, "kafka-offsets: The Kafka connection has no bootstrap.servers. " in err) == (2, True)
+
+
+class TestVariables:
+    @pytest.mark.parametrize("by", ["json", "uri"])
+    def test_a_connection(self, script: Script, broker: Broker, ten: str, by: str) -> None:
+        said = {
+            "json": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}),
+            "uri": f"kafka-offsets://{broker.bootstrap_servers}",
+        }
+        code, out, err = script("list", ten, "-o", "json", AIRFLOW_CONN_KAFKA_DEFAULT=said[by])
+        assert (code, err) == (0, "")
+        assert json.loads(out)[0]["offset"] == 10
+
+    def test_one_that_cannot_be_read(self, script: Script) -> None:
+        code, _, err = script("list", "t", AIRFLOW_CONN_KAFKA_DEFAULT="{")
+        assert (code, "AIRFLOW_CONN_KAFKA_DEFAULT is neither JSON nor a URI" in err) == (2, True)
+
+    def test_a_secrets_backend_comes_first(
+        self, run: Run, broker: Broker, ten: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As in Airflow, which is asked then."""
+        connections = tmp_path / "connections.json"
+        wanted = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+        connections.write_text(json.dumps({"kafka_default": wanted}))
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "kafka-offsets://127.0.0.1:1")
+        monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", "airflow.secrets.local_filesystem.LocalFilesystemBackend")
+        monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps({"connections_file_path": str(connections)}))
+        code, out, _ = run("list", ten, "-o", "json")
+        assert code == 0
+        assert json.loads(out)[0]["offset"] == 10
