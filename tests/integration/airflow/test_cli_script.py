@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Run
 
-WITHOUT_AIRFLOW = """
+SCRIPT = """
 import sys
-sys.modules["airflow"] = None
 from airflow_kafka_offsets.cli.main import main
 main(sys.argv[1:])
 """
+WITHOUT_AIRFLOW = f"import sys; sys.modules['airflow'] = None{SCRIPT}"
 Script = Callable[..., tuple[int, str, str]]
 
 
@@ -27,9 +26,9 @@ Script = Callable[..., tuple[int, str, str]]
 def script(tmp_path: Path) -> Script:
     """Run it in a process where ``import airflow`` fails; environment variables as keywords."""
 
-    def call(*words: str, **variables: str) -> tuple[int, str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-        command = [sys.executable, "-c", WITHOUT_AIRFLOW, *words]
+    def call(*words: str, program: str = WITHOUT_AIRFLOW, **variables: str) -> tuple[int, str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
+        command = [sys.executable, "-c", program, *words]
         done = subprocess.run(command, env=kept | variables, capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stdout, done.stderr
 
@@ -89,16 +88,18 @@ class TestVariables:
         code, _, err = script("list", "t", AIRFLOW_CONN_KAFKA_DEFAULT="{")
         assert (code, "AIRFLOW_CONN_KAFKA_DEFAULT is neither JSON nor a URI" in err) == (2, True)
 
-    def test_a_secrets_backend_comes_first(
-        self, run: Run, broker: Broker, ten: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_secrets_backend_comes_first(self, script: Script, broker: Broker, ten: str, tmp_path: Path) -> None:
         """As in Airflow, which is asked then."""
         connections = tmp_path / "connections.json"
         wanted = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
         connections.write_text(json.dumps({"kafka_default": wanted}))
-        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "kafka-offsets://127.0.0.1:1")
-        monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", "airflow.secrets.local_filesystem.LocalFilesystemBackend")
-        monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps({"connections_file_path": str(connections)}))
-        code, out, _ = run("list", ten, "-o", "json")
-        assert code == 0
+        code, out, err = script(
+            *("list", ten, "-o", "json"),
+            program=SCRIPT,
+            AIRFLOW_HOME=str(tmp_path),
+            AIRFLOW_CONN_KAFKA_DEFAULT="kafka-offsets://127.0.0.1:1",
+            AIRFLOW__SECRETS__BACKEND="airflow.secrets.local_filesystem.LocalFilesystemBackend",
+            AIRFLOW__SECRETS__BACKEND_KWARGS=json.dumps({"connections_file_path": str(connections)}),
+        )
+        assert code == 0, err
         assert json.loads(out)[0]["offset"] == 10
