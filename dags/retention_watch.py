@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
+from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 

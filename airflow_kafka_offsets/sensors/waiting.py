@@ -191,7 +191,8 @@ class KafkaWaitSensor(BaseSensorOperator):
             self._store(context).delete(_MEMORY)
 
     def _store(self, context: Context) -> TaskState:
-        return task_state(context) or self._in_process
+        store = task_state(context)
+        return self._in_process if store is None else store
 
     def _left(self, end: float) -> float:
         """Seconds until the timeout, which means what it means in the other modes."""

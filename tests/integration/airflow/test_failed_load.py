@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError, SparkFailedError, UnprovenError
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator

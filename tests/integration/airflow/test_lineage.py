@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Asset, BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest

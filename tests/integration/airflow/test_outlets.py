@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Asset, AssetAlias
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator

@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from airflow_kafka_offsets.errors import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import (
     ACL,

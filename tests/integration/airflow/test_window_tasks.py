@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.operators import spark_submit as spark_submit_operator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError

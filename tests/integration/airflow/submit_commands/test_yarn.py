@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import WindowOverlapError
 from airflow_kafka_offsets.ledger.ledger import Ledger

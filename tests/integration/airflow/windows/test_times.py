@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import CronPartitionTimetable
-from airflow.sdk.exceptions import AirflowFailException
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from airflow_kafka_offsets.errors import FutureRecordError, OffsetsError

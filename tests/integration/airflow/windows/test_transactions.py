@@ -10,7 +10,7 @@ from contextlib import closing
 from itertools import pairwise
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient

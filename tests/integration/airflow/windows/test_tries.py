@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from airflow.models.taskinstance import clear_task_instances
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.definitions.dag import _run_task
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.session import create_session
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
