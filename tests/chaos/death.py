@@ -21,6 +21,8 @@ CHANCE = 0.008
 """Of each kind of death, at each creation."""
 DRIVERS_CHANCE = 0.0045
 """The same of a Spark driver, who leaves a Java and its executor to be started anew."""
+_LISTS_TIMES = 3
+"""A window has one list of files: at the chance of the others a thousand windows may not see one of its deaths."""
 _NUMEROUS = ("snapshots", "instants", "attempts", "losses", "results", "publications")
 _DRIVERS = ("applications", "results", "failures")
 KINDS = ("before", "halfway through", "right after")
@@ -54,7 +56,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
             die()
 
     def replace_or_die(path: StoragePath, content: bytes) -> None:
-        number = int(rng.random() / chance)
+        number = int(rng.random() / (_LISTS_TIMES * chance))
         if number == 0:
             last_words(f"before {path.name}")
             os.kill(os.getpid(), signal.SIGKILL)

@@ -132,7 +132,9 @@ class TestChaos:
             published = sum(len(each.published) for each in outcome.pieces)
             visible = sum(len(each.visible) for each in outcome.seen.values())
             print(f"{outcome.pipeline.store}: {published} of {visible} records are published")
-            assert published > visible / (3 if len(outcome.pipeline.windows) > 10 else 6)
+            # Where loads are slow, more is deleted before they read it.
+            least = 6 if len(outcome.pipeline.windows) <= 10 else 4 if outcome.pipeline.store in SPARK else 3
+            assert published > visible / least
 
     def test_a_window_more_or_less_would_have_been_noticed(self, report: Report) -> None:
         for outcome in report.outcomes:
