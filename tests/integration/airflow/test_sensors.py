@@ -8,12 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
-    AirflowRescheduleException,
-    AirflowSkipException,
-    TaskDeferred,
-)
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp

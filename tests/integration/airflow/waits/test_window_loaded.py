@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from airflow.models.trigger import TRIGGER_FAIL_REPR, TriggerFailureReason
-from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
