@@ -50,6 +50,12 @@ def as_server() -> Iterator[None]:
             os.environ[_PROCESS] = before
 
 
+def asks_airflow(args: Any) -> bool:
+    """Whether a command has to ask Airflow for something: its arguments and the environment don't say it."""
+    asks_for_ledger = "pipeline" in args or getattr(args, "to_snapshot", None) is not None
+    return asks_for_ledger or not (args.bootstrap_servers or args.config or _variable(args))
+
+
 def kafka_client(args: Any) -> OffsetsClient:
     """The client of ``--bootstrap-servers``, else of ``--conn-id``; use it as a context manager.
 
@@ -57,13 +63,19 @@ def kafka_client(args: Any) -> OffsetsClient:
     """
     if args.bootstrap_servers or args.config:
         return _client({"bootstrap.servers": args.bootstrap_servers, **_config(args.config or ())})
-    variable = variable_of(args.conn_id)
-    if variable in os.environ and _SECRETS_BACKEND not in os.environ:
+    variable = _variable(args)
+    if variable is not None:
         return _client(connection_in(variable, os.environ[variable]).keys())
     _require(args.conn_id)
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
     return KafkaOffsetsHook(args.conn_id).get_conn()
+
+
+def _variable(args: Any) -> str | None:
+    """The variable that defines ``--conn-id``; None where there is none, or a secrets backend comes before it."""
+    variable = variable_of(args.conn_id)
+    return variable if variable in os.environ and _SECRETS_BACKEND not in os.environ else None
 
 
 def _client(config: dict[str, Any]) -> OffsetsClient:

@@ -11,14 +11,13 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
 from shutil import get_terminal_size
 from typing import Any, NoReturn, TypeVar
 
-from airflow_kafka_offsets.cli.connections import as_server, store_failure
+from airflow_kafka_offsets.cli.connections import as_server, asks_airflow, store_failure
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 Command = Callable[[Any], int]
@@ -39,8 +38,8 @@ def command(function: Command) -> Callable[[Any], None]:
     @wraps(function)
     def run(args: Any) -> None:
         try:
-            with as_server(), nullcontext() if args.verbose else _quiet():
-                code = function(args)
+            with as_server():
+                code = _with_airflow(function, args) if asks_airflow(args) else _alone(function, args)
         except KafkaOffsetsError as error:
             _end_with(error)
         except Exception as error:
@@ -54,16 +53,26 @@ def command(function: Command) -> Callable[[Any], None]:
     return run
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what libraries log and warn of, which goes to stdout, among the rows: ``--verbose`` shows it."""
+def _alone(function: Command, args: Any) -> int:
+    """Without what libraries log and warn of; ``--verbose`` shows it."""
+    if args.verbose:
+        return function(args)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
         try:
-            yield
+            return function(args)
         finally:
             logging.disable(logging.NOTSET)
+
+
+def _with_airflow(function: Command, args: Any) -> int:
+    """The same where Airflow's own log goes to stdout, among the rows."""
+    from airflow.utils.cli import suppress_logs_and_warning
+
+    codes: list[int] = []
+    suppress_logs_and_warning(lambda args: codes.append(function(args)))(args)
+    return codes[0]
 
 
 def _end_with(error: KafkaOffsetsError) -> NoReturn:
