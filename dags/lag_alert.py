@@ -10,8 +10,8 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, Asset, Context, task
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
