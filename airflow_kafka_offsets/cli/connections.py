@@ -10,7 +10,9 @@ environment, and for ledgers.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
+from configparser import ConfigParser
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
@@ -25,10 +27,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.ledger.ledger import Ledger
 
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
-_SECRETS_BACKEND = "AIRFLOW__SECRETS__BACKEND"
-"""Where one is set, it comes before the environment."""
-_TIMEOUT_S = 30.0
-"""As ``[kafka_offsets] client_timeout_s`` is by default."""
+_TIMEOUT = "AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S"
 _LONGEST = 200
 """Characters of another library's error that are shown."""
 _STORE = "airflow_kafka_offsets.ledger.storage"
@@ -62,7 +61,8 @@ def kafka_client(args: Any) -> OffsetsClient:
     :raises ConfigurationError: when there is no such connection, or it can't be read.
     """
     if args.bootstrap_servers or args.config:
-        return _client({"bootstrap.servers": args.bootstrap_servers, **_config(args.config or ())})
+        config = _config(args.config or ())
+        return _client(config | ({"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}))
     variable = _variable(args)
     if variable is not None:
         return _client(connection_in(variable, os.environ[variable]).keys())
@@ -73,14 +73,28 @@ def kafka_client(args: Any) -> OffsetsClient:
 
 
 def _variable(args: Any) -> str | None:
-    """The variable that defines ``--conn-id``; None where there is none, or a secrets backend comes before it."""
+    """The variable that defines ``--conn-id``, where Airflow would take it too; None where there is none, a secrets
+    backend comes before it, or Airflow is loaded and can be asked."""
     variable = variable_of(args.conn_id)
-    return variable if variable in os.environ and _SECRETS_BACKEND not in os.environ else None
+    asks = "airflow.configuration" in sys.modules or variable not in os.environ or _has_secrets_backend()
+    return None if asks else variable
+
+
+def _has_secrets_backend() -> bool:
+    if any(name.startswith("AIRFLOW__SECRETS__BACKEND") for name in os.environ):
+        return True
+    home = os.environ.get("AIRFLOW_HOME", "~/airflow")
+    settings = ConfigParser(interpolation=None, strict=False)
+    settings.read(Path(os.environ.get("AIRFLOW_CONFIG", f"{home}/airflow.cfg")).expanduser())
+    names = ("backend", "backend_cmd", "backend_secret")
+    return any(settings.get("secrets", name, fallback="").strip() for name in names)
 
 
 def _client(config: dict[str, Any]) -> OffsetsClient:
-    timeout_s = float(os.environ.get("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S") or _TIMEOUT_S)
-    return OffsetsClient(ClientSettings.from_config(config), timeout_s=timeout_s)
+    given = os.environ.get(_TIMEOUT) or "30"  # as the setting is by default
+    if not given.isdecimal():
+        raise ConfigurationError(f"{_TIMEOUT} is {given!r}, which is no whole number of seconds.")
+    return OffsetsClient(ClientSettings.from_config(config), timeout_s=float(given))
 
 
 def _config(given: Sequence[str]) -> dict[str, str]:

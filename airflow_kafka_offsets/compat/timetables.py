@@ -60,8 +60,9 @@ def timetable_of(timetable: Any) -> Timetable | None:
     if _BY_ASSETS_TOO in names:
         return timetable_of(timetable.timetable)
     known = next((name for name in names if name in (*_INTERVALS, _PARTITIONS, *_TRIGGERS)), None)
-    if known is None:
-        return Timetable(type(timetable).__name__, _of(timetable, "expression"), _of(timetable, "timezone"))
+    if known is None:  # what it keeps to itself may mean something else
+        expression, timezone = (getattr(timetable, part, None) for part in ("expression", "timezone"))
+        return Timetable(type(timetable).__name__, expression, timezone)
     return Timetable(
         known,
         **{part: _of(timetable, part) for part in ("expression", "timezone", "interval", "key_format")},

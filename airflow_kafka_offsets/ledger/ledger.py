@@ -29,7 +29,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
-from airflow_kafka_offsets.ledger.snapshot_index import Entry
+from airflow_kafka_offsets.ledger.snapshot_entry import Entry
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,

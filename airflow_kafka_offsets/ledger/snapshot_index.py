@@ -1,78 +1,109 @@
-"""Entries of the log of snapshots, as the index by time names them: ``20261121T060000000Z_00000042_instant``."""
+"""What a writer of the log of snapshots knows of it: whose neighbour a new one is, and what it must not contradict."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+import math
+from bisect import bisect_right, insort
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from airflow_kafka_offsets.errors import LedgerError
-from airflow_kafka_offsets.offsets.instants import compact_instant, duration_text, iso_instant, parse_instant
+from airflow_kafka_offsets.ledger.snapshot_entry import Entry, last_forgotten, live
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 
-FORGET = "forget"
 _MOST_AHEAD_MS = 300_000
 """So far ahead of this machine's clock another one's may be."""
-_MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?")
+
+InUse = Callable[[Mapping[int, int]], Collection[int]]
+"""Of some forgotten snapshots, instant to number, those that windows which go on counting were made from."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
-    """One entry of the log.
+class SnapshotIndex:
+    """What a writer knows of the log.
 
-    :param timestamp_ms: its place in time, Unix milliseconds.
-    :param number: its place in the log.
-    :param kind: what it is as of, an :class:`AsOfKind`; or ``forget``, when it forgets an earlier one of that time.
-    :param about: whose increment it ends, or which number it forgets; empty for another kind.
+    :param entries: all entries.
+    :param last: number of the newest one.
     """
 
-    timestamp_ms: int
-    number: int
-    kind: str
-    about: str = ""
+    def __init__(self, entries: list[Entry], last: int) -> None:
+        self.entries = live(entries)
+        self.last = last
+        self.recent: dict[int, OffsetSnapshot] = {}
+        self._chain = [entry for entry in self.entries if AsOfKind(entry.kind).chained]
+        self._once: dict[int | str | None, Entry] = {
+            entry.once: entry for entry in self.entries if entry.once is not None
+        }
+        self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
+        """Those at instants that weren't resolved again."""
+        self.in_use: Collection[int] = ()
 
-    @property
-    def marker(self) -> str:
-        """Its name in the index."""
-        about = f"-{self.about}" if self.about else ""
-        return f"{compact_instant(self.timestamp_ms)}_{self.number:08d}_{self.kind}{about}"
+    def note_in_use(self, in_use: InUse) -> None:
+        """Note which forgotten snapshots are in use. Who pins a window from one after this look is told that it was
+        forgotten."""
+        self.in_use = in_use(self.forgotten) if self.forgotten else ()
 
-    @property
-    def month(self) -> str:
-        """Its folder in the index."""
-        return compact_instant(self.timestamp_ms)[:6]
+    def nearer(
+        self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None
+    ) -> tuple[list[int], list[int]]:
+        """Numbers of the forgotten snapshots in use that are nearer to an instant than its neighbours: the earlier ones
+        and the later ones, the nearest first."""
+        low = -math.inf if before is None else before.timestamp_ms
+        high = math.inf if after is None else after.timestamp_ms
+        used = sorted(at for at, number in self.forgotten.items() if number in self.in_use and low < at < high)
+        earlier = [self.forgotten[at] for at in reversed(used) if at < timestamp_ms]
+        return earlier, [self.forgotten[at] for at in used if at > timestamp_ms]
 
-    @property
-    def once(self) -> int | str | None:
-        """Of what there is one snapshot only: its instant, or its run; None when there may be several."""
-        return self.timestamp_ms if self.kind == AsOfKind.INSTANT else self.about or None
+    def find(self, as_of: AsOf) -> Entry | None:
+        """The entry as of the same instant, or of the same run."""
+        return self._once.get(as_of.timestamp_ms if as_of.run is None else as_of.run)
 
-    @classmethod
-    def of(cls, snapshot: OffsetSnapshot) -> Self:
-        """The entry of a numbered snapshot."""
-        assert snapshot.number is not None
-        return cls(snapshot.timestamp_ms, snapshot.number, snapshot.as_of.kind, snapshot.as_of.run or "")
+    def following(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
+        """An increment follows the one before it; the first one what it was given."""
+        before = [entry.number for entry in self.entries if entry.kind == AsOfKind.INCREMENT]
+        if snapshot.as_of.kind is not AsOfKind.INCREMENT or not before:
+            return snapshot
+        return replace(snapshot, as_of=replace(snapshot.as_of, follows=before[-1]))
 
-    @classmethod
-    def of_marker(cls, name: str) -> Self | None:
-        """The entry that a marker names; None for another name."""
-        match = _MARKER.fullmatch(name)
-        return None if match is None else cls(parse_instant(match[1]), int(match[2]), match[3], match[4] or "")
+    def refuse_ahead(self, fresh: OffsetSnapshot, pipeline: str) -> None:
+        """Refuse to store a snapshot that stands, by its place in time, before one from the future.
 
-    @classmethod
-    def of_fields(cls, fields: Mapping[str, Any] | None) -> Self | None:
-        """The entry that a file of the log holds; None when there is no file."""
-        if fields is None:
-            return None
-        if "forgets_ms" in fields:
-            return cls(fields["forgets_ms"], fields["number"], FORGET, str(fields["forgets"]))
-        as_of = AsOf.from_json(fields["as_of"])
-        timestamp_ms = fields["resolved_at_ms"] if as_of.timestamp_ms is None else as_of.timestamp_ms
-        return cls(timestamp_ms, fields["number"], as_of.kind, as_of.run or "")
+        :raises LedgerError: with the command that takes that one back.
+        """
+        at_instant = fresh.as_of.kind is AsOfKind.INSTANT
+        last = self.entries[-1] if self.entries else None
+        neighbour = self.neighbours(fresh.timestamp_ms)[1] if at_instant else last
+        if neighbour is not None:
+            _refuse_ahead(neighbour, fresh.resolved_at_ms, pipeline)
+
+    def placed(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
+        """The snapshot at a time of its own, whatever another machine's clock said when it stored its own: as of
+        latest it is the newest of all by meaning, and no two have one name."""
+        if snapshot.as_of.kind is AsOfKind.INSTANT:
+            return snapshot
+        # Those out of the chain too: windows begin and end at them, and go forward in time.
+        behind = self.entries[-1].timestamp_ms + 1 if self.entries else 0
+        return replace(snapshot, resolved_at_ms=max(snapshot.resolved_at_ms, behind))
+
+    def neighbours(self, timestamp_ms: int) -> tuple[Entry | None, Entry | None]:
+        """The last one of the chain at or before an instant, and the first one after it."""
+        place = bisect_right(self._chain, timestamp_ms, key=lambda entry: entry.timestamp_ms)
+        return self._chain[place - 1] if place else None, self._chain[place] if place < len(self._chain) else None
+
+    def add(self, snapshot: OffsetSnapshot) -> None:
+        """Note an entry of one's own."""
+        entry = Entry.of(snapshot)
+        self.last = entry.number
+        self.recent[entry.number] = snapshot
+        insort(self.entries, entry)
+        if entry.once is not None:
+            self._once[entry.once] = entry
+            self.forgotten.pop(snapshot.timestamp_ms, None)
+        if snapshot.as_of.chained:
+            insort(self._chain, entry)
 
 
-def refuse_ahead(entry: Entry, now_ms: int, pipeline: str) -> None:
+def _refuse_ahead(entry: Entry, now_ms: int, pipeline: str) -> None:
     """Refuse to go on beside a snapshot from a clock that was ahead, or with a clock that is behind: the snapshot
     would end every window up to its time where it stands.
 
@@ -91,26 +122,3 @@ def refuse_ahead(entry: Entry, now_ms: int, pipeline: str) -> None:
         f"forget-snapshots {pipeline} --after {after} takes back what that machine stored, and names the "
         "windows that were made from it."
     )
-
-
-def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:
-    """Numbers of the snapshots at instants that were forgotten last, by their instants."""
-    ordered = sorted(entries)
-    forgotten = forgotten_numbers(ordered)
-    return {
-        entry.timestamp_ms: entry.number
-        for entry in ordered
-        if entry.kind == AsOfKind.INSTANT and entry.number in forgotten
-    }
-
-
-def forgotten_numbers(entries: Iterable[Entry]) -> set[int]:
-    """Numbers of the snapshots that some entries forget."""
-    return {int(entry.about) for entry in entries if entry.kind == FORGET}
-
-
-def live(entries: Iterable[Entry]) -> list[Entry]:
-    """The snapshots that count, in order of time: neither forgotten nor what forgets."""
-    ordered = sorted(entries)
-    forgotten = forgotten_numbers(ordered)
-    return [entry for entry in ordered if entry.kind != FORGET and entry.number not in forgotten]

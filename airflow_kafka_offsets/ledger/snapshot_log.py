@@ -18,9 +18,7 @@ stands. The first one that finds it refuses to go on.
 from __future__ import annotations
 
 import gzip
-import math
 import re
-from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -30,14 +28,8 @@ from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.ledger.snapshot_index import (
-    FORGET,
-    Entry,
-    forgotten_numbers,
-    last_forgotten,
-    live,
-    refuse_ahead,
-)
+from airflow_kafka_offsets.ledger.snapshot_entry import FORGET, Entry, forgotten_numbers, live
+from airflow_kafka_offsets.ledger.snapshot_index import InUse, SnapshotIndex
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
@@ -52,15 +44,12 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp, fits, keep_deleted
 from airflow_kafka_offsets.offsets.windows.ledger_names import is_month
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 
 _FILE = re.compile(r"(\d{8})\.json\.gz")
 _FOLDER = re.compile(r"\d{5}")
 _FOLDER_SIZE = 1_000
 _MOST_TRIES = 1_000
-
-InUse = Callable[[Mapping[int, int]], Collection[int]]
-"""Of some forgotten snapshots, instant to number, those that windows which go on counting were made from."""
 
 
 def _none(_: Mapping[int, int]) -> Collection[int]:
@@ -221,7 +210,7 @@ class SnapshotLog:
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 
-    def _append(self, snapshot: OffsetSnapshot, index: _Index, known: int | None) -> OffsetSnapshot | None:
+    def _append(self, snapshot: OffsetSnapshot, index: SnapshotIndex, known: int | None) -> OffsetSnapshot | None:
         """Store one; None when somebody else has written since the index was made."""
         stored = index.find(snapshot.as_of)
         if stored is not None:
@@ -232,7 +221,7 @@ class SnapshotLog:
         index.add(numbered)
         return numbered
 
-    def _fit(self, snapshot: OffsetSnapshot, index: _Index, known: int | None) -> OffsetSnapshot:
+    def _fit(self, snapshot: OffsetSnapshot, index: SnapshotIndex, known: int | None) -> OffsetSnapshot:
         index.refuse_ahead(snapshot, self._pipeline)
         snapshot = index.placed(index.following(snapshot))
         if not snapshot.as_of.chained:
@@ -246,7 +235,9 @@ class SnapshotLog:
             snapshot = keep_deleted(snapshot, old, known)
         return clamp(snapshot, before, after, known)
 
-    def _neighbours(self, timestamp_ms: int, index: _Index) -> tuple[OffsetSnapshot | None, OffsetSnapshot | None]:
+    def _neighbours(
+        self, timestamp_ms: int, index: SnapshotIndex
+    ) -> tuple[OffsetSnapshot | None, OffsetSnapshot | None]:
         """The snapshots that one at an instant has to lie between: those that count; or a forgotten one that is in use
         and nearer, where none that counts contradicts it."""
         read: dict[int, OffsetSnapshot] = {}
@@ -286,7 +277,7 @@ class SnapshotLog:
         except (OSError, EOFError) as error:
             raise LedgerCorruptError(f"{path} is not compressed JSON: {error}.") from error
 
-    def _index(self, last: int, since: str = "") -> _Index:
+    def _index(self, last: int, since: str = "") -> SnapshotIndex:
         """The index as of an entry, or later."""
         months = (month for month in names(self._markers) if is_month(month) and month >= since)
         marked = list(chain.from_iterable(in_parallel(self._marked, months)))
@@ -294,7 +285,7 @@ class SnapshotLog:
         sure = [entry for entry in marked if entry.number <= last and claims[entry.number] == 1]
         contested = (number for number, claim in claims.items() if claim > 1 and number <= last)
         rest = [entry for entry in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if entry]
-        return _Index([*sure, *rest], last)
+        return SnapshotIndex([*sure, *rest], last)
 
     def _marked(self, month: str) -> list[Entry]:
         """What a month's markers say; some may have no entry."""
@@ -318,87 +309,3 @@ class SnapshotLog:
 
     def _if_came_to_be(self, marked: Entry) -> Entry | None:
         return marked if marked == Entry.of_fields(self._read(marked.number)) else None
-
-
-class _Index:
-    """What a writer knows of the log.
-
-    :param entries: all entries.
-    :param last: number of the newest one.
-    """
-
-    def __init__(self, entries: list[Entry], last: int) -> None:
-        self.entries = live(entries)
-        self.last = last
-        self.recent: dict[int, OffsetSnapshot] = {}
-        self._chain = [entry for entry in self.entries if AsOfKind(entry.kind).chained]
-        self._once: dict[int | str | None, Entry] = {
-            entry.once: entry for entry in self.entries if entry.once is not None
-        }
-        self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
-        """Those at instants that weren't resolved again."""
-        self.in_use: Collection[int] = ()
-
-    def note_in_use(self, in_use: InUse) -> None:
-        """Note which forgotten snapshots are in use. Who pins a window from one after this look is told that it was
-        forgotten."""
-        self.in_use = in_use(self.forgotten) if self.forgotten else ()
-
-    def nearer(
-        self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None
-    ) -> tuple[list[int], list[int]]:
-        """Numbers of the forgotten snapshots in use that are nearer to an instant than its neighbours: the earlier ones
-        and the later ones, the nearest first."""
-        low = -math.inf if before is None else before.timestamp_ms
-        high = math.inf if after is None else after.timestamp_ms
-        used = sorted(at for at, number in self.forgotten.items() if number in self.in_use and low < at < high)
-        earlier = [self.forgotten[at] for at in reversed(used) if at < timestamp_ms]
-        return earlier, [self.forgotten[at] for at in used if at > timestamp_ms]
-
-    def find(self, as_of: AsOf) -> Entry | None:
-        """The entry as of the same instant, or of the same run."""
-        return self._once.get(as_of.timestamp_ms if as_of.run is None else as_of.run)
-
-    def following(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
-        """An increment follows the one before it; the first one what it was given."""
-        before = [entry.number for entry in self.entries if entry.kind == AsOfKind.INCREMENT]
-        if snapshot.as_of.kind is not AsOfKind.INCREMENT or not before:
-            return snapshot
-        return replace(snapshot, as_of=replace(snapshot.as_of, follows=before[-1]))
-
-    def refuse_ahead(self, fresh: OffsetSnapshot, pipeline: str) -> None:
-        """Refuse to store a snapshot that stands, by its place in time, before one from the future.
-
-        :raises LedgerError: with the command that takes that one back.
-        """
-        at_instant = fresh.as_of.kind is AsOfKind.INSTANT
-        last = self.entries[-1] if self.entries else None
-        neighbour = self.neighbours(fresh.timestamp_ms)[1] if at_instant else last
-        if neighbour is not None:
-            refuse_ahead(neighbour, fresh.resolved_at_ms, pipeline)
-
-    def placed(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
-        """The snapshot at a time of its own, whatever another machine's clock said when it stored its own: as of
-        latest it is the newest of all by meaning, and no two have one name."""
-        if snapshot.as_of.kind is AsOfKind.INSTANT:
-            return snapshot
-        # Those out of the chain too: windows begin and end at them, and go forward in time.
-        behind = self.entries[-1].timestamp_ms + 1 if self.entries else 0
-        return replace(snapshot, resolved_at_ms=max(snapshot.resolved_at_ms, behind))
-
-    def neighbours(self, timestamp_ms: int) -> tuple[Entry | None, Entry | None]:
-        """The last one of the chain at or before an instant, and the first one after it."""
-        place = bisect_right(self._chain, timestamp_ms, key=lambda entry: entry.timestamp_ms)
-        return self._chain[place - 1] if place else None, self._chain[place] if place < len(self._chain) else None
-
-    def add(self, snapshot: OffsetSnapshot) -> None:
-        """Note an entry of one's own."""
-        entry = Entry.of(snapshot)
-        self.last = entry.number
-        self.recent[entry.number] = snapshot
-        insort(self.entries, entry)
-        if entry.once is not None:
-            self._once[entry.once] = entry
-            self.forgotten.pop(snapshot.timestamp_ms, None)
-        if snapshot.as_of.chained:
-            insort(self._chain, entry)

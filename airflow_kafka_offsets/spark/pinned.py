@@ -190,7 +190,7 @@ def _recounted(
         raise LedgerConflictError(
             f"Window {name} is published with {published.rows} rows in {published.output}, and the output of this run "
             f"holds {sum(tally.count for tally in found)} of them. A window has one output: use another pipeline name "
-            "for another one. If the rows were lost, restore them; or, to load the window again, airflow "
+            "for another one. If the rows were lost, restore them; or, to load the window again, "
             f"kafka-offsets ledger forget {attempt.pipeline} {name} --force."
         )
     return recorded

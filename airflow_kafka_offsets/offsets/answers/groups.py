@@ -140,7 +140,7 @@ def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, grou
         raise LogTruncatedError(
             f"Group {group} has committed past the end of logs: {shorten(past)}. Its commits belong to "
             "another log: the topic was re-created, the log was truncated, or they were copied. Nothing "
-            "was written. Decide where the group should continue, and move it there with airflow "
+            "was written. Decide where the group should continue, and move it there with "
             "kafka-offsets reset."
         )
 

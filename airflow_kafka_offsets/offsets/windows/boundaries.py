@@ -127,8 +127,7 @@ def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | Non
             "NO_COMMIT",
             -1,
             False,
-            "the group has no committed offset here: is its name right? If it is, give it one with airflow "
-            "kafka-offsets reset",
+            "the group has no committed offset here: is its name right? If it is, give it one with kafka-offsets reset",
         )
     if not extent.log_start_offset <= offset <= extent.high_watermark:
         held = f"the log holds {extent.log_start_offset} to {extent.high_watermark}"

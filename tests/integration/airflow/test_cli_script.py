@@ -88,18 +88,35 @@ class TestVariables:
         code, _, err = script("list", "t", AIRFLOW_CONN_KAFKA_DEFAULT="{")
         assert (code, "AIRFLOW_CONN_KAFKA_DEFAULT is neither JSON nor a URI" in err) == (2, True)
 
-    def test_a_secrets_backend_comes_first(self, script: Script, broker: Broker, ten: str, tmp_path: Path) -> None:
+    def test_a_wait_that_is_no_number(self, script: Script) -> None:
+        code, _, err = script(
+            "list", "t", "--bootstrap-servers", "x:1", AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S="soon"
+        )
+        assert (code, "CLIENT_TIMEOUT_S is 'soon', which is no whole number of seconds" in err) == (2, True)
+
+    @pytest.mark.parametrize("by", ["environment", "file"])
+    def test_a_secrets_backend_comes_first(
+        self, script: Script, broker: Broker, ten: str, tmp_path: Path, by: str
+    ) -> None:
         """As in Airflow, which is asked then."""
         connections = tmp_path / "connections.json"
         wanted = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
         connections.write_text(json.dumps({"kafka_default": wanted}))
+        backend = {
+            "backend": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
+            "backend_kwargs": json.dumps({"connections_file_path": str(connections)}),
+        }
+        variables = {f"AIRFLOW__SECRETS__{name.upper()}": value for name, value in backend.items()}
+        if by == "file":
+            variables = {}
+            lines = (f"{name} = {value}" for name, value in backend.items())
+            (tmp_path / "airflow.cfg").write_text("\n".join(["[secrets]", *lines, ""]))
         code, out, err = script(
             *("list", ten, "-o", "json"),
             program=SCRIPT,
             AIRFLOW_HOME=str(tmp_path),
             AIRFLOW_CONN_KAFKA_DEFAULT="kafka-offsets://127.0.0.1:1",
-            AIRFLOW__SECRETS__BACKEND="airflow.secrets.local_filesystem.LocalFilesystemBackend",
-            AIRFLOW__SECRETS__BACKEND_KWARGS=json.dumps({"connections_file_path": str(connections)}),
+            **variables,
         )
         assert code == 0, err
         assert json.loads(out)[0]["offset"] == 10
