@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import (
     TaskDeferralError,
     TaskDeferred,
 )
+from structlog.testing import capture_logs
 
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
@@ -264,6 +265,17 @@ class TestStablePolls:
         assert [self.reschedule(group, context) for _ in range(2)] == [False, False]
         context["ti"].try_number = 2
         assert [self.reschedule(group, context) for _ in range(3)] == [False, False, True]
+
+    def test_are_counted_on_the_worker_where_airflow_keeps_nothing_between_pokes(
+        self, group: str, context: Context
+    ) -> None:
+        """Airflow 3.1 and 3.2 have no store for a task's state."""
+        del context["task_state_store"]  # type: ignore[typeddict-item]
+        sensor = self.sensor(group, mode="reschedule", stable_polls=3)
+        with capture_logs() as said:
+            result = sensor.execute(context)
+        assert result["groups"] == {group: 0}
+        assert any("mode='reschedule' needs Airflow 3.3" in str(line) for line in said), said
 
     def test_begin_anew_on_the_triggerer(self, ten: str, group: str, context: Context) -> None:
         with pytest.raises(TaskDeferred) as deferred:
