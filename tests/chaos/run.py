@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,8 @@ from tests.chaos.topics import Key, Topics
 from tests.chaos.worker import Place, Settings
 
 BUCKET = "ledgers"
+ON_S3 = (S3, INCREMENTS[S3])
+"""Stores with a server each: one answers one request at a time, and lists a thousand names slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,14 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
     """
     diary = Diary()
     with ExitStack() as stack:
-        s3 = stack.enter_context(FaultyS3(plan.seed)) if S3 in {each.store for each in plan.pipelines} else None
+        on_s3 = [each.store for each in plan.pipelines if each.store in ON_S3]
+        servers = {store: stack.enter_context(FaultyS3(f"{plan.seed} {store}")) for store in on_s3}
         topics = stack.enter_context(closing(Topics(bootstrap_servers, plan.topics, diary)))
         killer = stack.enter_context(ExecutorKiller(spark, plan.seed)) if spark else None
-        if s3:
-            _create_bucket(s3)
+        for each in servers.values():
+            _create_bucket(each)
         remade.make(bootstrap_servers, [topic for each in plan.remade for topic in each.topics])
-        places = {each.store: _place(each, folder, s3) for each in (*plan.pipelines, *plan.twins, *plan.remade)}
+        places = {each.store: _place(each, folder, servers) for each in (*plan.pipelines, *plan.twins, *plan.remade)}
         cluster = Cluster(spark.master_url, connector_jars()) if spark else None
         settings = Settings(
             bootstrap_servers,
@@ -112,13 +115,13 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
             spark=cluster,
         )
         with Crew(settings, diary, size=2 if spark else 3) as crew:
-            with _storm(s3):
+            with _storm(servers.values()):
                 _do(plan.steps, topics, crew)
             meanwhile = {each.store: Standing.of(each, places[each.store]) for each in (*plan.pipelines, *plan.twins)}
             told_early = {
                 each.store: judge_told(places[each.store], meanwhile[each.store].pieces) for each in plan.pipelines
             }
-            with _storm(s3):
+            with _storm(servers.values()):
                 _do(plan.late, topics, crew)
         topics.finish()
         outcomes = tuple(
@@ -130,7 +133,9 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
             for each in plan.twins
             for words in _twin(each, places, topics, crew.answers, meanwhile[each.store])
         )
-        faults = Counter(s3.counts if s3 else {}) + Counter({"executor killed": killer.killed} if killer else {})
+        faults = Counter({"executor killed": killer.killed} if killer else {})
+        for server in servers.values():
+            faults += Counter(server.counts)
         left_out = {each.store: holes(meanwhile[each.store].pieces) for each in plan.pipelines}
         told_of = Counter({f"{store} holes told": len(each) for store, each in left_out.items()})
         complaints = (*_trials(plan, places, crew.answers), *twins)
@@ -138,13 +143,13 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
 
 
 @contextmanager
-def _storm(s3: FaultyS3 | None) -> Iterator[None]:
-    """As long as it lasts, the store fails now and then."""
-    if s3:
-        s3.stormy.set()
+def _storm(servers: Collection[FaultyS3]) -> Iterator[None]:
+    """As long as it lasts, the stores fail now and then."""
+    for each in servers:
+        each.stormy.set()
     yield
-    if s3:
-        s3.stormy.clear()
+    for each in servers:
+        each.stormy.clear()
 
 
 def _do(steps: Iterable[Event | Task], topics: Topics, crew: Crew) -> None:
@@ -159,12 +164,12 @@ def _create_bucket(s3: FaultyS3) -> None:
     client.create_bucket(Bucket=BUCKET)
 
 
-def _place(pipeline: Pipeline, folder: Path, s3: FaultyS3 | None) -> Place:
-    if pipeline.store not in (S3, INCREMENTS[S3]):
+def _place(pipeline: Pipeline, folder: Path, servers: Mapping[str, FaultyS3]) -> Place:
+    if pipeline.store not in ON_S3:
         root = (folder / "ledgers" / pipeline.store).as_uri()
         return Place(root, {}, pipeline.isolation_level, pipeline.topics)
-    assert s3 is not None, "it was started for this pipeline"
-    return Place(f"s3://{BUCKET}/{pipeline.store}", s3.options(), pipeline.isolation_level, pipeline.topics)
+    options = servers[pipeline.store].options()
+    return Place(f"s3://{BUCKET}/{pipeline.store}", options, pipeline.isolation_level, pipeline.topics)
 
 
 def _outcome(

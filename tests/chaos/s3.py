@@ -26,7 +26,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 class FaultyS3:
     """A server that starts calm: a context manager."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: str) -> None:
         self.stormy = _CONTEXT.Event()
         self._counts = _CONTEXT.Array("i", len(FAULTS))
         self._seed = seed
@@ -54,7 +54,7 @@ class FaultyS3:
         return CREDENTIALS | {"endpoint_url": self.endpoint, "client_kwargs": {"region_name": "us-east-1"}}
 
 
-def _serve(connection: Any, seed: int, stormy: Any, counts: Any) -> None:
+def _serve(connection: Any, seed: str, stormy: Any, counts: Any) -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
@@ -68,7 +68,7 @@ def _serve(connection: Any, seed: int, stormy: Any, counts: Any) -> None:
 class _Faulty:
     """A WSGI application before another one."""
 
-    def __init__(self, app: Any, seed: int, stormy: Any, counts: Any) -> None:
+    def __init__(self, app: Any, seed: str, stormy: Any, counts: Any) -> None:
         self._app = app
         self._rng = random.Random(seed)
         self._stormy = stormy

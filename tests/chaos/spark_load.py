@@ -21,7 +21,7 @@ from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from dev import jars
+from dev.spark_packages import jars_of
 from tests.chaos.plan import TWINS
 from tests.chaos.ranges import Offsets
 
@@ -31,8 +31,7 @@ EXECUTOR_MB = 512
 
 def connector_jars() -> str:
     """The Kafka connector's jars, as ``spark.jars`` takes them."""
-    folder = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
-    return ",".join(map(str, sorted(folder.glob("*.jar"))))
+    return jars_of("connector")
 
 
 @dataclass(frozen=True, slots=True)

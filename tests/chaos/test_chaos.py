@@ -63,7 +63,7 @@ WANTED = {
             for store in (LOCAL, S3)
             for words in (*_LOADS, *_CUTS, "stands, and reads the same again")
         ),
-        *(f"{store} done: {words}" for store in INCREMENTS.values() for words in ("published", "second")),
+        *(f"{store} done: published" for store in INCREMENTS.values()),
         *(f"{store} {words}" for store in (LOCAL, S3) for words in (_CLEARED, "holes told")),
         *(f"remade-{each} done: {_REMADE}" for each in range(len(MOMENTS))),
     ],
@@ -132,8 +132,9 @@ class TestChaos:
             published = sum(len(each.published) for each in outcome.pieces)
             visible = sum(len(each.visible) for each in outcome.seen.values())
             print(f"{outcome.pipeline.store}: {published} of {visible} records are published")
-            # Where loads are slow, more is deleted before they read it.
-            least = 6 if len(outcome.pipeline.windows) <= 10 else 4 if outcome.pipeline.store in SPARK else 3
+            # Where loads are slow, as by Spark and on S3, more is deleted before they read it.
+            slow = outcome.pipeline.store in (*SPARK, S3)
+            least = 6 if len(outcome.pipeline.windows) <= 10 else 5 if slow else 3
             assert published > visible / least
 
     def test_a_window_more_or_less_would_have_been_noticed(self, report: Report) -> None:
