@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import time
 from calendar import timegm
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from airflow_kafka_offsets.compat.python_versions import UTC, from_iso
 from airflow_kafka_offsets.errors import InstantError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,7 +69,7 @@ def parse_instant(text: str) -> int:
     if _COMPACT.fullmatch(text):
         text = f"{text[:15]}.{text[15:18]}Z"
     try:
-        return _from_datetime(datetime.fromisoformat(text))
+        return _from_datetime(from_iso(text))
     except ValueError as error:
         if isinstance(error, InstantError):
             raise

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from typing import ClassVar, Self
+from typing import ClassVar
 
+from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
 from airflow_kafka_offsets.errors import ConfigurationError, InstantError
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, parse_instant
 

@@ -14,12 +14,15 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.files import LedgerFiles
 from airflow_kafka_offsets.spark.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.sink import Attempt
 
 _ENDING = ".json"
+_MOST_RANGES = 4096
+"""As long as a text of them may be that a table's commits carry: some two hundred partitions."""
 
 
 class AttemptNotes:
@@ -67,6 +70,8 @@ class AttemptNotes:
             earlier=frozenset(trusted),
             refused=frozenset(notes.keys() - trusted),
             has_note=self._files.writable,
+            manifest_uri=f"{self._folder}/manifest.json",
+            ranges=_ranges_text(manifest),
             noted=self._names_now,
         )
         if attempt.has_note:
@@ -101,3 +106,12 @@ class AttemptNotes:
 
     def _uri(self, attempt: str) -> str:
         return f"{self._folder}/applications/{attempt}{_ENDING}"
+
+
+def _ranges_text(manifest: Manifest) -> str:
+    """The ranges that hold something, as JSON; empty where that is long."""
+    found: dict[str, dict[int, list[int]]] = {}
+    for pinned in manifest.non_empty():
+        found.setdefault(pinned.topic, {})[pinned.partition] = [pinned.start_offset, pinned.end_offset]
+    text = json.dumps(found, separators=(",", ":"))
+    return text if len(text) <= _MOST_RANGES else ""

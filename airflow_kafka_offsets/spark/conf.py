@@ -11,12 +11,12 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
 from uuid import uuid4
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import compact_instant, now_ms
-from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME
+from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, OF_LOAD
 from airflow_kafka_offsets.offsets.proof.split_plan import MAX_RECORDS, MIN_PARTITIONS
 
 PREFIX = "spark.kafkaOffsets."
@@ -27,6 +27,8 @@ SHA256 = PREFIX + "sha256"
 ATTEMPT = PREFIX + "attempt"
 """Name of this try, used by no other: letters, digits and ``. _ + -``, since it becomes a folder's name. The driver
 makes one up when it isn't set."""
+LOAD = PREFIX + "load"
+"""Name of a load that somebody else submits, perhaps more than once: each driver makes its attempt's name from it."""
 NOTE_KEY = PREFIX + "noteSecret"
 """What the driver signs its note in the ledger with, made for one attempt: who may write to the ledger doesn't know it.
 It opens nothing else. Spark redacts confs whose names hold ``secret``."""
@@ -96,7 +98,7 @@ class RunConf:
         return cls(
             manifest_uri=_required(confs, MANIFEST),
             sha256=_required(confs, SHA256),
-            attempt=attempt_name(confs.get(ATTEMPT) or new_attempt(now_ms())),
+            attempt=attempt_name(confs.get(ATTEMPT) or _attempt_at(confs.get(LOAD)) or new_attempt(now_ms())),
             kafka=plain | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS)),
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
@@ -111,6 +113,11 @@ def new_attempt(started_ms: int) -> str:
     :param started_ms: when it begins, Unix milliseconds.
     """
     return f"{compact_instant(started_ms)}-{uuid4().hex[:8]}"
+
+
+def _attempt_at(load: str | None) -> str | None:
+    """A name of its own for a driver of a load."""
+    return f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else None
 
 
 def attempt_name(name: str) -> str:

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark import inheritable_thread_target
-
+from airflow_kafka_offsets.compat.spark_versions import alongside
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.audit import counted_twice, every_offset_once
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, total_of
@@ -141,10 +140,9 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
 def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:
     """Count the output, and what it has to hold: short jobs, most of whose time isn't Spark's tasks, side by side."""
     spark, manifest = window.spark, window.manifest
-    alongside = inheritable_thread_target(spark)  # with the job group and the like of this thread
     with ThreadPoolExecutor(2) as pool:
-        whole = pool.submit(alongside(partial(every_offset, spark, manifest)))
-        size = pool.submit(alongside(partial(sampled_bytes, output))) if sampled else None
+        whole = pool.submit(alongside(spark, partial(every_offset, spark, manifest)))
+        size = pool.submit(alongside(spark, partial(sampled_bytes, output))) if sampled else None
         scanned = scan(output, manifest, late=True)
         read = replace(whole.result(), outside_window=scanned.late, bytes_per_record=size.result() if size else None)
     return RunCounts(read, scanned.written, outside=scanned.outside)

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
+from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect, java_classes, words
 
@@ -181,7 +182,7 @@ class ConnectFiles:
             try:
                 yield from self._spark.read.format("binaryFile").load(hadoop_uri(pattern)).select(*columns).collect()
             except PySparkException as error:
-                if error.getCondition() != _NO_FILE:
+                if condition_of(error) != _NO_FILE:
                     raise _store_error("Reading", pattern, error, None) from error
 
 

@@ -19,6 +19,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -110,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The application."""
     asked = arguments(argv)
     spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
-    if _WRITERS not in spark.conf.getAll:
+    if _WRITERS not in confs_of(spark):
         # One for each side of strict time: with one alone, Spark would sort all rows by side first.
         spark.conf.set(_WRITERS, 2)
     try:

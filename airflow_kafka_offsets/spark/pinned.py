@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
     ConfigurationError,
@@ -104,7 +105,7 @@ def pinned_window(
     :raises LedgerCorruptError: when the manifest isn't the one that was pinned.
     """
     given = {MANIFEST: manifest_uri, SHA256: sha256}
-    confs = dict(spark.conf.getAll) | {name: value for name, value in given.items() if value is not None}
+    confs = confs_of(spark) | {name: value for name, value in given.items() if value is not None}
     if allow_gaps is not None:
         confs[ALLOW_GAPS] = str(allow_gaps).lower()
     conf = RunConf.read(confs, os.environ)

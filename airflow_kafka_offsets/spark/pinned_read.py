@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
-from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_offsets.compat.python_versions import Self
+from airflow_kafka_offsets.compat.spark_versions import splits_by_records
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
@@ -127,6 +128,7 @@ class PinnedRead:
             bytes_per_record=self._conf.bytes_per_record,
             cores=cores(self.spark),
             options=dict(self._conf.kafka) | options,
+            by_records=splits_by_records(self.spark),
         )
         if not self._apart:
             return whole

@@ -40,6 +40,8 @@ class Attempt:
     :param has_note: the ledger knows that it has begun; a client of Spark Connect can't tell it.
     :param schema: columns of the rows that the attempt has written, as Spark has them; None where what was published is
         counted again, for which the audit's columns will do.
+    :param manifest_uri: where the manifest is.
+    :param ranges: what it holds, ``[start, end)`` by topic and partition as JSON; empty where that is long.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
         same moment, so that neither is among the other's ``earlier``.
     """
@@ -56,6 +58,8 @@ class Attempt:
     earlier: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     has_note: bool = True
+    manifest_uri: str = ""
+    ranges: str = ""
     schema: StructType | None = field(default=None, compare=False, repr=False)
     noted: Callable[[], Collection[str]] = field(default=frozenset, compare=False, repr=False)
 

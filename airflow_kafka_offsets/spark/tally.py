@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from threading import Thread
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_offsets.compat.spark_versions import observes_any
 from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
@@ -48,6 +49,7 @@ UNREAD = (
     "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark "
     "assumed that they were empty, or an RDD, a checkpoint or collected rows came in between."
 )
+_FIRST = "_kafka_offsets_first_of_task"
 _ROW_BITS = 33
 """How many bits of ``monotonically_increasing_id()`` are a row's place among those of its task."""
 
@@ -78,10 +80,7 @@ class ObservedRows:
 
     def found(self) -> Tally | None:
         """As :meth:`tally`; None when no action has counted the rows."""
-        # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
-        if isinstance(self.observation, Observation) and not self._is_done():
-            return None
-        sums = self.observation.get
+        sums = self._sums()
         if not sums:
             return None
         return Tally(
@@ -99,16 +98,16 @@ class ObservedRows:
         offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
         return sampled_bytes / offsets * self.manifest.span / count if offsets and count else None
 
-    def _is_done(self) -> bool:
-        java_observation = self.observation._jo
-        assert java_observation is not None, "observe() attaches it"
-        future = java_observation.future()
-        deadline = time.monotonic() + _METRICS_TIMEOUT_S
-        while not future.isCompleted():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.05)
-        return True
+    def _sums(self) -> dict[str, Any]:
+        """Empty when no action has made them."""
+        # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
+        if not isinstance(self.observation, Observation):
+            return dict(self.observation.get)
+        found: dict[str, Any] = {}
+        waiting = Thread(target=lambda: found.update(self.observation.get), name="observed sums", daemon=True)
+        waiting.start()
+        waiting.join(_METRICS_TIMEOUT_S)
+        return dict(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +161,10 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
     }
     if may_have_gaps:
         first = f"monotonically_increasing_id() & {(1 << _ROW_BITS) - 1}L = 0L"
+        if not observes_any(rows.sparkSession):
+            rows, first = rows.withColumn(_FIRST, F.expr(first)), _FIRST
         metrics["starts"] = f"sum(if({first}, {START_HASH}, 0L))"
-    return ObservedRows(rows.observe(observation, *_columns(metrics)), observation, manifest)
+    return ObservedRows(rows.observe(observation, *_columns(metrics)).drop(_FIRST), observation, manifest)
 
 
 def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
 from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import AnswerSet, Element, PartitionMap, TopicPartition

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords

@@ -7,9 +7,9 @@ a total is no number while one of its parts is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import NamedTuple
 
+from airflow_kafka_offsets.compat.python_versions import StrEnum
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import ByGroup, CommittedOffset, GroupDescription, GroupOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
@@ -120,6 +120,11 @@ class GroupLag:
     @property
     def group(self) -> str:
         return self._commits.group
+
+    @property
+    def topics(self) -> list[str]:
+        """Those that are judged, in no order."""
+        return list({extent.topic for extent in self._extents})
 
     @property
     def error(self) -> ResponseError | None:

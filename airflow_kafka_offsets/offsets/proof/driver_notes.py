@@ -13,10 +13,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_kafka_offsets import errors
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError
 
 FAILURES = "failures"

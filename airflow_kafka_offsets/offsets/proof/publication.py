@@ -11,8 +11,9 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ PUBLICATIONS = "publications"
 FORMAT = 1
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 """What an attempt may be called: it names files and folders."""
+OF_LOAD = "."
+"""What follows it tells the attempts of one prepared load apart: its drivers, as a submitter may start several."""
 _FILE = re.compile(r"(\d{8})\.json")
 
 

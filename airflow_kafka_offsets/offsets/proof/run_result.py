@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import xor
-from typing import Any, Self
+from typing import Any
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, Publication
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source

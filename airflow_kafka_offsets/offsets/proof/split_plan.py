@@ -1,8 +1,9 @@
 """The split plan: which tasks Spark makes of a window's ranges, and the option by which it makes them.
 
 Without options a task reads one partition, so that a hot one holds the run. Spark splits ranges by number of offsets:
-``maxRecordsPerPartition`` first (SPARK-49259, 4.0), then ``minPartitions``. What it does with them is computed here to
-the offset (``KafkaOffsetRangeCalculator``), so that the plan is what will happen. Spark takes the tasks in any order.
+``maxRecordsPerPartition`` first (SPARK-49259, since 4.0), then ``minPartitions``. What it does with them is computed
+here to the offset (``KafkaOffsetRangeCalculator``), so that the plan is what will happen. Spark takes the tasks in any
+order.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def split_plan(
     bytes_per_record: float | None = None,
     cores: int | None = None,
     options: Mapping[str, str] | None = None,
+    by_records: bool = True,
 ) -> SplitPlan:
     """Plan a window's tasks: as the options say when they say something, else so that the run ends early.
 
@@ -105,11 +107,16 @@ def split_plan(
     :param bytes_per_record: on average over all topics; None for :data:`DEFAULT_BYTES_PER_RECORD`.
     :param cores: how many tasks run at the same time; None when unknown.
     :param options: of Spark's Kafka reader; ``minPartitions="1"`` turns splitting off.
-    :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
+    :param by_records: whether that Spark knows ``maxRecordsPerPartition``. Without it shares of the offsets stand in,
+        which come out a little larger or smaller.
+    :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0, or
+        that Spark doesn't know the latter.
     """
     whole = [pinned.log_range for pinned in ranges if pinned.span]
     size = bytes_per_record or DEFAULT_BYTES_PER_RECORD
-    chosen = _given(options or {}) or _chosen([task.span for task in whole], size, cores)
+    chosen = _given(options or {}) or _chosen([task.span for task in whole], size, cores, by_records)
+    if MAX_RECORDS in chosen and not by_records:
+        raise ConfigurationError(f"{MAX_RECORDS} needs Spark 4.0, and would be ignored: use {MIN_PARTITIONS}.")
     tasks = spark_tasks(whole, **{_ARGUMENTS[name]: int(value) for name, value in chosen.items()})
     return SplitPlan(tuple(tasks), len(whole), chosen, size, cores)
 
@@ -117,7 +124,7 @@ def split_plan(
 def spark_tasks(
     whole: Sequence[LogRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> Sequence[LogRange]:
-    """What Spark 4 makes of whole ranges, in their order."""
+    """What Spark makes of whole ranges, in their order."""
     tasks = whole
     if max_records is not None:
         tasks = [part for task in tasks for part in _divided(task, math.ceil(task.span / max_records))]
@@ -169,7 +176,7 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _chosen(spans: Sequence[int], bytes_per_record: float, cores: int | None) -> dict[str, str]:
+def _chosen(spans: Sequence[int], bytes_per_record: float, cores: int | None, by_records: bool) -> dict[str, str]:
     """No range is divided that needs not be."""
     if not spans or cores is None:
         return {}
@@ -177,7 +184,12 @@ def _chosen(spans: Sequence[int], bytes_per_record: float, cores: int | None) ->
     if _last_end(spans, cores) > _TOLERATED * sum(spans) / cores:
         fair = sum(spans) / (cores * _TASKS_PER_CORE)
         most = max(min(fair, most), SMALLEST_TASK_BYTES / bytes_per_record)
-    return {MAX_RECORDS: str(math.ceil(most))} if max(spans) > math.ceil(most) else {}
+    records = math.ceil(most)
+    if max(spans) <= records:
+        return {}
+    if by_records:
+        return {MAX_RECORDS: str(records)}
+    return {MIN_PARTITIONS: str(sum(math.ceil(span / records) for span in spans))}
 
 
 def _last_end(spans: Sequence[int], cores: int) -> int:

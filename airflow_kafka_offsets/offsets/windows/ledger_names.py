@@ -16,8 +16,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import IntervalError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, parse_instant
 

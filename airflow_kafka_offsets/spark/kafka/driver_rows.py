@@ -13,10 +13,10 @@ from functools import reduce
 from typing import Any
 
 from py4j.java_gateway import get_field  # type: ignore[import-untyped]  # comes with pyspark
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_offsets.compat.spark_versions import kept_on_disk
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import records_of
@@ -77,7 +77,7 @@ class DriverRows:
 
     def _put(self, rows: list[Row], size: int) -> DataFrame:
         if self._held_bytes + size > _HELD_BYTES:
-            return self._made(rows).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+            return kept_on_disk(self._made(rows))
         self._held_bytes += size
         return self._made(rows)
 

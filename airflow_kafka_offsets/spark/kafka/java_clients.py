@@ -14,6 +14,7 @@ from typing import Any
 from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import AuthenticationError, ConfigurationError, UncheckedSourceError
 from airflow_kafka_offsets.spark.java import JAVA_ERRORS, java_classes, java_throwables, words
 
@@ -89,7 +90,7 @@ class KafkaClients:
 
     def _authenticated(self, settings: dict[str, str]) -> Any:
         """With what Spark adds for its own clients: delegation tokens, where its confs ask for them."""
-        if not any(name.startswith(_TOKENS) for name in self.spark.conf.getAll):
+        if not any(name.startswith(_TOKENS) for name in confs_of(self.spark)):
             return settings
         scala = self._class("org.apache.spark.api.python.PythonUtils").toScalaMap(settings)
         updater = self._class("org.apache.spark.kafka010.KafkaConfigUpdater")

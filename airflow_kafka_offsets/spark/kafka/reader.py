@@ -12,14 +12,16 @@ from operator import attrgetter
 from threading import Lock
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.compat.spark_versions import confs_of, connector
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import GIVEN_BACK, KAFKA
-from airflow_kafka_offsets.spark.java import is_connect
+from airflow_kafka_offsets.spark.java import is_connect, java_classes, words
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,11 @@ _PINNED = frozenset(
     )
 )
 """Options that would change which records are read (Spark ignores case): the manifest alone decides."""
+_LINKED_WRONG = frozenset(
+    f"java.lang.{name}"
+    for name in ("NoClassDefFoundError", "NoSuchMethodError", "AbstractMethodError", "IncompatibleClassChangeError")
+) | {"java.util.ServiceConfigurationError"}
+"""What Java throws of a class that was compiled against another version of what it uses."""
 _NO_SOURCE = "Failed to find data source: kafka"
 OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
 """Spark's conf with the sources that it reads by the older interface, with commas between."""
@@ -101,18 +108,24 @@ def exactly(ranges: Sequence[OffsetRange]) -> dict[str, str]:
 @contextmanager
 def connector_required(spark: SparkSession) -> Iterator[None]:
     """Say which package is missing, where Spark says that it has no source of that name: who submits by hand may leave
-    out ``--packages``. A client of Spark Connect hears it when the rows are written.
+    out ``--packages``, or name that of another Spark. A client of Spark Connect hears it when the rows are written.
 
     :raises ConfigurationError: naming it.
     """
     try:
         yield
+    except Py4JJavaError as error:
+        if _LINKED_WRONG.isdisjoint(java_classes(error)):
+            raise
+        raise ConfigurationError(
+            f"Spark's Kafka connector is that of another Spark or Scala ({words(error)}). Give the one of this Spark, "
+            f"{connector(spark)}, and no other."
+        ) from error
     except AnalysisException as error:
         if _NO_SOURCE not in str(error):
             raise
         raise ConfigurationError(
-            "Spark's Kafka connector is missing: add "
-            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version} to packages= (--packages of spark-submit)."
+            f"Spark's Kafka connector is missing: add {connector(spark)} to packages= (--packages of spark-submit)."
         ) from error
 
 
@@ -129,7 +142,7 @@ def newer_source(spark: SparkSession) -> Iterator[None]:
     connected: Any = spark
     session = str(connected.session_id if is_connect(spark) else spark._jsparkSession.sessionUUID())
     with _one_at_a_time:
-        ours = bool(_held[session]) or OLDER_SOURCES not in spark.conf.getAll
+        ours = bool(_held[session]) or OLDER_SOURCES not in confs_of(spark)
         if ours and not _held[session]:
             sources = spark.conf.get(OLDER_SOURCES) or ""
             spark.conf.set(OLDER_SOURCES, ",".join(source for source in sources.split(",") if source != "kafka"))

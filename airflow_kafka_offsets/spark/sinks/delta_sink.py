@@ -38,7 +38,7 @@ class DeltaSink(TableSink):
 
     kind = "delta"
     needs = (
-        "the package io.delta:delta-spark_2.13, spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+        "the package io.delta:delta-spark_{scala}, spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
         "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
     )
     conflicts = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import AnalysisException
 
+from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.files import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.java import is_connect
@@ -63,7 +64,7 @@ class FileSink(Sink):
                 _ = found.schema  # a client of Spark Connect asks its server now
                 return found
             except AnalysisException as error:
-                if error.getCondition() != "PATH_NOT_FOUND":
+                if condition_of(error) != "PATH_NOT_FOUND":
                     raise
         return spark.createDataFrame([], schema)
 

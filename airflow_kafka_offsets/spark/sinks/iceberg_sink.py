@@ -29,7 +29,7 @@ class IcebergSink(TableSink):
 
     kind = "iceberg"
     needs = (
-        "the package org.apache.iceberg:iceberg-spark-runtime-4.0_2.13 and a catalog of Iceberg, "
+        "the package org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala} and a catalog of Iceberg, "
         "spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog with its type; the table must be "
         f"partitioned by {WINDOW_COLUMN}, and for new columns have the property write.spark.accept-any-schema=true"
     )

@@ -12,11 +12,13 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import functions as F
 
+from airflow_kafka_offsets.compat.python_versions import Self
+from airflow_kafka_offsets.compat.spark_versions import fitting
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
     ConfigurationError,
@@ -111,8 +113,8 @@ class WindowCommit:
 
 
 def commit_marks(attempt: Attempt) -> dict[str, str]:
-    """What a commit says of itself."""
-    return {
+    """What a commit says of itself: what the sink goes by, and for people where its rows are from."""
+    marks = {
         "pipeline": attempt.pipeline,
         "ledger_id": attempt.ledger_id,
         "window": attempt.window,
@@ -122,7 +124,10 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
         "manifest_sha256": attempt.manifest_sha256,
         "strict_time": str(attempt.strict_time).lower(),
         "has_note": str(attempt.has_note).lower(),
+        "manifest": attempt.manifest_uri,
+        "ranges": attempt.ranges,
     }
+    return {name: mark for name, mark in marks.items() if mark}
 
 
 class TableSink(Sink):
@@ -157,7 +162,7 @@ class TableSink(Sink):
                 raise
             raise ConfigurationError(
                 f"Spark can't write the window's rows to the {self.kind} table {self.table}: {words(error)}. It needs "
-                f"{self.needs}."
+                f"{fitting(rows.sparkSession, self.needs)}."
             ) from error
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:

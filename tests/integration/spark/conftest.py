@@ -19,8 +19,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import month_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from dev import jars
 from dev.kafka import Broker
+from dev.spark_packages import jars_of
 from tests.integration.conftest import Produce, Record
 from tests.integration.kafka_clients import connect
 from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, make_ledger, manifest_of
@@ -35,27 +35,19 @@ OpenWindow = Callable[..., PinnedWindow]
 @pytest.fixture(scope="session")
 def connector() -> str:
     """The connector's jars, as ``--jars`` takes them."""
-    folder = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
-    return ",".join(str(each) for each in sorted(folder.glob("*.jar")))
+    return jars_of("connector")
 
 
 @pytest.fixture(scope="session")
 def table_jars() -> str:
     """The jars of Delta Lake, Iceberg and PostgreSQL's driver, as ``--jars`` takes them."""
-    coordinates = (
-        "io.delta:delta-spark_2.13:4.0.0",
-        "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
-        "org.postgresql:postgresql:42.7.8",
-    )
-    folder = jars.retrieve("spark-tables-4.0.0", *coordinates, without="org.(scala-lang|antlr|checkerframework):.*")
-    return ",".join(str(each) for each in sorted(folder.glob("*.jar")))
+    return jars_of("tables")
 
 
 @pytest.fixture(scope="session")
 def avro_jar() -> str:
-    """Spark's Avro functions, as ``--jars`` takes them; the Avro library is among Spark's own jars."""
-    folder = jars.retrieve("spark-avro-4.0.0", "org.apache.spark:spark-avro_2.13:4.0.0")
-    return str(folder / "spark-avro_2.13-4.0.0.jar")
+    """Spark's Avro functions, as ``--jars`` takes them."""
+    return jars_of("avro")
 
 
 def table_confs(warehouse: Path) -> dict[str, str]:

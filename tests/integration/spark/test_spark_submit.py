@@ -21,7 +21,8 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
-from airflow_kafka_offsets.submission.driver_bundle import write_bundle
+from airflow_kafka_offsets.submission.driver_bundle import bundle
+from dev import jars
 from tests.integration.spark.publishing import publish, result_of
 from tests.integration.spark.test_pinned_window import offsets
 
@@ -47,7 +48,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def py_files(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("zip") / "airflow_kafka_offsets.zip"
-    write_bundle(target)
+    target.write_bytes(bundle())
     return str(target)
 
 
@@ -151,6 +152,16 @@ class TestLoad:
         assert note is not None
         assert note.is_permanent
         assert str(note.as_error()).startswith(said)
+
+    def test_the_connector_of_another_spark_is_one_clear_line(
+        self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str
+    ) -> None:
+        older = jars.retrieve("spark-kafka-3.5.1", "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1")
+        found = ",".join(map(str, sorted(older.glob("*.jar"))))
+        stdout, stderr = submit(pin(manifest), LOAD, "--output", table, jars=found).communicate()
+        (line,) = [line for line in (stdout + stderr).splitlines() if line.startswith("kafka-offsets-load: ")]
+        assert "ConfigurationError: Spark's Kafka connector is that of another Spark or Scala" in line
+        assert f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}, and no other" in line
 
     def test_an_error_of_ours_is_one_line_without_a_traceback_or_a_secret(
         self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str

@@ -84,6 +84,32 @@ class TestRevisions:
         assert offsets(read_published(spark, f"file://{ledger}")) == {0: [4, 5, 6, 7, 8]}
 
 
+class TestCommit:
+    def test_says_which_offsets_its_rows_are_from(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        manifest = manifest_of([(flights, 0, 2, 9), (flights, 2, 1, 4), (flights, 1, 0, 0)])
+        window = open_window(manifest)
+        publish(window, table_sink)
+        if isinstance(table_sink, DeltaSink):
+            name = f"delta.`{table_sink.table}`" if "/" in table_sink.table else table_sink.table
+            told = spark.sql(f"DESCRIBE HISTORY {name}").where("userMetadata IS NOT NULL").first()
+            marks = json.loads(told["userMetadata"])
+        else:
+            told = spark.table(f"{table_sink.table}.snapshots").orderBy(F.desc("committed_at")).first()
+            marks = {key.removeprefix("kafka-offsets."): value for key, value in told["summary"].items()}
+        assert json.loads(marks["ranges"]) == {flights: {"0": [2, 9], "2": [1, 4]}}
+        assert marks["manifest"] == f"{window.folder}/manifest.json"
+
+    def test_of_many_partitions_leaves_their_ranges_to_the_manifest(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, tmp_path: Path
+    ) -> None:
+        many = manifest_of([(flights, number, 10**9, 10**9 + 1) for number in range(1_000)])
+        folder = (tmp_path / "window").as_uri()
+        attempt = AttemptNotes(HadoopFiles(spark), folder).begin(open_window(many))
+        assert (attempt.ranges, attempt.manifest_uri) == ("", f"{folder}/manifest.json")
+
+
 class TestAttempts:
     def test_two_that_begin_at_one_moment_are_no_copies_of_a_ledger(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink

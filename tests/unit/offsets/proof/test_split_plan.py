@@ -34,6 +34,11 @@ def ranges(spans: Sequence[int]) -> list[OffsetRange]:
     ]
 
 
+def plan_by_share(spans: Sequence[int], cores: int = 2, **options: str) -> SplitPlan:
+    """As :func:`plan`, for a Spark that doesn't know ``maxRecordsPerPartition``."""
+    return split_plan(ranges(spans), bytes_per_record=MIB, cores=cores, options=options, by_records=False)
+
+
 def plan(spans: Sequence[int], cores: int | None = 2, record_bytes: float = MIB, **options: str) -> SplitPlan:
     """By default a record is a mebibyte, so that spans are the ranges' MiB."""
     return split_plan(ranges(spans), bytes_per_record=record_bytes, cores=cores, options=options)
@@ -185,3 +190,26 @@ class TestScale:
 
         assert len(planned.tasks) == 100_000
         assert time.perf_counter() - started < 10
+
+
+class TestSparkBefore4:
+    def test_a_hot_partition_is_divided_by_its_share(self) -> None:
+        planned = plan_by_share([10_000, 100])
+        assert planned.options == {"minPartitions": "21"}
+        assert offsets_by_partition(planned)[1] == [(7, 107)]
+        assert max(spans(planned)) <= 512 * 1.1
+
+    @given(SIZES, st.integers(1, 16))
+    def test_what_is_divided_is_what_would_be_by_number_and_no_task_is_much_larger(
+        self, sizes: list[int], cores: int
+    ) -> None:
+        by_share, by_number = plan_by_share(sizes, cores), plan(sizes, cores)
+        assert bool(by_share.options) == bool(by_number.options)
+        assert set(by_share.options) <= {"minPartitions"}
+        assert sum(spans(by_share)) == sum(sizes)
+        if by_number.options:
+            assert max(spans(by_share)) <= 2 * int(by_number.options["maxRecordsPerPartition"])
+
+    def test_an_option_that_it_would_ignore_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"maxRecordsPerPartition needs Spark 4\.0.*minPartitions"):
+            plan_by_share([10], maxRecordsPerPartition="5")

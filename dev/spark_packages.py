@@ -1,0 +1,44 @@
+"""Packages that fit the installed PySpark: Spark's Kafka connector, tables and file formats, by Maven coordinates.
+
+jars_of("connector")  # retrieved once, as spark.jars and --jars take them
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyspark
+
+from dev import jars
+
+VERSION = pyspark.__version__
+SCALA = "2.12" if VERSION.startswith("3.") else "2.13"
+_MINOR = VERSION.rpartition(".")[0]
+_DELTA = {"3.5": "3.2.1", "4.0": "4.0.0"}
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{VERSION}"
+AVRO = f"org.apache.spark:spark-avro_{SCALA}:{VERSION}"
+
+
+def jars_of(package: str) -> str:
+    """The jars of a package, with commas between.
+
+    :param package: ``connector``, ``tables`` for Delta Lake, Iceberg and PostgreSQL's driver, or ``avro``.
+    """
+    # What the Avro functions depend on is among Spark's own jars.
+    pattern = "spark-avro_*.jar" if package == "avro" else "*.jar"
+    return ",".join(map(str, sorted(folder_of(package).glob(pattern))))
+
+
+def folder_of(package: str) -> Path:
+    """Where the jars of a package are."""
+    if package == "connector":
+        return jars.retrieve(f"spark-kafka-{VERSION}", CONNECTOR)
+    if package == "avro":
+        return jars.retrieve(f"spark-avro-{VERSION}", AVRO)
+    coordinates = (
+        f"io.delta:delta-spark_{SCALA}:{_DELTA[_MINOR]}",
+        f"org.apache.iceberg:iceberg-spark-runtime-{_MINOR}_{SCALA}:1.10.0",
+        "org.postgresql:postgresql:42.7.8",
+    )
+    without = "org.(scala-lang|antlr|checkerframework):.*"
+    return jars.retrieve(f"spark-tables-{VERSION}", *coordinates, without=without)
