@@ -41,7 +41,7 @@ with DAG(
     load = KafkaSparkSubmitOperator(
         task_id="load",
         window=window.output,
-        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        connector="auto",
         application_args=["--output", "{{ var.value.flights_output }}", "--key-as", "string", "--value-as", "string"],
         outlets=[Asset("flights_loaded")],
     )

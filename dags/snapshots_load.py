@@ -29,7 +29,7 @@ with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
     load = KafkaSparkSubmitOperator(
         task_id="load",
         window=window.output,
-        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        connector="auto",
         application_args=["--output", "{{ var.value.flights_output }}_read_again", "--json-schema", "at BIGINT"],
         retries=2,
     )

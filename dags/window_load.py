@@ -29,7 +29,7 @@ with DAG(
         topics="flights",
         idle="assume_after",
         idle_after=timedelta(hours=1),
-        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        connector="auto",
         application_args=["--output", "{{ var.value.flights_output }}_window_load", "--sink", "orc"],
     )
     flights >> KafkaCommitOffsetsOperator(task_id="commit", window=flights.window, group="flights-daily")

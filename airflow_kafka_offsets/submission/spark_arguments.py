@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -33,11 +33,13 @@ from airflow_kafka_offsets.submission.driver_bundle import (
     stored_bundle,
 )
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace, secrets_on_their_way
-from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.spark_program import SparkProgram, names_connector
 from airflow_kafka_offsets.submission.window_load import WindowLoad
 
 log = logging.getLogger(__name__)
 
+ConnectorChoice = Literal["auto"]
+"""Whether a load brings Spark's Kafka connector by itself."""
 _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It holds where a session runs: what spark-submit itself says of drivers, applications and pods,
 which the provider looks for, comes from a process without one."""
@@ -52,7 +54,8 @@ class SparkArguments:
 
     :param defaults: confs that hold where the user's don't say otherwise.
     :param confs: confs that hold whatever the user's say.
-    :param properties_file, application, application_args, java_class, py_files: as ``SparkSubmitOperator`` takes them.
+    :param properties_file, application, application_args, java_class, py_files, packages: as ``SparkSubmitOperator``
+        takes them.
     """
 
     defaults: Mapping[str, str]
@@ -62,13 +65,14 @@ class SparkArguments:
     application_args: list[Any] | None
     java_class: str | None
     py_files: str | None
+    packages: str | None
 
     def hook(self, task: SparkSubmitOperator) -> SparkSubmitHook:
         """The provider's hook, as it makes it of a task with these arguments; the task's confs are those that it has by
         then, as OpenLineage may have added some."""
         given = copy(task)
         given.conf = {**self.defaults, **(task.conf or {}), **self.confs}
-        given.properties_file, given.py_files = self.properties_file, self.py_files
+        given.properties_file, given.py_files, given.packages = self.properties_file, self.py_files, self.packages
         given.application_args, given._java_class = self.application_args, self.java_class
         hook = SparkSubmitOperator._get_hook(given)
         if self.application != task.application:  # it goes to the cluster as one file
@@ -85,6 +89,7 @@ class Submission:
     :param attempt: the attempt's name.
     :param note_key: what its driver signs its note with.
     :param allow_gaps: the topics may have offsets without a record.
+    :param connector: whether Spark's Kafka connector is added to the task's packages.
     """
 
     load: WindowLoad
@@ -92,6 +97,7 @@ class Submission:
     attempt: str
     note_key: str = field(repr=False)
     allow_gaps: bool
+    connector: ConnectorChoice | None = None
 
     def program(self, task: SparkSubmitOperator) -> SparkProgram:
         """What submits it."""
@@ -103,8 +109,13 @@ class Submission:
         kafka = self.load.kafka.java_settings()
         own = SparkArguments(
             self._defaults(task, kafka.plain),
-            self._window(),
+            window_confs(
+                self.pinned,
+                {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key},
+                allow_gaps=self.allow_gaps,
+            ),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
+            self._packages(task),
         )
         secrets = self.load.place, kafka.secret, task.conf or {}, task.properties_file, self.program(task)
         with self._with_python_files(own, task) as own, secrets_on_their_way(*secrets) as way:
@@ -121,14 +132,26 @@ class Submission:
             own |= record_size_conf(self.load.kafka, self.load.ledger, self.pinned.manifest)
         return own | {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
 
-    def _window(self) -> dict[str, str]:
-        return {
-            driver.MANIFEST: self.pinned.uri,
-            driver.SHA256: self.pinned.sha256,
-            driver.ATTEMPT: self.attempt,
-            driver.NOTE_KEY: self.note_key,
-            driver.ALLOW_GAPS: str(self.allow_gaps).lower(),
-        }
+    def _packages(self, task: SparkSubmitOperator) -> str | None:
+        """The task's, with the Kafka connector where it is asked for.
+
+        :raises ConfigurationError: when that of another Spark is given, or nobody can tell which one it takes.
+        """
+        program, packages = self.program(task), task.packages
+        program.refuse_mixed()
+        if self.connector is None and not names_connector(packages, task.jars):
+            return packages
+        release = program.release(asked=self.connector == "auto")
+        if self.connector == "auto":
+            if release is None:
+                raise ConfigurationError(
+                    f"Which Spark {program.binary} is can't be found out: there is no jar spark-core beside it, and it "
+                    "doesn't say so. Name its Kafka connector in packages= instead."
+                )
+            packages = ",".join(filter(None, (packages, release.connector)))
+        if release is not None and self.load.place is not DriverPlace.KUBERNETES:  # where the image decides
+            release.refuse_other(packages, task.jars)
+        return packages
 
     def _logging_is_set(self, task: SparkSubmitOperator) -> bool:
         """Whether the user's own files say how much Spark is to log: a conf of ours would come before them."""
@@ -160,6 +183,20 @@ class Submission:
         jar = stored_bundle(self.load.ledger, content)
         arguments = [*start_arguments(jar, content), *(own.application_args or [])]
         return replace(own, application=jar, application_args=arguments, java_class=PYTHON_RUNNER, py_files=None)
+
+
+def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:
+    """The confs that say what a driver is to read.
+
+    :param named: those that name its attempt, or the load that it is of.
+    :param allow_gaps: the topics may have offsets without a record.
+    """
+    return {
+        driver.MANIFEST: pinned.uri,
+        driver.SHA256: pinned.sha256,
+        **named,
+        driver.ALLOW_GAPS: str(allow_gaps).lower(),
+    }
 
 
 def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest) -> dict[str, str]:

@@ -1,18 +1,65 @@
-"""The ``spark-submit`` that the provider runs, and what it finds on this worker: Java, its defaults."""
+"""The ``spark-submit`` that the provider runs, and what it finds on this worker: Java, its defaults, its packages."""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+import subprocess
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from airflow_kafka_offsets.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
+
+_CORE = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<version>\d+\.\d+\.\d+).*\.jar")
+_TOLD = re.compile(r"version (?P<version>\d+\.\d+\.\d+)\S*\s.*Using Scala version (?P<scala>\d+\.\d+)", re.DOTALL)
+_CONNECTOR = re.compile(r"spark-sql-kafka-0-10_(?P<scala>\d+\.\d+)[:-](?P<version>\d+\.\d+)")
+_TELLS_WITHIN_S = 60
+_OLDER_JAVA = "UnsupportedClassVersionError"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRelease:
+    """Which Spark it is.
+
+    :param version: such as 4.0.0.
+    :param scala: what it was built with, such as 2.13.
+    """
+
+    version: str
+    scala: str
+
+    @property
+    def connector(self) -> str:
+        """Maven coordinates of its Kafka connector."""
+        return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.version}"
+
+    def refuse_other(self, *named: str | None) -> None:
+        """Refuse the Kafka connector of another Spark: it fails later, in words of Java's about methods and classes.
+
+        :param named: packages and jars, as ``spark-submit`` takes them.
+        :raises ConfigurationError: when one is among them.
+        """
+        for found in _CONNECTOR.finditer(",".join(filter(None, named))):
+            if not self.version.startswith(f"{found['version']}.") or found["scala"] != self.scala:
+                raise ConfigurationError(
+                    f"The Kafka connector that is given is for Spark {found['version']} with Scala {found['scala']}, "
+                    f"and spark-submit is Spark {self.version} with Scala {self.scala}. It needs {self.connector}: "
+                    'connector="auto" finds the right one.'
+                )
+
+
+def names_connector(*named: str | None) -> bool:
+    """Whether the Kafka connector of some Spark is among packages and jars."""
+    return bool(_CONNECTOR.search(",".join(filter(None, named))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +83,62 @@ class SparkProgram:
         log.info("%s has no spark-defaults.conf in %s", self.binary, ", ".join(map(str, folders)))
         return None
 
-    def explain(self, error: Exception) -> None:
+    def release(self, *, asked: bool = False) -> SparkRelease | None:
+        """Which Spark it is, by its jars; None when it has none beside it.
+
+        :param asked: whether it is run then, to say so itself.
+        """
+        for home in self._homes():
+            for jar in home.glob("jars/spark-core_*.jar"):
+                if found := _CORE.fullmatch(jar.name):
+                    return SparkRelease(found["version"], found["scala"])
+        if not asked:
+            return None
+        with suppress(OSError, subprocess.SubprocessError):  # what is wrong with it shows when it is to run the load
+            environment = os.environ | {name: str(value) for name, value in self.env_vars.items()}
+            answer = subprocess.run(
+                [self.binary, "--version"],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=_TELLS_WITHIN_S,
+            )
+            if found := _TOLD.search(answer.stdout):
+                return SparkRelease(found["version"], found["scala"])
+        return None
+
+    def refuse_mixed(self) -> None:
+        """Refuse PySpark's own Spark where another version of ``pyspark-client`` has written into the same folder.
+
+        :raises ConfigurationError: naming both.
+        """
+        if not any(home in set(self._packaged()) for home in self._homes()):
+            return
+        with suppress(PackageNotFoundError):
+            full, client = version("pyspark"), version("pyspark-client")
+            if full != client:
+                raise ConfigurationError(
+                    f"pyspark {full} and pyspark-client {client} are installed into one folder, and have mixed their "
+                    f"files. Install the same version of both: pip install --force-reinstall pyspark=={full} "
+                    f"pyspark-client=={full}."
+                )
+
+    def explain(self, error: Exception, output: Iterable[str]) -> None:
         """Why it can't have started: it isn't on this worker, or Java isn't, which it needs whatever the master.
 
-        :param error: what running it ended with: the operating system's own, or the provider's with its last lines.
-        :raises ConfigurationError: when one of them isn't here.
+        :param error: what running it ended with: the operating system's own, or the provider's.
+        :param output: what it printed.
+        :raises ConfigurationError: when one of them isn't here, or Java is too old.
         """
         if isinstance(error, OSError) and not self._found():
             raise ConfigurationError(self._missing()) from error
         self._explain_missing_java(error)
+        if any(_OLDER_JAVA in line for line in output):
+            raise ConfigurationError(
+                f"The Java that {self.binary} found on this worker is too old for it. Spark 4 needs Java 17 or newer, "
+                "Spark 3.5 takes 8, 11 and 17: set JAVA_HOME."
+            ) from error
 
     def _found(self) -> str | None:
         return shutil.which(self.binary, path=self._variable("PATH"))
@@ -73,9 +167,12 @@ class SparkProgram:
         if home := self._variable("SPARK_HOME"):
             yield Path(home)
             return
-        if program := self._found():
+        program = self._found()
+        if program is not None:
             yield Path(program).resolve().parent.parent
-        yield from self._packaged()
+        # Another Python's spark-submit finds the Spark of its own PySpark.
+        if program is None or Path(program).parent == Path(sysconfig.get_path("scripts")):
+            yield from self._packaged()
 
     def _packaged(self) -> Iterator[Path]:
         """The Spark that PySpark's package brings; that of ``pyspark-client`` alone has no programs."""

@@ -121,7 +121,7 @@ window = KafkaResolveWindowOperator(
 def load():
     return KafkaSparkSubmitOperator(
         task_id="l", window=window, durable=False, kafka_conn_id="locked",
-        packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        connector="auto",
         application_args=["--output", os.environ["AIRFLOW_VAR_FLIGHTS_OUTPUT"]],
     ).execute(context)
 try:

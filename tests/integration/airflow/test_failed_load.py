@@ -11,9 +11,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError, SparkFailedError, UnprovenError
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from dev import jars
 from dev.airflow_home import environment
 from dev.kafka import Broker
+from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Context, Resolve, fails_with
 
 FAILING_LOAD = Path(__file__).parent.parent / "spark" / "failing_load.py"
@@ -45,11 +45,10 @@ def load(
         if name not in ("AIRFLOW_HOME", "AIRFLOW__CORE__DAGS_FOLDER", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"):
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    connector = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
     window = resolve("flights", "2013-03-09T00:00:00Z", "2013-03-10T00:00:00Z")
 
     def run(**arguments: Any) -> Any:
-        jar_files = ",".join(str(each) for each in sorted(connector.glob("*.jar")))
+        jar_files = jars_of("connector")
         task = KafkaSparkSubmitOperator(task_id="load", window=window, jars=jar_files, **arguments)
         try:
             return task.execute(context)

@@ -20,8 +20,9 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from dev import ROOT, jars
+from dev import ROOT
 from dev.airflow_services import AirflowServices
+from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import Context, Resolve, at
 
 TABLE = Asset("table", uri="s3://lake/table")
@@ -183,7 +184,6 @@ class TestScheduling:
     ) -> None:
         """The example Dag ``on_window_loaded``, and one that reads the rows; the load is Spark's."""
         make_ready(airflow, "flights_loaded", "loader", "on_window_loaded", "reader")
-        connector = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
         conf = {
             "topics": ten,
             "start": at(2),
@@ -191,7 +191,7 @@ class TestScheduling:
             "ledger_root": ledger_root.as_uri(),
             "output": (tmp_path / "table").as_uri(),
             "path": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "jars": ",".join(map(str, sorted(connector.glob("*.jar")))),
+            "jars": jars_of("connector"),
         }
         run_id = airflow.trigger("loader", conf)
         after = first_run(airflow, "on_window_loaded")

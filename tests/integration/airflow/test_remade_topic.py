@@ -9,6 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from dev.kafka import Broker
+from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS, DagFrom
 from tests.integration.airflow.test_example_dags import home, run_script
 from tests.integration.conftest import MakeTopic, Produce
@@ -18,7 +19,6 @@ __all__ = ["home"]
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
 
 APPLICATION = str(Path(__file__).with_name("remade_topic.py"))
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 WAYS = ("ours", "classic", "pyspark")
 
 DAG_FILE = """

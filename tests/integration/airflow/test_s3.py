@@ -18,6 +18,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from dev import jars
+from dev.spark_packages import folder_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, DagFrom
 from tests.integration.airflow.test_example_dags import home, run_script
 
@@ -85,7 +86,7 @@ def bucket(s3_endpoint: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> str
 def confs(s3_endpoint: str) -> dict[str, str]:
     """Spark's S3, as its own Hadoop version has it."""
     folders = [
-        jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"),
+        folder_of("connector"),
         jars.retrieve("spark-s3-3.4.1", "org.apache.hadoop:hadoop-aws:3.4.1"),
     ]
     s3a = {

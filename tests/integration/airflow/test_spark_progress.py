@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink
-from dev import ROOT, jars
+from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker
+from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
 
 ROWS = 2 * RECORDS_A_DAY
@@ -47,12 +48,11 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("AIRFLOW__LOGGING__LOGGING_LEVEL", "INFO")
     window = resolve("flights", "2013-03-09T00:00:00Z", "2013-03-10T00:00:00Z")
-    connector = jars.retrieve("spark-kafka-4.0.0", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
     arguments = {
         "window": window,
         "application": str(Path(__file__).with_name("slow_load.py")),
         "application_args": [(tmp_path / "table").as_uri()],
-        "jars": ",".join(str(each) for each in sorted(connector.glob("*.jar"))),
+        "jars": jars_of("connector"),
     }
     command = [sys.executable, "-c", LOAD, json.dumps(arguments)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)

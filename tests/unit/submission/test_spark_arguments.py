@@ -27,6 +27,7 @@ class TestHook:
             application_args=["start"],
             java_class="org.Runner",
             py_files=None,
+            packages="org:connector:1",
         )
 
     def test_has_the_users_confs_over_the_defaults_and_under_what_the_window_decides(
@@ -43,8 +44,9 @@ class TestHook:
         assert given.hook(task)._conf["spark.openlineage.parentRunId"] == "1"
 
     def test_the_task_keeps_its_own_arguments(self, task: KafkaSparkSubmitOperator, given: SparkArguments) -> None:
-        names = ("application", "application_args", "conf", "properties_file", "py_files", "_java_class")
+        names = ("application", "application_args", "conf", "properties_file", "py_files", "packages", "_java_class")
         before = {name: getattr(task, name) for name in names}
         hook = given.hook(task)
         assert (hook._py_files, hook._java_class, hook._application_args) == (None, "org.Runner", ["start"])
+        assert hook._packages == "org:connector:1"
         assert {name: getattr(task, name) for name in names} == before

@@ -15,10 +15,10 @@ from airflow.providers.apache.spark.hooks import spark_submit
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.kafka import Broker
+from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import RECOUNTS, Context, Publish, Resolve, at, sasl, use_connection
 
 PASSWORD = "admin-secret"
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 APPLICATION_ID = "application_1700000000000_0001"
 POD = "load-1f2e3d-driver"
 

@@ -20,9 +20,9 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from dev.kafka import Broker
+from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.submit_commands.conftest import (
-    CONNECTOR,
     GIVEN_BACK,
     PASSWORD,
     POD,

@@ -17,10 +17,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from dev.kafka import Broker
+from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import Context, fails_with
 from tests.integration.airflow.submit_commands.conftest import (
     APPLICATION_ID,
-    CONNECTOR,
     GIVEN_BACK,
     PASSWORD,
     QUIET,

@@ -1,0 +1,107 @@
+"""What a ``spark-submit`` is found to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.submission import spark_program
+from airflow_kafka_offsets.submission.spark_program import SparkProgram, SparkRelease, names_connector
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1"
+BANNER = """
+Welcome to
+      ____              __
+     / __/__  ___ _____/ /__
+    _\\ \\/ _ \\/ _ `/ __/  '_/
+   /___/ .__/\\_,_/_/ /_/\\_\\   version 3.5.6-amzn-0
+      /_/
+
+Using Scala version 2.12.18, OpenJDK 64-Bit Server VM, 17.0.18
+"""
+
+MakeProgram = Callable[..., SparkProgram]
+
+
+@pytest.fixture
+def make_program(tmp_path: Path) -> MakeProgram:
+    """A program in a folder of its own, with or without Spark's jars beside it."""
+
+    def make(says: str = "", jar: str | None = None) -> SparkProgram:
+        home = tmp_path / "spark"
+        (home / "bin").mkdir(parents=True)
+        (home / "jars").mkdir()
+        if jar:
+            (home / "jars" / jar).touch()
+        binary = home / "bin" / "spark-submit"
+        binary.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{says}\nEND\n")
+        binary.chmod(0o755)
+        return SparkProgram(str(binary), {"SPARK_HOME": str(home)})
+
+    return make
+
+
+class TestRelease:
+    def test_is_what_its_jars_say(self, make_program: MakeProgram) -> None:
+        assert make_program(jar="spark-core_2.12-3.5.1.jar").release() == SparkRelease("3.5.1", "2.12")
+        assert SparkRelease("3.5.1", "2.12").connector == CONNECTOR
+
+    def test_is_what_it_says_itself_where_a_vendor_keeps_its_jars_elsewhere(self, make_program: MakeProgram) -> None:
+        assert make_program(BANNER).release(asked=True) == SparkRelease("3.5.6", "2.12")
+
+    def test_is_unknown_where_neither_tells(self, make_program: MakeProgram) -> None:
+        assert make_program("command not found").release(asked=True) is None
+        assert SparkProgram("echo", {"SPARK_HOME": "/nowhere"}).release() is None
+        assert SparkProgram("/nowhere/spark-submit", {"SPARK_HOME": "/nowhere"}).release() is None
+
+    def test_is_that_of_the_installed_pyspark(self) -> None:
+        import pyspark
+
+        found = SparkProgram().release()
+        assert found is not None
+        assert found.version == pyspark.__version__
+
+
+class TestRefuseOther:
+    @pytest.mark.parametrize(
+        "named",
+        [
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+            "io.delta:delta-spark_2.13:4.0.0, org.apache.spark:spark-sql-kafka-0-10_2.12:4.0.0",
+            "/jars/spark-sql-kafka-0-10_2.12-3.5.1.jar",
+        ],
+    )
+    def test_a_connector_of_another_spark_or_scala_is_named_with_the_right_one(self, named: str) -> None:
+        with pytest.raises(ConfigurationError) as refused:
+            SparkRelease("4.0.0", "2.13").refuse_other(None, named)
+        assert "spark-submit is Spark 4.0.0 with Scala 2.13" in str(refused.value)
+        assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0" in str(refused.value)
+
+    def test_one_of_another_patch_release_passes_as_registries_may_lack_the_same(self) -> None:
+        SparkRelease("3.5.6", "2.12").refuse_other(CONNECTOR, None)
+
+    def test_what_names_none_passes(self) -> None:
+        SparkRelease("4.0.0", "2.13").refuse_other("io.delta:delta-spark_2.12:3.2.1", None)
+        assert not names_connector("io.delta:delta-spark_2.12:3.2.1", None)
+        assert names_connector(None, "/jars/spark-sql-kafka-0-10_2.12-3.5.1.jar")
+
+
+class TestRefuseMixed:
+    def test_two_versions_in_one_folder_are_one_clear_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        versions = {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}
+        monkeypatch.setattr(spark_program, "version", versions.__getitem__)
+        with pytest.raises(ConfigurationError, match=r"pyspark 4\.3\.0 and pyspark-client 4\.2\.0 .*one folder"):
+            SparkProgram().refuse_mixed()
+
+    def test_a_spark_of_its_own_has_nothing_to_do_with_them(
+        self, monkeypatch: pytest.MonkeyPatch, make_program: MakeProgram
+    ) -> None:
+        versions = {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}
+        monkeypatch.setattr(spark_program, "version", versions.__getitem__)
+        make_program(jar="spark-core_2.12-3.5.1.jar").refuse_mixed()
+
+    def test_the_same_version_of_both_passes(self) -> None:
+        SparkProgram().refuse_mixed()
