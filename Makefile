@@ -7,7 +7,7 @@ ARCHIVE := .local/kafka.jsa
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test docs fuzz chaos bench clean
+.PHONY: help setup demo lint check test matrix docs fuzz chaos bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ $(ARCHIVE): $(STAMP)
 docs: setup ## write the reference of the public API to .local/docs
 	@$(BIN)/python -m dev.api_reference .local/docs
 	@echo "written to .local/docs/index.html"
+
+matrix: setup ## the wheel beside older and newer Airflows, Sparks and Pythons; some 30 minutes, and what has passed isn't run again
+	@$(BIN)/python -m dev.matrix $(ONLY)
 
 fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 60
 	@FUZZ_HISTORIES=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/integration/fuzz

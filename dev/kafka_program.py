@@ -15,8 +15,12 @@ from dev.java import java_command
 JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 TOOL_HEAP_MB = 256
 
-# Connect; and the logging of Kafka 3, which would compete with ours.
-UNWANTED_JARS = "org[.](apache[.]kafka|slf4j):(connect-.*|slf4j-reload4j)"
+# Connect; and the logging of Kafka before 4, which would compete with ours.
+UNWANTED_JARS = "org[.](apache[.]kafka|slf4j):(connect-.*|slf4j-reload4j|slf4j-log4j12)"
+
+
+# Brokers of Kafka 2 name its classes, and have it by way of what is left out.
+_LOG4J = ("ch.qos.reload4j:reload4j:1.2.25",)
 
 
 class ToolError(RuntimeError):
@@ -50,8 +54,12 @@ def _command(version: str, class_name: str, *arguments: str, heap_mb: int, log_l
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.kafka:kafka-tools:{version}",
         "org.slf4j:slf4j-simple:1.7.36",
+        *_LOG4J[not version.startswith("2.") :],
         without=UNWANTED_JARS,
     )
-    logging = (f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+    logging = (
+        f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    )
     flags = (*JVM_FLAGS, *class_archives.kafka_flags(), f"-Xmx{heap_mb}m", *logging)
     return [java_command(), *flags, "-cp", jars.classpath(folder), class_name, *arguments]

@@ -15,7 +15,8 @@ from typing import Any
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 TIMEOUT_S = 2.0
-METADATA_VERSION = 12
+METADATA_VERSION = 7
+"""Kafka 2.8 knows no newer one than 11."""
 
 _correlation_ids = itertools.count(1)
 

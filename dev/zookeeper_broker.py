@@ -1,4 +1,4 @@
-"""An old Kafka: a broker of Kafka 3.9 that keeps its metadata in ZooKeeper, and that ZooKeeper.
+"""An old Kafka: a broker that keeps its metadata in ZooKeeper, as they did up to 3.9, and that ZooKeeper.
 
 It still speaks what Kafka 4 dropped (KIP-896): ListOffsets v0, whose answer is a list of segment offsets, and
 OffsetFetch and OffsetCommit v0, whose offsets lie in ZooKeeper and not in the offsets topic.
@@ -29,10 +29,14 @@ class ZooKeeperBroker:
     """One broker and its ZooKeeper: a context manager, or :meth:`start` and :meth:`close`.
 
     :param name: starts the names of its data folder and log files.
+    :param version: of Kafka.
     :param properties: server properties of the broker, on top of and in place of ours.
     """
 
-    def __init__(self, *, name: str = "zookeeper", properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, name: str = "zookeeper", version: str = KAFKA_VERSION, properties: Mapping[str, str] | None = None
+    ) -> None:
+        self._version = version
         self._port, self._zookeeper_port = free_ports(2)
         place = LOCAL / "kafka" / f"{name}-{self._port}"
         self.data_folder = place
@@ -80,9 +84,9 @@ class ZooKeeperBroker:
         atexit.unregister(self.close)
 
     def run_tool(self, class_name: str, *arguments: str) -> str:
-        """What one of Kafka 3.9's own tools answers about this broker; see :meth:`dev.kafka.Broker.run_tool`."""
+        """What one of its own tools answers about this broker; see :meth:`dev.kafka.Broker.run_tool`."""
         address = ("--bootstrap-server", self.bootstrap_servers)
-        return kafka_program.run_tool(KAFKA_VERSION, class_name, *address, *arguments)
+        return kafka_program.run_tool(self._version, class_name, *address, *arguments)
 
     def _start_zookeeper(self) -> None:
         properties = {
@@ -93,13 +97,13 @@ class ZooKeeperBroker:
         }
         file = self._write("zookeeper.properties", properties)
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        self._zookeeper.launch(kafka_program.server_command(KAFKA_VERSION, main, str(file), heap_mb=ZOOKEEPER_HEAP_MB))
+        self._zookeeper.launch(kafka_program.server_command(self._version, main, str(file), heap_mb=ZOOKEEPER_HEAP_MB))
         self._zookeeper.wait_until(lambda: _listens(self._zookeeper_port))
 
     def _start_broker(self) -> None:
         file = self._write("server.properties", self._properties)
         self._broker.launch(
-            kafka_program.server_command(KAFKA_VERSION, "kafka.Kafka", str(file), heap_mb=BROKER_HEAP_MB)
+            kafka_program.server_command(self._version, "kafka.Kafka", str(file), heap_mb=BROKER_HEAP_MB)
         )
         self._broker.wait_until(lambda: BROKER_ID in live_brokers(self.bootstrap_servers))
 

@@ -14,7 +14,16 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from dev.fault_proxy import FaultProxy
 from dev.kafka import Broker
 from dev.ports import HOST, free_ports
-from dev.raw_client import TIMEOUT_S, api_versions, connected, metadata, receive, receive_exactly, send
+from dev.raw_client import (
+    METADATA_VERSION,
+    TIMEOUT_S,
+    api_versions,
+    connected,
+    metadata,
+    receive,
+    receive_exactly,
+    send,
+)
 
 API_VERSIONS: int = ApiVersionsRequest.API_KEY
 METADATA: int = MetadataRequest.API_KEY
@@ -56,7 +65,7 @@ class TestRequests:
             api_versions(connection)
         metadata(proxy.address)
         assert proxy.requests == {API_VERSIONS: 2, METADATA: 1}
-        assert proxy.requests_by_version == {(API_VERSIONS, 0): 2, (METADATA, 12): 1}
+        assert proxy.requests_by_version == {(API_VERSIONS, 0): 2, (METADATA, METADATA_VERSION): 1}
 
     def test_are_counted_anew_after_a_reset(self, proxy: FaultProxy) -> None:
         metadata(proxy.address)
