@@ -306,8 +306,14 @@ _LEDGER_GROUP = Group(
         ),
     ),
 )
+_BUNDLE = _command(
+    "bundle",
+    "bundle.write_files",
+    "Write what a Spark driver needs of this package, and the ready-made application, for jobs that others submit",
+    _arg("folder", help="Where to write them; made if it isn't there"),
+)
 COMMANDS = Group(
     "kafka-offsets",
-    "List Kafka offsets and lag, reset groups, and look into ledgers",
-    (_LIST, _LAG, _RESET, _LEDGER_GROUP),
+    "List Kafka offsets and lag, reset groups, look into ledgers, and write the driver's files",
+    (_LIST, _LAG, _RESET, _LEDGER_GROUP, _BUNDLE),
 )

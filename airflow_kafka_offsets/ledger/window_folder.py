@@ -26,7 +26,7 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
@@ -81,7 +81,8 @@ class WindowListing:
     def unended(self) -> list[str]:
         """Names of the attempts of which no failure was noted: they may be running, unless they were killed. None in a
         window that is published."""
-        return [] if self.published else [attempt for attempt in self.attempts if attempt not in self.failures]
+        loads = {failure.rpartition(OF_LOAD)[0] for failure in self.failures} - {*self._named("applications")}
+        return [] if self.published else sorted({*self.attempts} - {*self.failures} - loads)
 
     @property
     def failures(self) -> list[str]:
@@ -337,8 +338,19 @@ class WindowFolder:
         return [LostRange(**lost) for fields in files for lost in fields.get("lost", ())]
 
     def attempt(self, attempt: str) -> dict[str, Any]:
-        """What was noted of an attempt: ``started_at``, and which Airflow task it was; empty when nothing was."""
-        return read_json(self._folder / "attempts" / f"{attempt}.json") or {}
+        """What was noted of an attempt, or of the prepared load that it is of: ``started_at``, and which Airflow task
+        it was; empty when nothing was."""
+        load, apart, _ = attempt.rpartition(OF_LOAD)
+        noted = read_json(self._folder / "attempts" / f"{attempt}.json")
+        return noted or (read_json(self._folder / "attempts" / f"{load}.json") if apart else None) or {}
+
+    def failure_of_load(self, load: str) -> FailureNote | None:
+        """Why a driver of a prepared load failed; None while another one may be running, or has counted."""
+        found = self.listing()
+        known = {*found.attempts, *found.results, *found.failures}
+        of_load = sorted(name for name in known if name.startswith(f"{load}{OF_LOAD}"))
+        ended = of_load and all(name in found.failures for name in of_load)
+        return self.failure(of_load[-1]) if ended else None
 
     def loading(self) -> str | None:
         """The newest attempt that may be running, in words; None when there is none."""

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.spark.conf import new_attempt
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
 from airflow_kafka_offsets.submission.earlier_driver import UNKNOWN, DriverMemory, EarlierDriver
-from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, Submission
+from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission
 from airflow_kafka_offsets.submission.spark_failure import KeptOutput, noted_failure, spark_failure
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.submission.tries import Tries
@@ -62,6 +62,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param on_data_loss: what to do when records of the window are gone before Spark starts: ``fail`` (default), naming
         exact counts, or ``load_rest``: load the rest, as the window's next revision, whose manifest says what is lost.
     :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
+    :param connector: ``auto`` adds Spark's Kafka connector to ``packages``, in the version of the ``spark-submit`` that
+        runs; None (default) leaves it to ``packages``, ``jars`` or the cluster.
     :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
@@ -89,6 +91,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         on_data_loss: DataLossPolicy = "fail",
         allow_gaps: bool = False,
+        connector: ConnectorChoice | None = None,
         application: str = LOAD_APPLICATION,
         **kwargs: Any,
     ) -> None:
@@ -97,11 +100,14 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         self.kafka_conn_id = kafka_conn_id
         self.on_data_loss = on_data_loss
         self.allow_gaps = allow_gaps
+        self.connector = connector
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Pre-flight, submit, publish and report; or go on where an earlier try ended."""
         one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
+        if self.connector is not None:
+            one_of("connector", self.connector, "auto")
         ref = WindowRef.from_json(self.window)
         kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
@@ -141,7 +147,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         attempt, note_key = new_attempt(now_ms()), token_hex(16)
         mask_secret(note_key)
         self._begin(load, pinned, attempt, note_key)
-        submission = Submission(load, pinned, attempt, note_key, self.allow_gaps)
+        submission = Submission(load, pinned, attempt, note_key, self.allow_gaps, self.connector)
         with (
             self._watched(load, pinned, attempt, note_key, published),
             submission.arguments(self) as self._arguments,
@@ -150,7 +156,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             try:
                 super().execute(load.context)
             except Exception as error:
-                submission.program(self).explain(error)
+                submission.program(self).explain(error, self._output.masked() if self._output else [])
                 raise
             finally:
                 self._arguments = None

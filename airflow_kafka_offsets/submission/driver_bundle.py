@@ -21,13 +21,17 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive, plain_uri
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
-_SHIPPED = ("__init__.py", "errors.py", "offsets/**/*.py", "spark/**/*.py")
+_SHIPPED = (
+    *("__init__.py", "errors.py", "offsets/**/*.py", "spark/**/*.py"),
+    *(f"compat/{name}.py" for name in ("__init__", "python_versions", "spark_versions")),
+)
 """Nothing that imports Airflow or kafka-python: a Spark cluster has neither."""
 
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 """Spark's class that runs a Python file, or a zip with a ``__main__``, beside a driver."""
 STARTER = _PACKAGE / "spark" / "verified_start.py"
 """What runs a stored bundle once it has looked at its bytes."""
+BUNDLE_NAME = "airflow_kafka_offsets.zip"
 LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
 """The ready-made application, for ``spark-submit``."""
 
@@ -36,14 +40,14 @@ LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
 def driver_bundle() -> Iterator[str]:
     """Build the zip, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
-        target = Path(folder) / "airflow_kafka_offsets.zip"
-        write_bundle(target)
+        target = Path(folder) / BUNDLE_NAME
+        target.write_bytes(bundle())
         yield str(target)
 
 
-def write_bundle(target: Path) -> None:
-    """Write the zip."""
-    target.write_bytes(_zipped(_package_files()))
+def bundle() -> bytes:
+    """The zip. The same files give the same bytes."""
+    return _zipped(_package_files())
 
 
 def application_bundle(application: str, py_files: str | None) -> bytes:

@@ -27,26 +27,28 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
 
     :param window: the window's reference: what ``KafkaResolveWindowOperator`` returned.
     :param poll_interval_s: seconds between looks.
+    :param load: name of the prepared load that is waited for: where its driver has noted a failure, waiting can't help.
     """
 
-    def __init__(self, *, window: dict[str, Any], poll_interval_s: float) -> None:
+    def __init__(self, *, window: dict[str, Any], poll_interval_s: float, load: str | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
         with refusing_arguments():
             self._ref = WindowRef.from_json(window)
         self._poll_interval_s = max(poll_interval_s, _SHORTEST_S)
+        self._load = load
         self._said = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
             f"{type(self).__module__}.{type(self).__name__}",
-            {"window": self._ref.to_json(), "poll_interval_s": self._poll_interval_s},
+            {"window": self._ref.to_json(), "poll_interval_s": self._poll_interval_s, "load": self._load},
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while True:
             try:
                 # In a thread: stores block, and so does looking up the connection in the ledger's root.
-                if await asyncio.to_thread(is_loaded, self._ref):
+                if await asyncio.to_thread(is_loaded, self._ref, self._load):
                     yield TriggerEvent({"status": "done"})
                     return
                 self._say(f"Window {self._ref.window} isn't loaded yet.")
@@ -63,8 +65,17 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
         self._said = line
 
 
-def is_loaded(ref: WindowRef) -> bool:
-    """Whether a window is published, or can be."""
+def is_loaded(ref: WindowRef, load: str | None = None) -> bool:
+    """Whether a window is published, or can be.
+
+    :param load: name of the prepared load that is waited for.
+    :raises KafkaOffsetsError: what that load's driver has failed with.
+    """
     ledger = ref.ledger()
     pinned, publication = ref.loaded(ledger)
-    return publication is not None or bool(proved_attempts(ledger, pinned))
+    if publication is not None or proved_attempts(ledger, pinned):
+        return True
+    failure = ledger.folder_of(pinned).failure_of_load(load) if load else None
+    if failure is not None:
+        raise failure.as_error()
+    return False

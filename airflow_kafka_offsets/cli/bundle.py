@@ -1,0 +1,29 @@
+"""``kafka-offsets bundle``: the files that a Spark driver needs where somebody else submits it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_offsets.cli.printing import Column, command, print_rows
+from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, LOAD_APPLICATION, bundle
+
+_COLUMNS = (Column("file", folds=True), Column("used_as"), Column("bytes"), Column("sha256", folds=True))
+
+
+@command
+def write_files(args: Any) -> int:
+    """A row a file."""
+    folder, application = Path(args.folder), Path(LOAD_APPLICATION)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name, used_as, content in (
+        (BUNDLE_NAME, "Python file (--py-files)", bundle()),
+        (application.name, "application", application.read_bytes()),
+    ):
+        (folder / name).write_bytes(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        rows.append({"file": str(folder / name), "used_as": used_as, "bytes": len(content), "sha256": sha256})
+    print_rows(rows, args, _COLUMNS)
+    return 0

@@ -1,0 +1,176 @@
+"""Make a load ready for whatever submits Spark: EMR, Dataproc, Databricks, Livy, Kubernetes, Glue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.arguments import one_of
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.preflight import readable
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.spark import conf as driver
+from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad
+from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, window_confs
+from airflow_kafka_offsets.submission.spark_program import SparkRelease
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
+
+
+_PACKAGES = "spark.jars.packages"
+
+
+class KafkaPrepareLoadOperator(BaseOperator):
+    """
+    Makes the load of one pinned window ready for any operator that submits Spark. The next task submits it, and
+    ``KafkaVerifyWindowOperator`` with ``load=`` waits for what its driver counts, and publishes it.
+
+    It checks that every record of the window is still there, notes the load in the ledger, stores the application and
+    the part of this package that a driver needs where the cluster reads them, and returns what to submit. No secret is
+    among that: the cluster's own secret store brings credentials to the driver.
+
+    A retry prepares another load. A submitter's retry may submit the same one again: each driver is an attempt of its
+    own, and one of them is published.
+
+    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param application: your application, a file on this worker or a URI that the cluster reads; by default the
+        ready-made load, which takes ``--output URI``. (templated)
+    :param application_args: its arguments. (templated)
+    :param py_files: more Python files for the driver, of the same kinds. (templated)
+    :param packages: more Maven coordinates. (templated)
+    :param conf: more confs of Spark; those that name the window can't be among them. (templated)
+    :param spark_version: the cluster's Spark, such as ``3.5.6``: adds its Kafka connector to the packages. None
+        (default) where the cluster has the connector, or ``packages`` name it. (templated)
+    :param scala_version: what that Spark is built with; by default 2.12 for Spark 3, and 2.13 for Spark 4.
+    :param files: folder that the cluster reads, for application and Python files; by default ``drivers`` in the
+        pipeline's ledger. Whoever may write there decides what the cluster runs. (templated)
+    :param s3_scheme: how the cluster spells S3: ``s3`` (default; EMR, Glue, Databricks) or ``s3a`` (plain Hadoop).
+    :param kafka_conn_id: connection id for the check and for the reader. (templated)
+    :param driver_has_credentials: the cluster gives the driver the connection's credentials, in the environment
+        variable ``KAFKA_OFFSETS_SECRETS``. Without it a connection that has some is refused.
+    :param on_data_loss: what to do when records of the window are gone: ``fail`` (default), or ``load_rest``.
+    :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
+
+    XCom: ``{"window", "ref", "load", "conf", "application", "py_files", "packages", "arguments", "conf_args",
+    "options", "options_text", "submit"}``. ``ref`` is the reference to the window in the revision that is to be loaded,
+    ``conf_args`` are the confs as words (``--conf``, ``name=value``), ``options`` all words before the application,
+    ``options_text`` the same as one string, and ``submit`` all that follows ``spark-submit``. ``conf`` has the packages
+    too, as ``spark.jars.packages``.
+    """
+
+    template_fields: Sequence[str] = (
+        *("window", "application", "application_args", "py_files", "packages", "conf", "spark_version", "files"),
+        "kafka_conn_id",
+    )
+    ui_color = "#fdebd0"
+
+    def __init__(
+        self,
+        *,
+        window: Any,
+        application: str = LOAD_APPLICATION,
+        application_args: Sequence[str] = (),
+        py_files: Sequence[str] = (),
+        packages: Sequence[str] = (),
+        conf: Mapping[str, str] | None = None,
+        spark_version: str | None = None,
+        scala_version: str | None = None,
+        files: str | None = None,
+        s3_scheme: str = "s3",
+        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        driver_has_credentials: bool = False,
+        on_data_loss: DataLossPolicy = "fail",
+        allow_gaps: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.window = window
+        self.application = application
+        self.application_args = application_args
+        self.py_files = py_files
+        self.packages = packages
+        self.conf = conf
+        self.spark_version = spark_version
+        self.scala_version = scala_version
+        self.files = files
+        self.s3_scheme = s3_scheme
+        self.kafka_conn_id = kafka_conn_id
+        self.driver_has_credentials = driver_has_credentials
+        self.on_data_loss = on_data_loss
+        self.allow_gaps = allow_gaps
+
+    @failing_fast()
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Check, store, note, and return what to submit."""
+        one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
+        ref, kafka = WindowRef.from_json(self.window), KafkaOffsetsHook(self.kafka_conn_id)
+        ledger, settings = ref.ledger(), kafka.java_settings()
+        if settings.secret and not self.driver_has_credentials:
+            raise ConfigurationError(
+                f"Connection {self.kafka_conn_id} has credentials ({', '.join(sorted(settings.secret))}), which this "
+                "task writes nowhere. Have the cluster's secret store give them to the driver as "
+                f"{driver.SECRETS_VARIABLE}, then set driver_has_credentials=True."
+            )
+        pinned, published = ref.loaded(ledger)
+        if published is None:
+            with kafka.get_conn() as client:
+                pinned = readable(client, ledger, pinned, self.on_data_loss)
+        files = ClusterFiles.under(self._folder(ledger), self.s3_scheme)
+        load = driver.new_attempt(now_ms())
+        packages = self._packages()
+        prepared = PreparedLoad(
+            ref=WindowRef.of(ref.ledger_root, pinned),
+            load=load,
+            conf=self._confs(kafka, ledger, pinned, settings.plain, load) | _conf_of(packages),
+            application=files.python_file(self.application),
+            py_files=[files.bundle(), *map(files.python_file, self.py_files)],
+            packages=packages,
+            arguments=[str(word) for word in self.application_args],
+        )
+        ledger.folder_of(pinned).record_attempt(load, self._note(context))
+        self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
+        return prepared.to_json()
+
+    def _folder(self, ledger: Ledger) -> Any:
+        return ledger.folder / "drivers" if self.files is None else ObjectStoragePath(self.files)
+
+    def _confs(
+        self, kafka: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, reader: Mapping[str, str], load: str
+    ) -> dict[str, str]:
+        given = dict(self.conf or {})
+        own = window_confs(pinned, {driver.LOAD: load}, allow_gaps=self.allow_gaps)
+        if taken := sorted(given.keys() & {*own, driver.ATTEMPT, driver.NOTE_KEY}):
+            raise ConfigurationError(f"conf= can't have {', '.join(taken)}: this task sets them.")
+        size = {} if driver.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
+        read_by = {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
+        return {**driver.GIVEN_BACK, **size, **read_by, **given, **own}
+
+    def _packages(self) -> list[str]:
+        given = [*self.packages, *filter(None, (self.conf or {}).get(_PACKAGES, "").split(","))]
+        if self.spark_version is None:
+            return given
+        scala = self.scala_version or ("2.12" if self.spark_version.startswith("3.") else "2.13")
+        release = SparkRelease(self.spark_version, scala)
+        release.refuse_other(*given)
+        return [*given, release.connector]
+
+    def _note(self, context: Context) -> dict[str, Any]:
+        ti: Any = context["ti"]
+        task = {name: getattr(ti, name, None) for name in ("dag_id", "run_id", "task_id", "map_index", "try_number")}
+        return {"started_at": iso_instant(now_ms()), "airflow": task}
+
+
+def _conf_of(packages: Sequence[str]) -> dict[str, str]:
+    return {_PACKAGES: ",".join(packages)} if packages else {}

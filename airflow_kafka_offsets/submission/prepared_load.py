@@ -1,0 +1,128 @@
+"""A prepared load: what any submitter of Spark needs for one window, as small JSON without a secret in it."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, plain_uri
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
+
+VERSION = 1
+_REMOTE = "://"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLoad:
+    """What a submitter passes on.
+
+    :param ref: the revision of the window that is to be loaded.
+    :param load: names the load; each driver that is submitted for it makes its attempt's name from it.
+    :param conf: Spark's confs, the packages among them.
+    :param application: URI of the application's file.
+    :param py_files: URIs of the Python files beside it: what a driver needs of this package, and the user's.
+    :param packages: Maven coordinates.
+    :param arguments: the application's.
+    """
+
+    ref: WindowRef
+    load: str
+    conf: Mapping[str, str]
+    application: str
+    py_files: Sequence[str]
+    packages: Sequence[str]
+    arguments: Sequence[str]
+
+    @property
+    def options(self) -> list[str]:
+        """The words that ``spark-submit`` takes before the application. The packages are among the confs."""
+        return [*self._conf_args(), "--py-files", ",".join(self.py_files)]
+
+    def _conf_args(self) -> list[str]:
+        return [word for name, value in self.conf.items() for word in ("--conf", f"{name}={value}")]
+
+    def to_json(self) -> dict[str, Any]:
+        """The XCom, each form of it: a dictionary, words, and one string."""
+        options = self.options
+        forms = {
+            "conf_args": self._conf_args(),
+            "options": options,
+            "options_text": shlex.join(options),
+            "submit": [*options, self.application, *self.arguments],
+        }
+        own = {"version": VERSION, "window": self.ref.window}
+        return own | asdict(self) | {"ref": self.ref.to_json()} | forms
+
+    @classmethod
+    def from_json(cls, fields: Any) -> Self:
+        """Read the XCom.
+
+        :raises ConfigurationError: when it is something else.
+        """
+        try:
+            if fields["version"] == VERSION:
+                given = {name: fields[name] for name in cls.__slots__}
+                return cls(**given | {"ref": WindowRef.from_json(fields["ref"])})
+        except (KeyError, TypeError, ConfigurationError):
+            pass
+        raise ConfigurationError(
+            f"load= takes what KafkaPrepareLoadOperator returned (its .output), not {fields!r}."
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFiles:
+    """Where a cluster reads Python files.
+
+    :param folder: on a store that the cluster reaches.
+    :param s3_scheme: how S3 is spelled there: ``s3``, or ``s3a`` as Hadoop has it.
+    """
+
+    folder: StoragePath
+    s3_scheme: str = "s3"
+
+    @classmethod
+    def under(cls, folder: StoragePath, s3_scheme: str) -> Self:
+        """Check the spelling.
+
+        :raises ConfigurationError: when it is none of the two.
+        """
+        if s3_scheme not in ("s3", "s3a"):
+            raise ConfigurationError(f"s3_scheme is 's3' or 's3a', not {s3_scheme!r}.")
+        return cls(folder, s3_scheme)
+
+    def bundle(self) -> str:
+        """URI of what a driver needs of this package; stored once for each version of it."""
+        return self.store(BUNDLE_NAME, bundle())
+
+    def python_file(self, place: str) -> str:
+        """URI of a user's file: as it is where it is one, else stored.
+
+        :raises ConfigurationError: when there is no such file on this worker.
+        """
+        if _REMOTE in place and not place.startswith("file://"):
+            return place
+        path = Path(place.removeprefix("file://"))
+        if not path.is_file():
+            raise ConfigurationError(f"{place} is neither a file on this worker nor a URI that the cluster reads.")
+        return self.store(path.name, path.read_bytes())
+
+    def store(self, name: str, content: bytes) -> str:
+        """Store a file under a folder that is named by what is in it.
+
+        :raises LedgerCorruptError: when the folder holds something else.
+        """
+        place = self.folder / hashlib.sha256(content).hexdigest()[:16] / name
+        if not create_exclusive(place, content):
+            raise LedgerCorruptError(
+                f"{place} doesn't have the content that its folder's name says. Delete it, then clear this task, which "
+                "writes it again."
+            )
+        uri = plain_uri(place)
+        return uri.replace("s3://", f"{self.s3_scheme}://", 1) if uri.startswith("s3://") else uri
