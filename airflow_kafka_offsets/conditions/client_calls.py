@@ -10,10 +10,10 @@ from typing import Any
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, ask
-from airflow_kafka_offsets.errors import OffsetsError
+from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch, LogExtents, Producers
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -203,6 +203,20 @@ def read_at(partitions: Sequence[Behind], isolation_level: IsolationLevel) -> As
         raise OffsetsError("Reading from where the group stands", failures)
     why = {f"{found.topic} {_CAN_NOT_READ[found.error.name]}" for found in records if found.error is not None}
     return LeftToRead(records, tuple(sorted(why)))
+
+
+def time_of(record: FirstRecord) -> int:
+    """A record's timestamp, Unix milliseconds, for a limit on its age.
+
+    :raises ConfigurationError: when it is unknown.
+    """
+    if record.timestamp_ms is None:
+        raise ConfigurationError(
+            f"max_age needs the timestamp of the record at {record.topic}-{record.partition} offset {record.offset}, "
+            "which is unknown: its codec isn't installed (pip install 'airflow-kafka-offsets[codecs]'), it was "
+            "written before Kafka 0.10, or its timestamp is negative."
+        )
+    return record.timestamp_ms
 
 
 def worst(partitions: Iterable[Behind]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterError
@@ -53,6 +53,19 @@ def ask(
     return answer
 
 
+class Measure(NamedTuple):
+    """A number that people watch.
+
+    :param name: what it is.
+    :param value: the number; seconds where it is a time.
+    :param tags: what it is of.
+    """
+
+    name: str
+    value: float
+    tags: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a wait has come.
@@ -62,6 +75,7 @@ class Progress:
     :param result: small plain JSON, pushed to XCom when done.
     :param remaining: offsets that are still to go; None where the condition has no such number, or doesn't know it.
     :param ends: the log ends that it was judged by; None where it wasn't judged by any.
+    :param measures: numbers that were found on the way.
     """
 
     done: bool
@@ -69,6 +83,7 @@ class Progress:
     result: dict[str, Any]
     remaining: int | None = None
     ends: FixedOffsets | None = None
+    measures: tuple[Measure, ...] = ()
 
 
 Outcome: TypeAlias = Progress | Exception

@@ -6,13 +6,21 @@ E13). So where arithmetic on offsets alone stands in the way, the log is read fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
-from airflow_kafka_offsets.conditions.client_calls import Lags, LagsOn, ask_partitions, read_at, read_left, worst
-from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
+from airflow_kafka_offsets.conditions.client_calls import (
+    Lags,
+    LagsOn,
+    ask_partitions,
+    read_at,
+    read_left,
+    time_of,
+    worst,
+)
+from airflow_kafka_offsets.conditions.condition import Asking, Condition, Measure, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
@@ -62,7 +70,8 @@ class GroupsCaughtUp(Condition):
             raise ConfigurationError("topics= already says which topics count: drop abandoned_topics=.")
 
     def steps(self) -> Asking[Progress]:
-        groups = [self._judge(lag) for lag in (yield from self._lags())]
+        lags = yield from self._lags()
+        groups = [self._judge(lag) for lag in lags]
         known = [group.behind for group in groups if group.total is not None]
         left = yield from read_left(known, self.isolation_level, self._allows)
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
@@ -73,7 +82,8 @@ class GroupsCaughtUp(Condition):
         summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)
-        return Progress(done, summary, self._result(groups, ages), remaining)
+        measures = tuple(_measures(lags, groups, ages))
+        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures)
 
     def _lags(self) -> Asking[GroupLags]:
         if self.topics is None:
@@ -142,19 +152,31 @@ class GroupsCaughtUp(Condition):
         return result
 
 
+def _measures(
+    lags: Iterable[GroupLag], groups: Iterable[GroupStanding], ages: Mapping[str, int | None]
+) -> Iterator[Measure]:
+    """Lag by group, and by topic, of all topics that it has: 0 is told too, as a gauge keeps its last value."""
+    for lag, group in zip(lags, groups, strict=True):
+        if group.total is None:
+            continue
+        yield Measure("lag_total", group.total, {"group": group.group})
+        by_topic = dict.fromkeys(lag.topics, 0)
+        for behind in group.behind:
+            by_topic[behind.position.topic] += behind.lag
+        for topic, count in by_topic.items():
+            yield Measure("lag", count, {"group": group.group, "topic": topic})
+        age_ms = ages.get(group.group)
+        if age_ms is not None:
+            yield Measure("lag_age", age_ms / 1000, {"group": group.group})
+
+
 def _timestamp(behind: Behind, records: FirstRecords) -> int | None:
     """The first unread record's; None where the leader gave none yet, though its log ends further on."""
     found = records.lookup(*behind.position)
     assert found is not None, "every position was asked for"
     if found.error is not None:
         raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
-    if found.offset is not None and found.timestamp_ms is None:
-        raise ConfigurationError(
-            f"max_age needs the timestamp of the record at {behind} offset {found.offset}, which is "
-            "unknown: its codec isn't installed (pip install 'airflow-kafka-offsets[codecs]'), it was "
-            "written before Kafka 0.10, or its timestamp is negative."
-        )
-    return found.timestamp_ms
+    return None if found.offset is None else time_of(found)
 
 
 def _describe(group: GroupStanding, age_ms: int | None) -> str:

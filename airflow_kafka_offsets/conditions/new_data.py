@@ -15,13 +15,14 @@ from airflow_kafka_offsets.conditions.client_calls import (
     ask_same_logs,
     ask_topics,
     note_unknowable,
+    time_of,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -29,7 +30,7 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 @dataclass(frozen=True, slots=True)
 class NewData(Condition):
-    """At least so many new records have arrived on the topics together.
+    """At least so many new records have arrived on the topics together, or the first of them long enough ago.
 
     They are counted in offsets: exactly the records on plain topics, an upper bound where transactions or compaction
     leave gaps (E11). At least one of them is a visible record for sure. Before it passes, the logs have to be those
@@ -38,6 +39,8 @@ class NewData(Condition):
     :param topics: topic names.
     :param since: where old data ends. A partition that isn't in it is new from its log start on (E23).
     :param min_records: how many, 1 or more.
+    :param max_age_ms: how old the first new record may become before fewer are enough, milliseconds, by its timestamp
+        and this machine's clock; None to wait for all.
     :param isolation_level: which records count.
     """
 
@@ -46,11 +49,13 @@ class NewData(Condition):
     topics: tuple[str, ...]
     since: FixedOffsets
     min_records: int = 1
+    max_age_ms: int | None = None
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
     def __post_init__(self) -> None:
         refuse_text("topics", self.topics)
         as_count(self.min_records, "min_records", least=1)
+        as_count(self.max_age_ms, "max_age_ms")
 
     def steps(self) -> Asking[Progress]:
         metadata = yield from ask_topics(self.topics)
@@ -61,14 +66,21 @@ class NewData(Condition):
         new = self._new(extents)
         counts = {topic: sum(data.lag for data in new if data.position.topic == topic) for topic in self.topics}
         total = sum(counts.values())
-        real = (yield from self._holds_record(new)) if total >= self.min_records else False
+        enough = total >= self.min_records
+        real = (yield from self._holds_record(new)) if enough else False
+        age_ms = (yield from self._age_ms(new)) if new and not real else None
         stale = yield from self._stale(partitions, counts)
         result = {"new": counts, "stale": stale, "since": self.since.source} | self.since.where()
-        done = total >= self.min_records and real
+        aged = age_ms is not None and age_ms >= (self.max_age_ms or 0)
+        if self.max_age_ms is not None:
+            result |= {"age_s": None if age_ms is None else age_ms / 1000}
+        done = real or aged
         unknowable = (yield from ask_same_logs(self.since, metadata)) if done else []
         if unknowable:
             result["unknowable"] = unknowable
-        text = f"{_describe(counts, stale, self.min_records, real)}; since {self.since.source}"
+        text = f"{_describe(counts, stale, self.min_records, real or aged)}; since {self.since.source}"
+        if age_ms is not None:
+            text += f"; the first of them is {duration_text(max(age_ms, 0) / 1000)} old"
         ends = FixedOffsets.of_ends("log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids)
         return Progress(done, text + note_unknowable(unknowable), result, ends=ends)
 
@@ -102,6 +114,17 @@ class NewData(Condition):
                 unread = FirstRecords([*unread, *records.errors()])
         unread.raise_for_errors()
         return False
+
+    def _age_ms(self, new: list[Behind]) -> Asking[int | None]:
+        """How old the first new record is, where that may be enough; None where there is none, but markers alone."""
+        if self.max_age_ms is None:
+            return None
+        records = (yield from ask(Records, ((None, data.position) for data in new), self.isolation_level))[None]
+        times = [time_of(record) for record in records if record.offset is not None]
+        oldest = now_ms() - min(times) if times else None
+        if oldest is None or oldest < self.max_age_ms:
+            FirstRecords(records.errors()).raise_for_errors()  # an older one may be there
+        return oldest
 
     def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[dict[str, str | None]]:
         """The newest timestamps of the topics without new data: that of a record, or of a transaction's end (E41). None

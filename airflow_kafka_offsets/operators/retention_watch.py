@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
+from airflow_kafka_offsets.hooks.metrics import Measured, tell
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.windows.retention import WindowForecast
@@ -67,6 +68,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
         forecasts = sorted(self._forecasts(ledger), key=lambda forecast: forecast.urgency)
         for forecast in forecasts:
             self.log.info("Not loaded: %s", forecast)
+        tell(_measures(self.pipeline, forecasts))
         if fail_within_ms is not None:
             _refuse_loss(forecasts, fail_within_ms)
         return {"windows": [forecast.to_json() for forecast in forecasts]}
@@ -82,6 +84,17 @@ class KafkaRetentionWatchOperator(BaseOperator):
         for warning in look.warnings:
             self.log.warning(warning)
         return forecasts
+
+
+def _measures(pipeline: str, forecasts: Sequence[WindowForecast]) -> Iterator[Measured]:
+    """How many windows aren't loaded, and how long until retention takes some of their records."""
+    tags = {"pipeline": pipeline}
+    yield "windows_behind", len(forecasts), tags
+    known = [forecast.ranges[0].loses_at_ms for forecast in forecasts]
+    if any(forecast.lost for forecast in forecasts):
+        yield "retention_headroom", 0, tags
+    elif losses := [loses_at_ms for loses_at_ms in known if loses_at_ms is not None]:
+        yield "retention_headroom", max(0, min(losses) - now_ms()) / 1000, tags
 
 
 def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -11,14 +11,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
-from airflow_kafka_offsets.errors import UnprovenError, shorten
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.metrics import Measured, tell
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
-from airflow_kafka_offsets.offsets.instants import duration_text
+from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent
@@ -30,6 +31,7 @@ from airflow_kafka_offsets.pipelines.preflight import changed_since
 from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_attempts, publish, take_over
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.runs.hole_policy import Loader, SeenHoles, refusal
+from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), where the driver doesn't reach
         the ledger, as a client of Spark Connect; by default what the ledger has. (templated)
+    :param load: what ``KafkaPrepareLoadOperator`` returned, where that has made the load ready: a failure that its
+        driver has noted fails the task at once. (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
         must run before retention comes to the window.
     :param on_hole: what to do about a hole before this window that nobody loads: ``fail`` (default), naming it and the
@@ -80,7 +84,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     nobody asked for it.
     """
 
-    template_fields: Sequence[str] = ("window", "result", "kafka_conn_id")
+    template_fields: Sequence[str] = ("window", "result", "load", "kafka_conn_id")
     ui_color = "#e8f4e0"
 
     def __init__(
@@ -88,6 +92,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         *,
         window: Any,
         result: Any = None,
+        load: Any = None,
         explain_gaps: bool = False,
         on_hole: HolePolicy = "fail",
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
@@ -99,6 +104,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         super().__init__(**kwargs)
         self.window = window
         self.result = result
+        self.load = load
         self.explain_gaps = explain_gaps
         self.on_hole = on_hole
         self.kafka_conn_id = kafka_conn_id
@@ -110,15 +116,30 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Judge, record, and fail unless proved; or wait first."""
         one_of("on_hole", self.on_hole, "fail", "warn")
-        ref = WindowRef.from_json(self.window)
-        if self.deferrable and self.result is None and not is_loaded(ref):
-            self._wait(ref)
+        ref, load = self._asked()
+        if self.result is None and (self.deferrable or load) and not is_loaded(ref, load) and self.deferrable:
+            self._wait(ref, load)
         return self._verify(ref, context)
 
-    def _wait(self, ref: WindowRef) -> NoReturn:
+    def _asked(self) -> tuple[WindowRef, str | None]:
+        """The window, in the revision that a prepared load is of, and the name of that load."""
+        ref = WindowRef.from_json(self.window)
+        if self.load is None:
+            return ref, None
+        prepared = PreparedLoad.from_json(self.load)
+        if (prepared.ref.ledger_root, prepared.ref.pipeline, prepared.ref.window) != (
+            *(ref.ledger_root, ref.pipeline, ref.window),
+        ):
+            raise ConfigurationError(
+                f"load= is of window {prepared.ref.window} of {prepared.ref.pipeline}, and window= is {ref.window} of "
+                f"{ref.pipeline}: give both of one run."
+            )
+        return prepared.ref, prepared.load
+
+    def _wait(self, ref: WindowRef, load: str | None) -> NoReturn:
         poll_interval_ms = as_milliseconds(self.poke_interval, "poke_interval") or 0
         self.defer(
-            trigger=KafkaWindowLoadedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000),
+            trigger=KafkaWindowLoadedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000, load=load),
             method_name="execute_complete",
             timeout=self._longest_wait(),
         )
@@ -131,7 +152,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         if event.get("status") != "done":
             raise AirflowFailException(event.get("message") or f"The trigger sent {event!r}: clear the task.")
-        return self._verify(WindowRef.from_json(self.window), context)
+        return self._verify(self._asked()[0], context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Say what was waited for when the wait has taken too long."""
@@ -179,6 +200,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             report["tiling"],
             _outside(manifest.timed, report["outside_window"]),
         )
+        tell(_measures(manifest, result))
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
 
@@ -251,6 +273,15 @@ def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str
         "outside_window": result.read.outside_window if manifest.timed else None,
         "verdict": str(verdict),
     }
+
+
+def _measures(manifest: Manifest, result: RunResult) -> Iterator[Measured]:
+    """How large the window is, how long its load took, and how long ago it ended."""
+    tags = {"pipeline": manifest.pipeline}
+    yield "window_records", result.rows_written, tags
+    yield "window_seconds", result.seconds, tags
+    if manifest.timed:
+        yield "window_age", (now_ms() - manifest.end_ms) / 1000, tags
 
 
 def _outside(timed: bool, rows: int | None) -> str:
