@@ -31,6 +31,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.resolve_window",
                 "operators.resolve_increment",
                 "operators.spark_submit",
+                "operators.prepare_load",
                 "operators.verify_window",
                 "operators.commit_offsets",
                 "operators.retention_watch",

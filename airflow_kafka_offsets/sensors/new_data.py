@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_names
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.new_data import NewData
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 class KafkaNewDataSensor(KafkaWaitSensor):
     """
-    Waits until at least so many records have arrived since a snapshot, or since the last window that was published.
+    Waits until at least so many records have arrived since a snapshot, or since the last window that was published; or,
+    with ``max_age``, until the first of them is so old, whichever comes first.
 
     Records are counted in offsets: exactly on plain topics, an upper bound where transactions or compaction leave gaps.
     At least one of them is a record for sure. Which window was published last is found once for the whole task, retries
@@ -35,10 +37,13 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     :param ledger_root: with ``pipeline``: the folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by
         default. (templated)
     :param min_records: how many records, over all topics; 1 by default.
+    :param max_age: how old the first new record may become, by its timestamp, before fewer than ``min_records`` are
+        enough, a timedelta or seconds; by default all of them are waited for.
     :param isolation_level: which records count. (templated)
 
     XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``, where
-    ``stale`` holds the newest record's time of each topic without new data, and the ``ledger`` of a stored start.
+    ``stale`` holds the newest record's time of each topic without new data, and the ``ledger`` of a stored start. With
+    ``max_age`` also ``age_s``, the first new record's age where it was looked at.
     """
 
     template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", "isolation_level", "kafka_conn_id")
@@ -52,6 +57,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         pipeline: str | None = None,
         ledger_root: str | None = None,
         min_records: int = 1,
+        max_age: timedelta | float | None = None,
         isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
     ) -> None:
@@ -61,6 +67,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         self.pipeline = pipeline
         self.ledger_root = ledger_root
         self.min_records = min_records
+        self.max_age = max_age
         self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
@@ -68,6 +75,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
             topics=as_names(self.topics, "topics"),
             since=self._since(context),
             min_records=self.min_records,
+            max_age_ms=as_milliseconds(self.max_age, "max_age"),
             isolation_level=IsolationLevel.of(self.isolation_level),
         )
 

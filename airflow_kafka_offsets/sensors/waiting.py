@@ -18,10 +18,11 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
-from airflow_kafka_offsets.conditions.condition import Condition, Outcome
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
+from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
@@ -131,6 +132,8 @@ class KafkaWaitSensor(BaseSensorOperator):
             client = self._clients.get(KafkaOffsetsHook(self.kafka_conn_id).settings())
             condition = self.condition(context, client)
             outcome: Outcome = condition.check(client)
+            if isinstance(outcome, Progress):
+                tell(outcome.measures)
         except KafkaOffsetsError as error:
             outcome = error
         wait = self._recall(context)

@@ -22,6 +22,7 @@ from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress, check_all
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient, client_timeout_s
+from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
@@ -159,9 +160,13 @@ class _Asker:
 
     async def _check(self, settings: ClientSettings, conditions: Collection[Condition]) -> Outcomes:
         clients, timeout_s = self._clients, _MOST_CALLS * client_timeout_s()
-        work = asyncio.get_running_loop().run_in_executor(
-            self._thread, lambda: check_all(clients.get(settings), conditions)
-        )
+
+        def ask() -> Outcomes:
+            outcomes = check_all(clients.get(settings), conditions)
+            tell(each for outcome in outcomes.values() if isinstance(outcome, Progress) for each in outcome.measures)
+            return outcomes
+
+        work = asyncio.get_running_loop().run_in_executor(self._thread, ask)
         try:
             async with asyncio.timeout(timeout_s):
                 return await work

@@ -173,27 +173,43 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
 
 class KafkaNewDataTrigger(KafkaEdgeTrigger):
     """
-    For an ``AssetWatcher``: fires whenever at least so many records have arrived since it fired last.
+    For an ``AssetWatcher``: fires whenever at least so many records have arrived since it fired last, or the first of
+    them so long ago.
 
     It counts from the log ends at the time when the watch begins. On a topic that was re-created or truncated since it
     fired last, everything is new.
 
     :param topics: a topic or several.
     :param min_records: how many records, over all topics.
+    :param max_age: how old the first new record may become, by its timestamp, before fewer are enough, a timedelta or
+        seconds.
 
     The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "stale":
     {}, "since": "..."}``.
     """
 
-    def __init__(self, *, topics: str | list[str], min_records: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        topics: str | list[str],
+        min_records: int = 1,
+        max_age: timedelta | float | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         with refusing_arguments():
             self._first = NewData(
-                as_names(topics, "topics"), FixedOffsets("the log starts"), min_records, self.isolation_level
+                topics=as_names(topics, "topics"),
+                since=FixedOffsets("the log starts"),
+                min_records=min_records,
+                max_age_ms=as_milliseconds(max_age, "max_age"),
+                isolation_level=self.isolation_level,
             )
 
     def what(self) -> dict[str, Any]:
-        return {"topics": list(self._first.topics), "min_records": self._first.min_records}
+        given = {"topics": list(self._first.topics), "min_records": self._first.min_records}
+        age_ms = self._first.max_age_ms
+        return given if age_ms is None else given | {"max_age": age_ms / 1000}
 
     async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
         kept = await self.recall()
@@ -209,7 +225,8 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
 
     async def _log_ends(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> FixedOffsets:
         """Log ends to begin with."""
-        since = _ends(await self.first_outcome(self._first, polls, waits, lambda found: isinstance(found, Progress)))
+        ends = replace(self._first, max_age_ms=None)  # how old the log's first record is doesn't matter
+        since = _ends(await self.first_outcome(ends, polls, waits, lambda found: isinstance(found, Progress)))
         await self.keep(since.to_json())
         return since
 

@@ -25,10 +25,11 @@ from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOpe
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from dev.spark_packages import jars_of
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters
 from tests.benchmarks.records import write_records
 from tests.benchmarks.report import Row
-from tests.benchmarks.spark_session import CORES, connector, written
+from tests.benchmarks.spark_session import CORES, written
 from tests.benchmarks.timing import timed
 
 _TOPIC = "loaded"
@@ -89,7 +90,7 @@ def _window(folder: Path, number: int) -> dict[str, float]:
     load = KafkaSparkSubmitOperator(
         task_id="load",
         window=window,
-        jars=connector(),
+        jars=jars_of("connector"),
         application_args=["--output", (folder / "table").as_uri()],
         conf={"spark.ui.enabled": "false", "spark.log.level": "ERROR"},
     )

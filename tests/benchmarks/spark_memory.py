@@ -18,10 +18,11 @@ from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.kafka.reader import FAST, exactly, reader_options
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
+from dev.spark_packages import jars_of
 from tests.benchmarks.clusters import Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import write_records
 from tests.benchmarks.report import Row
-from tests.benchmarks.spark_session import connector, consume
+from tests.benchmarks.spark_session import consume
 from tests.unit.spark.manifests import manifest_of
 
 _PARTITIONS = 12
@@ -76,7 +77,7 @@ def held_mib(who: str, address: str, topic: str, partitions: int, records: int, 
 
 def measure(who: str, address: str, topic: str, partitions: int, records: int, loads: int, heap: str) -> float:
     """Read in this process, whose Java starts now."""
-    builder = SparkSession.builder.master("local[2]").appName("memory").config("spark.jars", connector())
+    builder = SparkSession.builder.master("local[2]").appName("memory").config("spark.jars", jars_of("connector"))
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
     spark = builder.config("spark.driver.memory", heap).getOrCreate()

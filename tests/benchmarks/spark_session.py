@@ -11,25 +11,20 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from dev import jars, raw_client
+from dev import raw_client
+from dev.spark_packages import jars_of
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import RECORD_BYTES, write_records
 from tests.unit.spark.manifests import manifest_of
 
 CORES = 2
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 EVEN = "even"
-
-
-def connector() -> str:
-    """The connector's jars, as ``--jars`` takes them."""
-    return ",".join(str(each) for each in sorted(jars.retrieve("spark-kafka-4.0.0", CONNECTOR).glob("*.jar")))
 
 
 @cache
 def session() -> SparkSession:
     """The session that all benchmarks of this process share; PySpark ends it with the process."""
-    builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench").config("spark.jars", connector())
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench").config("spark.jars", jars_of("connector"))
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
     return builder.config("spark.driver.memory", "2g").getOrCreate()

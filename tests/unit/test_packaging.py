@@ -36,12 +36,12 @@ def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:
     import zipfile
     from pathlib import Path
 
-    from airflow_kafka_offsets.submission.driver_bundle import write_bundle
+    from airflow_kafka_offsets.submission.driver_bundle import bundle
 
     target = Path(str(tmp_path)) / "bundle.zip"
-    write_bundle(target)
+    target.write_bytes(bundle())
     tops = {"/".join(name.split("/")[:2]) for name in zipfile.ZipFile(target).namelist()}
     package = "airflow_kafka_offsets"
-    assert tops == {f"{package}/{name}" for name in ("__init__.py", "errors.py", "offsets", "spark")}
+    assert tops == {f"{package}/{name}" for name in ("__init__.py", "compat", "errors.py", "offsets", "spark")}
     assert target.stat().st_size < 200_000
     assert airflow_kafka_offsets.__version__

@@ -137,6 +137,33 @@ class TestPreflight:
         with pytest.raises(AirflowFailException, match="has no bin/java"):
             self.load(window, env_vars={"JAVA_HOME": str(tmp_path)}).execute(context)
 
+    def test_a_java_that_is_too_old_is_one_clear_line(
+        self, ten: str, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        """What Java 11 says of Spark 4."""
+        window = resolve(ten, at(2), at(7))
+        in_sparks_place(
+            "print('Error: LinkageError occurred while loading main class org.apache.spark.launcher.Main')\n"
+            "print('\\tjava.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main has been compiled by a "
+            "more recent version of the Java Runtime (class file version 61.0), this version only goes up to 55.0')\n"
+            "raise SystemExit(1)"
+        )
+        with pytest.raises(AirflowFailException, match=r"too old for it\. Spark 4 needs Java 17") as failed:
+            self.load(window).execute(context)
+        assert fails_with(ConfigurationError, failed)
+
+    def test_the_connector_of_another_spark_is_refused_before_spark_starts(
+        self, ten: str, resolve: Resolve, context: Context
+    ) -> None:
+        packages = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1"
+        with pytest.raises(
+            AirflowFailException, match=r"for Spark 3\.5 with Scala 2\.12, and spark-submit is"
+        ) as failed:
+            self.load(resolve(ten, at(2), at(7)), packages=packages).execute(context)
+        assert fails_with(ConfigurationError, failed)
+        with pytest.raises(AirflowFailException, match="connector is 'auto'"):
+            self.load(resolve(ten, at(2), at(7)), connector="newest").execute(context)
+
     @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])
     def test_something_that_is_no_window_is_refused(self, context: Context, window: Any) -> None:
         with pytest.raises(AirflowFailException, match=r"its \.output"):

@@ -77,6 +77,30 @@ class TestSinceSnapshot:
         found = look([ten, other], since=since, min_records=3)
         assert (found.done, found.result["new"]) == (True, {ten: 1, other: 2})
 
+    def test_fewer_are_enough_once_the_first_of_them_is_so_old(
+        self, ten: str, snapshot: Snapshot, produce: Produce, look: Look
+    ) -> None:
+        since = snapshot(ten)
+        assert not look(ten, since=since, min_records=5, max_age=600).done
+        produce(ten, 0, [(now_ms() - 60_000, None, b"x"), (now_ms(), None, b"x")])
+        young = look(ten, since=since, min_records=5, max_age=600)
+        assert not young.done
+        assert 60 <= young.result["age_s"] < 500
+        assert "2 new of 5" in young.summary
+        assert "; the first of them is " in young.summary
+        old = look(ten, since=since, min_records=5, max_age=60)
+        assert (old.done, old.result["new"]) == (True, {ten: 2})
+        assert look(ten, since=since, min_records=2, max_age=600).result["age_s"] is None
+
+    def test_markers_do_not_age(self, broker: Broker, topic: MakeTopic, snapshot: Snapshot, look: Look) -> None:
+        """E12: what ends an aborted transaction is no record, however long ago it came."""
+        name = topic()
+        since = snapshot(name)
+        with transactional_producer(broker) as producer:
+            send(producer, name)
+        found = look(name, since=since, min_records=5, max_age=0)
+        assert (found.done, found.result["age_s"]) == (False, None)
+
     def test_of_a_windows_end(self, ten: str, resolve: Resolve, look: Look) -> None:
         assert look(ten, since=resolve(ten, at(0), at(4))).result["new"] == {ten: 6}
 
