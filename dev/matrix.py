@@ -64,12 +64,15 @@ class Airflow:
     :param python: what it runs on.
     :param released: nothing newer is installed beside it; None for whatever is newest.
     :param pins: what constraints files name, by package.
+    :param has_pyspark: whether the PySpark that the provider asks for is beside it; a worker whose ``spark-submit`` is
+        elsewhere needs none.
     """
 
     version: str
     python: str
     released: str | None
     pins: Mapping[str, str]
+    has_pyspark: bool = True
 
     @property
     def minor(self) -> str:
@@ -102,7 +105,7 @@ class Combination:
 
 
 SPARK_PROVIDER, COMPAT = "apache-airflow-providers-apache-spark", "apache-airflow-providers-common-compat"
-OLDEST = Airflow("3.1.8", "3.11", "2026-04-05", {SPARK_PROVIDER: "5.5.0", COMPAT: "1.13.1"})
+OLDEST = Airflow("3.1.8", "3.11", "2026-04-05", {SPARK_PROVIDER: "5.5.0", COMPAT: "1.13.1"}, has_pyspark=False)
 NEWEST = Airflow("3.3.2", "3.13", None, {SPARK_PROVIDER: "6.3.2"})
 COMBINATIONS = (
     Combination(OLDEST, Spark("3.5.1", "3.10"), "2.8.2"),
@@ -205,16 +208,24 @@ def airflow_environment(airflow: Airflow, wheel: Path) -> Path:
     pins = [f"{name}=={version}" for name, version in airflow.pins.items()]
     wanted = [f"apache-airflow=={airflow.version}", *pins, "apache-airflow-providers-apache-kafka"]
     newer = ["--exclude-newer", airflow.released] if airflow.released else []
-    folder = _environment(f"airflow-{airflow.version}", airflow.python, [*newer, *wanted])
+    without = [] if airflow.has_pyspark else ["--override", str(_without_pyspark())]
+    folder = _environment(f"airflow-{airflow.version}", airflow.python, [*newer, *without, *wanted])
     # The wheel and what it needs, and nothing else may change: so it is beside a constraints file.
     frozen = folder / "constraints.txt"
     if not frozen.exists():
         frozen.write_text(_uv("pip", "freeze", "--python", str(folder)), encoding="utf-8")
     _uv(
         *("pip", "install", "--python", str(folder), "--reinstall-package", "airflow-kafka-offsets", str(wheel)),
-        *("--constraint", str(frozen)),
+        *("--constraint", str(frozen), *without),
     )
     return folder
+
+
+def _without_pyspark() -> Path:
+    """What uv takes to leave PySpark out, whoever asks for it."""
+    file = FOLDER / "without_pyspark.txt"
+    file.write_text("pyspark ; sys_platform == 'none'\npyspark-client ; sys_platform == 'none'\n")
+    return file
 
 
 def spark_environment(spark: Spark) -> Path:
@@ -222,14 +233,19 @@ def spark_environment(spark: Spark) -> Path:
     return _environment(f"spark-{spark.version}-{spark.python}", spark.python, [f"pyspark=={spark.version}"])
 
 
-def find_python(version: str) -> str | None:
-    """That Python, on PATH or among pyenv's; None where this machine has none."""
+def python_of(version: str) -> str:
+    """That Python, such as 3.10: on PATH, among pyenv's, or one that uv brings.
+
+    :raises MatrixError: uv can't bring it.
+    """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for found in (shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python")))):
         # What is on PATH may be a shim for none.
         if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
             return found
-    return None
+    there = os.environ | {"UV_PYTHON_INSTALL_DIR": str(FOLDER / "python")}
+    _run([_UV, "python", "install", "--quiet", "--no-bin", version], there)
+    return _run([_UV, "python", "find", "--managed-python", version], there).strip()
 
 
 def write_results(results: Iterable[Mapping[str, Any]]) -> None:
@@ -273,17 +289,15 @@ def _environment(name: str, python: str, packages: list[str]) -> Path:
     done = folder / "packages.txt"
     if not done.exists() or done.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
-        found = find_python(python)
-        if found is None:
-            raise MatrixError(f"Python {python} is neither on PATH nor among pyenv's: install it.")
-        _uv("venv", "--quiet", "--no-python-downloads", "--python", found, str(folder))
+        _uv("venv", "--quiet", "--no-python-downloads", "--python", python_of(python), str(folder))
         _uv("pip", "install", "--quiet", "--python", str(folder), *packages)
         done.write_text(wanted)
     return folder
 
 
 def _uv(*arguments: str) -> str:
-    return _run([_UV, *arguments], os.environ)
+    """Run uv. The environments are kept: its cache would be half a gigabyte a Spark, for nothing."""
+    return _run([_UV, "--no-cache", *arguments], os.environ)
 
 
 def _run(command: list[str], variables: Mapping[str, str]) -> str:

@@ -173,7 +173,11 @@ class SparkCluster:
     def _worker_command(self, number: int) -> list[str]:
         address = ["--host", HOST, "--port", str(self._worker_ports[number]), "--webui-port", "0"]
         lends = ["--cores", str(CORES), "--memory", WORKER_MEMORY, "--work-dir", str(self.folder / f"worker-{number}")]
-        return self._spark_class("org.apache.spark.deploy.worker.Worker", *address, *lends, self.master_url)
+        # Each application's folder has 50 MB of jars.
+        cleans = {"enabled": "true", "interval": "30", "appDataTtl": "60"}
+        options = " ".join(f"-Dspark.worker.cleanup.{name}={value}" for name, value in cleans.items())
+        worker = "org.apache.spark.deploy.worker.Worker"
+        return self._spark_class(worker, *address, *lends, self.master_url, SPARK_WORKER_OPTS=options)
 
     def _spark_class(self, java_class: str, *arguments: str, **variables: str) -> list[str]:
         variables |= {

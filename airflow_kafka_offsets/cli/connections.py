@@ -52,7 +52,8 @@ def as_server() -> Iterator[None]:
 def asks_airflow(args: Any) -> bool:
     """Whether a command has to ask Airflow for something: its arguments and the environment don't say it."""
     asks_for_ledger = "pipeline" in args or getattr(args, "to_snapshot", None) is not None
-    return asks_for_ledger or not (args.bootstrap_servers or args.config or _variable(args))
+    asks_for_cluster = "conn_id" in args and not (args.bootstrap_servers or args.config or _variable(args))
+    return asks_for_ledger or asks_for_cluster
 
 
 def kafka_client(args: Any) -> OffsetsClient:

@@ -50,8 +50,8 @@ def observes_any(spark: SparkSession) -> bool:
 def alongside(spark: SparkSession, function: Callable[[], Result]) -> Callable[[], Result]:
     """A function that another thread may call, with this one's job group and the like. Superfluous from Spark 4.0 on,
     where a session is what it is made with."""
-    made: Any = inheritable_thread_target(function if _major(spark) == "3" else spark)
-    found: Callable[[], Result] = made if _major(spark) == "3" else made(function)
+    inherits: Any = inheritable_thread_target if _major(spark) == "3" else inheritable_thread_target(spark)
+    found: Callable[[], Result] = inherits(function)
     return found
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterError
+from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
@@ -51,19 +52,6 @@ def ask(
     """Within a check: call the client, and go on with the answer."""
     answer: A = yield kind(frozenset(wanted), isolation_level)
     return answer
-
-
-class Measure(NamedTuple):
-    """A number that people watch.
-
-    :param name: what it is.
-    :param value: the number; seconds where it is a time.
-    :param tags: what it is of.
-    """
-
-    name: str
-    value: float
-    tags: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

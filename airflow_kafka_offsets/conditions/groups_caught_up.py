@@ -20,12 +20,13 @@ from airflow_kafka_offsets.conditions.client_calls import (
     time_of,
     worst,
 )
-from airflow_kafka_offsets.conditions.condition import Asking, Condition, Measure, Progress, ask
+from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind, GroupStanding, NoCommit, judge_group
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
+from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 

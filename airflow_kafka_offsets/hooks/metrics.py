@@ -8,31 +8,19 @@ told.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from airflow.providers.common.compat.sdk import Stats
 
+from airflow_kafka_offsets.offsets.measures import METRICS, Measure
+
 PREFIX = "kafka_offsets"
-METRICS = {
-    "lag": ("group", "topic"),
-    "lag_total": ("group",),
-    "lag_age": ("group",),
-    "window_records": ("pipeline",),
-    "window_seconds": ("pipeline",),
-    "window_age": ("pipeline",),
-    "windows_behind": ("pipeline",),
-    "retention_headroom": ("pipeline",),
-}
-"""Names, each with its tags. Times are in seconds."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 
-Measured = tuple[str, float, Mapping[str, str]]
-"""Name, value and tags."""
 
-
-def tell(measured: Iterable[Measured]) -> None:
+def tell(measures: Iterable[Measure]) -> None:
     """Set gauges."""
-    for name, value, tags in measured:
+    for name, value, tags in measures:
         full = f"{PREFIX}.{name}"
         Stats.gauge(full, value, tags=dict(tags))
         Stats.gauge(".".join([full, *(_REFUSED.sub("_", tags[tag]) for tag in METRICS[name])]), value)

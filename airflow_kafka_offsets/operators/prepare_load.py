@@ -22,12 +22,12 @@ from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad
 from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, window_confs
 from airflow_kafka_offsets.submission.spark_program import SparkRelease
+from airflow_kafka_offsets.submission.tries import instance_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
-
 
 _PACKAGES = "spark.jars.packages"
 
@@ -115,6 +115,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Check, store, note, and return what to submit."""
         one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
+        one_of("s3_scheme", self.s3_scheme, "s3", "s3a")
         ref, kafka = WindowRef.from_json(self.window), KafkaOffsetsHook(self.kafka_conn_id)
         ledger, settings = ref.ledger(), kafka.java_settings()
         if settings.secret and not self.driver_has_credentials:
@@ -127,7 +128,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         if published is None:
             with kafka.get_conn() as client:
                 pinned = readable(client, ledger, pinned, self.on_data_loss)
-        files = ClusterFiles.under(self._folder(ledger), self.s3_scheme)
+        files = ClusterFiles(self._folder(ledger), self.s3_scheme)
         load = driver.new_attempt(now_ms())
         packages = self._packages()
         prepared = PreparedLoad(
@@ -167,8 +168,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         return [*given, release.connector]
 
     def _note(self, context: Context) -> dict[str, Any]:
-        ti: Any = context["ti"]
-        task = {name: getattr(ti, name, None) for name in ("dag_id", "run_id", "task_id", "map_index", "try_number")}
+        task = instance_of(context) | {"try_number": context["ti"].try_number}
         return {"started_at": iso_instant(now_ms()), "airflow": task}
 
 

@@ -12,9 +12,10 @@ from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
-from airflow_kafka_offsets.hooks.metrics import Measured, tell
+from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
+from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.windows.retention import WindowForecast
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.backlog import Backlog, last_end
@@ -86,15 +87,15 @@ class KafkaRetentionWatchOperator(BaseOperator):
         return forecasts
 
 
-def _measures(pipeline: str, forecasts: Sequence[WindowForecast]) -> Iterator[Measured]:
+def _measures(pipeline: str, forecasts: Sequence[WindowForecast]) -> Iterator[Measure]:
     """How many windows aren't loaded, and how long until retention takes some of their records."""
     tags = {"pipeline": pipeline}
-    yield "windows_behind", len(forecasts), tags
+    yield Measure("windows_behind", len(forecasts), tags)
     known = [forecast.ranges[0].loses_at_ms for forecast in forecasts]
     if any(forecast.lost for forecast in forecasts):
-        yield "retention_headroom", 0, tags
+        yield Measure("retention_headroom", 0, tags)
     elif losses := [loses_at_ms for loses_at_ms in known if loses_at_ms is not None]:
-        yield "retention_headroom", max(0, min(losses) - now_ms()) / 1000, tags
+        yield Measure("retention_headroom", max(0, min(losses) - now_ms()) / 1000, tags)
 
 
 def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:

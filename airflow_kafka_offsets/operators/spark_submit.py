@@ -156,7 +156,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             try:
                 super().execute(load.context)
             except Exception as error:
-                submission.program(self).explain(error, self._output.masked() if self._output else [])
+                submission.program(self).explain(error, self._printed())
                 raise
             finally:
                 self._arguments = None
@@ -187,7 +187,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             with progress_told(folder, watched, self.log, show):
                 yield
         except Exception as error:
-            failure = spark_failure(folder, attempt, self._output.masked() if self._output else [], error)
+            failure = spark_failure(folder, attempt, self._printed(), error)
             with suppress(Exception):  # each store has its own; the failure itself must come through
                 folder.record_failure(attempt, FailureNote(type(failure).__name__, _TASKS_LOG))
             if published is None:
@@ -195,6 +195,10 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             raise failure from None  # the provider's own is a long command, and output that is in the log
         if self._memory is not None:
             self._memory.forget()
+
+    def _printed(self) -> list[str]:
+        """What ``spark-submit`` has printed, without secrets."""
+        return self._output.masked() if self._output else []
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook() if self._arguments is None else self._arguments.hook(self)

@@ -13,13 +13,14 @@ from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.metrics import Measured, tell
+from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
+from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent
@@ -127,9 +128,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         if self.load is None:
             return ref, None
         prepared = PreparedLoad.from_json(self.load)
-        if (prepared.ref.ledger_root, prepared.ref.pipeline, prepared.ref.window) != (
-            *(ref.ledger_root, ref.pipeline, ref.window),
-        ):
+        if not prepared.ref.is_same_window(ref):
             raise ConfigurationError(
                 f"load= is of window {prepared.ref.window} of {prepared.ref.pipeline}, and window= is {ref.window} of "
                 f"{ref.pipeline}: give both of one run."
@@ -275,13 +274,13 @@ def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str
     }
 
 
-def _measures(manifest: Manifest, result: RunResult) -> Iterator[Measured]:
+def _measures(manifest: Manifest, result: RunResult) -> Iterator[Measure]:
     """How large the window is, how long its load took, and how long ago it ended."""
     tags = {"pipeline": manifest.pipeline}
-    yield "window_records", result.rows_written, tags
-    yield "window_seconds", result.seconds, tags
+    yield Measure("window_records", result.rows_written, tags)
+    yield Measure("window_seconds", result.seconds, tags)
     if manifest.timed:
-        yield "window_age", (now_ms() - manifest.end_ms) / 1000, tags
+        yield Measure("window_age", (now_ms() - manifest.end_ms) / 1000, tags)
 
 
 def _outside(timed: bool, rows: int | None) -> str:

@@ -77,6 +77,10 @@ class WindowRef:
             f"window= takes what KafkaResolveWindowOperator returned (its .output), not {fields!r}."
         ) from None
 
+    def is_same_window(self, other: WindowRef) -> bool:
+        """Whether both are of one window of one pipeline, in any revision."""
+        return (self.ledger_root, self.pipeline, self.window) == (other.ledger_root, other.pipeline, other.window)
+
     def take_back(self) -> str:
         """What to do about a window that should not have been published, for people."""
         return (

@@ -154,6 +154,7 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
     :param may_have_gaps: offsets may be without a record, so that the read has to tell where its tasks began, too.
     """
     observation = Observation()
+    added: tuple[str, ...] = ()
     # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
     metrics = _same_rows(manifest) | {
         "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
@@ -162,9 +163,9 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
     if may_have_gaps:
         first = f"monotonically_increasing_id() & {(1 << _ROW_BITS) - 1}L = 0L"
         if not observes_any(rows.sparkSession):
-            rows, first = rows.withColumn(_FIRST, F.expr(first)), _FIRST
+            rows, first, added = rows.withColumn(_FIRST, F.expr(first)), _FIRST, (_FIRST,)
         metrics["starts"] = f"sum(if({first}, {START_HASH}, 0L))"
-    return ObservedRows(rows.observe(observation, *_columns(metrics)).drop(_FIRST), observation, manifest)
+    return ObservedRows(rows.observe(observation, *_columns(metrics)).drop(*added), observation, manifest)
 
 
 def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:

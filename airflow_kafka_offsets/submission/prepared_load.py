@@ -39,19 +39,12 @@ class PreparedLoad:
     packages: Sequence[str]
     arguments: Sequence[str]
 
-    @property
-    def options(self) -> list[str]:
-        """The words that ``spark-submit`` takes before the application. The packages are among the confs."""
-        return [*self._conf_args(), "--py-files", ",".join(self.py_files)]
-
-    def _conf_args(self) -> list[str]:
-        return [word for name, value in self.conf.items() for word in ("--conf", f"{name}={value}")]
-
     def to_json(self) -> dict[str, Any]:
         """The XCom, each form of it: a dictionary, words, and one string."""
-        options = self.options
+        conf_args = [word for name, value in self.conf.items() for word in ("--conf", f"{name}={value}")]
+        options = [*conf_args, "--py-files", ",".join(self.py_files)]
         forms = {
-            "conf_args": self._conf_args(),
+            "conf_args": conf_args,
             "options": options,
             "options_text": shlex.join(options),
             "submit": [*options, self.application, *self.arguments],
@@ -86,16 +79,6 @@ class ClusterFiles:
 
     folder: StoragePath
     s3_scheme: str = "s3"
-
-    @classmethod
-    def under(cls, folder: StoragePath, s3_scheme: str) -> Self:
-        """Check the spelling.
-
-        :raises ConfigurationError: when it is none of the two.
-        """
-        if s3_scheme not in ("s3", "s3a"):
-            raise ConfigurationError(f"s3_scheme is 's3' or 's3a', not {s3_scheme!r}.")
-        return cls(folder, s3_scheme)
 
     def bundle(self) -> str:
         """URI of what a driver needs of this package; stored once for each version of it."""

@@ -52,8 +52,7 @@ class SparkRelease:
             if not self.version.startswith(f"{found['version']}.") or found["scala"] != self.scala:
                 raise ConfigurationError(
                     f"The Kafka connector that is given is for Spark {found['version']} with Scala {found['scala']}, "
-                    f"and spark-submit is Spark {self.version} with Scala {self.scala}. It needs {self.connector}: "
-                    'connector="auto" finds the right one.'
+                    f"and the load runs on Spark {self.version} with Scala {self.scala}: give {self.connector} instead."
                 )
 
 
@@ -113,7 +112,7 @@ class SparkProgram:
 
         :raises ConfigurationError: naming both.
         """
-        if not any(home in set(self._packaged()) for home in self._homes()):
+        if not set(self._packaged()) & set(self._homes()):
             return
         with suppress(PackageNotFoundError):
             full, client = version("pyspark"), version("pyspark-client")

@@ -28,6 +28,8 @@ _DECIDES = (
 )
 """What of an operator's arguments decides which rows its driver writes; not what it runs with, such as memory."""
 
+_INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
+
 
 @dataclass(frozen=True, slots=True)
 class Tries:
@@ -55,9 +57,7 @@ class Tries:
     def of(cls, context: Context, task: SparkSubmitOperator) -> Self:
         """The tries of the task that runs."""
         ti: Any = context["ti"]
-        map_index = getattr(ti, "map_index", None)
-        own = ti.dag_id, ti.run_id, ti.task_id, -1 if map_index is None else map_index
-        return cls(*own, ti.try_number, ti.max_tries, _asked(task))
+        return cls(**instance_of(context), try_number=ti.try_number, max_tries=ti.max_tries, asked=_asked(task))
 
     def fields(self) -> dict[str, Any]:
         """For the note of an attempt."""
@@ -102,7 +102,14 @@ class Tries:
         return noted.get("asked") == self.asked and self._instance().items() <= run.items()
 
     def _instance(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
+        return {name: getattr(self, name) for name in _INSTANCE}
+
+
+def instance_of(context: Context) -> dict[str, Any]:
+    """Which task instance runs: ``dag_id``, ``run_id``, ``task_id``, and ``map_index``, -1 for no mapped one's."""
+    ti: Any = context["ti"]
+    map_index = getattr(ti, "map_index", None)
+    return dict(zip(_INSTANCE, (ti.dag_id, ti.run_id, ti.task_id, -1 if map_index is None else map_index), strict=True))
 
 
 def _asked(task: SparkSubmitOperator) -> str:

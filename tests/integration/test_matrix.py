@@ -5,16 +5,32 @@ The other combinations are ``make matrix``.
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from dev.matrix import COMBINATIONS, build, find_python, run
+from airflow_kafka_offsets.submission.driver_bundle import application_bundle
+from dev.matrix import COMBINATIONS, build, python_of, run
 
 OLDEST = COMBINATIONS[0]
 
 
 @pytest.mark.timeout(1800)
 def test_the_oldest_of_all_runs_the_example_dags_from_the_wheel() -> None:
-    missing = [each for each in (OLDEST.airflow.python, OLDEST.spark.python) if find_python(each) is None]
-    if missing:
-        pytest.skip(f"this machine has no Python {' and '.join(missing)}")
     assert run(OLDEST, build())["lag_s"] < 60
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("version", "said"), [("3.10", "usage: "), ("3.9", "airflow-kafka-offsets needs 3.10 or newer")]
+)
+def test_an_older_python_on_the_driver(tmp_path: Path, version: str, said: str) -> None:
+    """Without PySpark: what is asked for is how it is started."""
+    (tmp_path / "app.py").write_text(
+        "import airflow_kafka_offsets.spark.conf, airflow_kafka_offsets.offsets.windows.manifest\nprint('usage: ')"
+    )
+    bundle = tmp_path / "bundle.jar"
+    bundle.write_bytes(application_bundle(str(tmp_path / "app.py"), None))
+    answer = subprocess.run([python_of(version), "-I", "-S", str(bundle)], cwd="/", capture_output=True, text=True)
+    assert said in answer.stdout + answer.stderr

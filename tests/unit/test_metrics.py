@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from airflow_kafka_offsets.hooks.metrics import METRICS, PREFIX
+from airflow_kafka_offsets.hooks.metrics import PREFIX
+from airflow_kafka_offsets.offsets.measures import METRICS
 from dev import ROOT
 
 GUIDES = ROOT / "docs" / "guides"

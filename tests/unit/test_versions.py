@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from dev.matrix import COMBINATIONS, README, RESULTS, with_table
 
@@ -27,6 +26,3 @@ class TestReadme:
         assert {each.spark.version for each in COMBINATIONS} == {"3.5.1", "4.0.0", "4.1.1", "4.2.0"}
         assert {each.airflow.python for each in COMBINATIONS} == {"3.11", "3.12", "3.13"}
         assert "3.10" in {each.spark.python for each in COMBINATIONS}
-
-    def test_make_runs_it(self) -> None:
-        assert "dev.matrix" in (Path(README).parent / "Makefile").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -33,6 +34,16 @@ def script(tmp_path: Path) -> Script:
         return done.returncode, done.stdout, done.stderr
 
     return call
+
+
+class TestBundle:
+    def test_writes_what_a_driver_needs_and_asks_nobody(self, script: Script, tmp_path: Path) -> None:
+        code, out, err = script("bundle", str(tmp_path), "-o", "json")
+        assert (code, err) == (0, "")
+        written = {row["file"]: row["sha256"] for row in json.loads(out)}
+        assert {Path(file).suffix for file in written} == {".zip", ".py"}
+        for file, sha256 in written.items():
+            assert hashlib.sha256(Path(file).read_bytes()).hexdigest() == sha256
 
 
 class TestBootstrapServers:

@@ -21,7 +21,6 @@ Received = Callable[[], dict[str, float]]
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[Received]:
     """A StatsD server, which Airflow is told of: the last value of each gauge."""
-    pytest.importorskip("statsd")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(1)

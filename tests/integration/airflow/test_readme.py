@@ -53,7 +53,7 @@ def test_its_make_targets_exist(command: str) -> None:
     )
 
 
-@pytest.mark.parametrize("command", commands("airflow"))
+@pytest.mark.parametrize("command", commands("kafka-offsets"))
 def test_its_commands_run(
     command: str,
     flights: None,
@@ -68,7 +68,7 @@ def test_its_commands_run(
     with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
         client.commit_offsets("flights-daily", CommittedOffsets([CommittedOffset("flights", 0, 1)]))
     resolve("flights", "2013-03-09T00:00:00Z", "2013-03-10T00:00:00Z", pipeline="flights_daily")
-    code, out, err = run(*command.split()[2:])
+    code, out, err = run(*command.split()[1:])
     assert (code, err) == (0, "")
     assert out
 

@@ -19,7 +19,6 @@ from airflow_kafka_offsets.submission.driver_bundle import (
     start_arguments,
     stored_bundle,
 )
-from dev.matrix import find_python
 
 APPLICATION = """
 import sys
@@ -45,22 +44,6 @@ class TestApplicationBundle:
         command = [sys.executable, "-I", "-S", str(bundle), "--output", "x"]
         answer = subprocess.run(command, cwd="/", capture_output=True, text=True)
         assert answer.stdout == "file zip ['--output', 'x'] spark.kafkaOffsets.manifest\n", answer.stderr
-
-    @pytest.mark.parametrize(
-        ("version", "said"), [("3.10", "usage: "), ("3.9", "airflow-kafka-offsets needs 3.10 or newer")]
-    )
-    def test_an_older_python_on_the_driver(self, tmp_path: Path, version: str, said: str) -> None:
-        """Without PySpark: what is asked for is how it is started."""
-        python = find_python(version)
-        if python is None:
-            pytest.skip(f"this machine has no Python {version}")
-        (tmp_path / "app.py").write_text(
-            "import airflow_kafka_offsets.spark.conf, airflow_kafka_offsets.offsets.windows.manifest\nprint('usage: ')"
-        )
-        bundle = tmp_path / "bundle.jar"
-        bundle.write_bytes(application_bundle(str(tmp_path / "app.py"), None))
-        answer = subprocess.run([python, "-I", "-S", str(bundle)], cwd="/", capture_output=True, text=True)
-        assert said in answer.stdout + answer.stderr
 
     def test_all_of_it_runs_on_python_3_10(self, tmp_path: Path) -> None:
         with zipfile.ZipFile(io.BytesIO(application_bundle(LOAD_APPLICATION, None))) as archive:

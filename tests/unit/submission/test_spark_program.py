@@ -77,7 +77,7 @@ class TestRefuseOther:
     def test_a_connector_of_another_spark_or_scala_is_named_with_the_right_one(self, named: str) -> None:
         with pytest.raises(ConfigurationError) as refused:
             SparkRelease("4.0.0", "2.13").refuse_other(None, named)
-        assert "spark-submit is Spark 4.0.0 with Scala 2.13" in str(refused.value)
+        assert "the load runs on Spark 4.0.0 with Scala 2.13" in str(refused.value)
         assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0" in str(refused.value)
 
     def test_one_of_another_patch_release_passes_as_registries_may_lack_the_same(self) -> None:

@@ -1,0 +1,31 @@
+"""Measures: numbers that people watch, such as a group's lag, by the names that metrics have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+METRICS = {
+    "lag": ("group", "topic"),
+    "lag_total": ("group",),
+    "lag_age": ("group",),
+    "window_records": ("pipeline",),
+    "window_seconds": ("pipeline",),
+    "window_age": ("pipeline",),
+    "windows_behind": ("pipeline",),
+    "retention_headroom": ("pipeline",),
+}
+"""Names, each with its tags. Times are in seconds."""
+
+
+class Measure(NamedTuple):
+    """A number that people watch.
+
+    :param name: one of :data:`METRICS`.
+    :param value: the number; seconds where it is a time.
+    :param tags: what it is of.
+    """
+
+    name: str
+    value: float
+    tags: Mapping[str, str]
