@@ -62,6 +62,8 @@ def _text(label: str, description: str, **schema: str) -> dict[str, Any]:
     return {"label": label, "description": description, "schema": {"type": ["string", "null"]} | schema}
 
 
+_MECHANISMS = ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM")
+
 # Own type: registering "kafka" would replace the kafka provider's hook and form. Its connections work all the same.
 _CONNECTION_TYPE = {
     "connection-type": "kafka_offsets",
@@ -76,9 +78,7 @@ _CONNECTION_TYPE = {
         "security.protocol": _choice(
             "Security protocol", "How brokers are reached.", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
         ),
-        "sasl.mechanism": _choice(
-            "SASL mechanism", "For the SASL_ protocols.", "GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
-        ),
+        "sasl.mechanism": _choice("SASL mechanism", "For the SASL_ protocols.", *_MECHANISMS),
         "ssl.ca.location": _text("CA certificates", "Path of a PEM file; the system's own by default."),
         "ssl.certificate.location": _text("Client certificate", "Path of a PEM file, for mutual TLS."),
         "ssl.key.location": _text("Client key", "Path of a PEM file, for mutual TLS."),

@@ -65,8 +65,9 @@ def kafka_client(args: Any) -> OffsetsClient:
         config = _config(args.config or ())
         return _client(config | ({"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}))
     variable = _variable(args)
-    if variable is not None:
-        return _client(connection_in(variable, os.environ[variable]).keys())
+    keys = {} if variable is None else connection_in(variable, os.environ[variable]).keys()
+    if variable is not None and not isinstance(keys.get("oauth_cb"), str):  # Airflow says which function may be called
+        return _client(keys)
     _require(args.conn_id)
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 

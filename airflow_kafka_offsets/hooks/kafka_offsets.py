@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
@@ -113,7 +114,28 @@ def _naming(connection: Connection) -> Iterator[None]:
 
 def _keys(connection: Connection) -> dict[str, Any]:
     fields = connection.conn_type, connection.host, connection.port, connection.login, connection.password
-    return KafkaConnection(*fields, connection.extra_dejson).keys()
+    keys = KafkaConnection(*fields, connection.extra_dejson).keys()
+    named = keys.get("oauth_cb")
+    return keys | {"oauth_cb": _allowed(named)} if isinstance(named, str) else keys
+
+
+def _allowed(function: str) -> Any:
+    """Import a function that a connection names, as the Kafka provider does: who may edit connections mustn't choose
+    what code runs.
+
+    :raises ConfigurationError: when the setting doesn't allow it, or it can't be imported.
+    """
+    allowed = [name.strip() for name in conf.get("apache_kafka", "callback_allowlist", fallback="").split(",")]
+    if function not in allowed:
+        raise ConfigurationError(
+            f"oauth_cb names {function}, which Airflow's setting [apache_kafka] callback_allowlist doesn't have. Add "
+            "it there if you trust it."
+        )
+    module, _, name = function.rpartition(".")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"oauth_cb names {function}, which can't be imported: {error}.") from error
 
 
 class KeptClient:

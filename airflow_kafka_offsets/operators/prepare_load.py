@@ -20,7 +20,7 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark import conf as driver
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad
-from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, window_confs
+from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, token_endpoint_allowed, window_confs
 from airflow_kafka_offsets.submission.spark_program import SparkRelease
 from airflow_kafka_offsets.submission.tries import instance_of
 
@@ -156,7 +156,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
             raise ConfigurationError(f"conf= can't have {', '.join(taken)}: this task sets them.")
         size = {} if driver.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
         read_by = {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
-        return {**driver.GIVEN_BACK, **size, **read_by, **given, **own}
+        return {**driver.GIVEN_BACK, **size, **read_by, **given, **token_endpoint_allowed(reader, given), **own}
 
     def _packages(self) -> list[str]:
         given = [*self.packages, *filter(None, (self.conf or {}).get(_PACKAGES, "").split(","))]

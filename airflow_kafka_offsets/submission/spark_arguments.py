@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -15,6 +16,7 @@ from typing import Any, Literal
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_kafka_offsets.client.connection.java_settings import ALLOWED_URLS, TOKEN_ENDPOINT
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.compat.spark_provider import submit_instead
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
@@ -113,7 +115,8 @@ class Submission:
                 self.pinned,
                 {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key},
                 allow_gaps=self.allow_gaps,
-            ),
+            )
+            | token_endpoint_allowed(kafka.plain, self._given(task)),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             self._packages(task),
         )
@@ -131,6 +134,16 @@ class Submission:
         if driver.BYTES_PER_RECORD not in (task.conf or {}):
             own |= record_size_conf(self.load.kafka, self.load.ledger, self.pinned.manifest)
         return own | {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
+
+    def _given(self, task: SparkSubmitOperator) -> dict[str, str]:
+        """The confs of the user's own: of the files that ``spark-submit`` reads, and of the task."""
+        defaults = Path(task.properties_file) if task.properties_file else self.program(task).defaults()
+        text = ""
+        with suppress(OSError):  # spark-submit says what is wrong with it
+            text = "" if defaults is None else defaults.read_text()
+        lines = (line.strip() for line in text.splitlines())
+        pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+        return {pair[0]: pair[-1] for pair in pairs if len(pair) > 1} | dict(task.conf or {})
 
     def _packages(self, task: SparkSubmitOperator) -> str | None:
         """The task's, with the Kafka connector where it is asked for.
@@ -197,6 +210,21 @@ def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps
         **named,
         driver.ALLOW_GAPS: str(allow_gaps).lower(),
     }
+
+
+def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint.
+
+    :param reader: options of the Kafka reader.
+    :param given: the user's confs, whose options for Java are kept.
+    """
+    endpoint = reader.get(TOKEN_ENDPOINT)
+    if endpoint is None:
+        return {}
+    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    options = {name: given.get(name, "") for name in names}
+    allows = f"-D{ALLOWED_URLS}={endpoint}"
+    return {name: f"{text} {allows}".strip() for name, text in options.items() if ALLOWED_URLS not in text}
 
 
 def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest) -> dict[str, str]:

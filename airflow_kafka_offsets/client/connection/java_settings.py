@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings
 from airflow_kafka_offsets.client.connection.settings import (
     KERBEROS,
+    MSK_IAM,
     bootstrap_servers,
     known_keys,
     sasl_settings,
@@ -25,6 +27,11 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+TOKEN_ENDPOINT = "kafka.sasl.oauthbearer.token.endpoint.url"
+"""The option that names where Java gets tokens. From clients 4.0 on a property of each Java process has to
+allow it (CVE-2025-27817): :data:`ALLOWED_URLS`."""
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,14 @@ class JavaSettings:
 def _add_sasl(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, str]) -> None:
     sasl = sasl_settings(keys)
     plain["kafka.sasl.mechanism"] = sasl.mechanism
+    if sasl.mechanism == MSK_IAM:
+        # Java's classes of it come with software.amazon.msk:aws-msk-iam-auth; the credentials are the machine's.
+        plain["kafka.sasl.jaas.config"] = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+        plain["kafka.sasl.client.callback.handler.class"] = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+        return
+    if sasl.oauth is not None:
+        _add_oauth(keys, sasl.oauth, plain, secret)
+        return
     if sasl.mechanism == KERBEROS:
         # Its JAAS configuration is a file on each machine, as for every other Java program of a Kerberos site.
         plain["kafka.sasl.kerberos.service.name"] = sasl.kerberos_service_name
@@ -72,6 +87,26 @@ def _add_sasl(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, 
         f"{_LOGIN_MODULES[sasl.mechanism]} required "
         f"username={jaas_quote(sasl.username)} password={jaas_quote(sasl.password)};"
     )
+
+
+def _add_oauth(keys: Mapping[str, str], oauth: OAuthSettings, plain: dict[str, str], secret: dict[str, str]) -> None:
+    handler, module = keys.get("sasl.login.callback.handler.class"), f"{_OAUTH}.OAuthBearerLoginModule required"
+    if oauth.endpoint is None and handler is None:
+        raise ConfigurationError(
+            "Spark's Kafka client is Java, and can't call oauth_cb. Set sasl.oauthbearer.method=oidc and its keys, or "
+            "name a class of Java's that gets tokens in sasl.login.callback.handler.class."
+        )
+    plain["kafka.sasl.login.callback.handler.class"] = handler or f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
+    if oauth.endpoint is None:
+        plain["kafka.sasl.jaas.config"] = f"{module};"
+        return
+    plain[TOKEN_ENDPOINT] = oauth.endpoint
+    options = {"clientId": oauth.client_id, "clientSecret": oauth.client_secret, "scope": oauth.scope}
+    options |= {f"extension_{name}": value for name, value in oauth.extensions.items()}
+    if oauth.ca_location is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.ca_location}
+    words = [f"{name}={jaas_quote(value)}" for name, value in options.items() if value is not None]
+    secret["kafka.sasl.jaas.config"] = " ".join([module, *words]) + ";"
 
 
 def jaas_quote(text: str) -> str:

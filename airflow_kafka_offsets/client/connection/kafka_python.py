@@ -16,9 +16,12 @@ from typing import Any
 import kafka.errors as kafka_errors
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
+from airflow_kafka_offsets.client.connection.settings import MSK_IAM, ClientSettings
+from airflow_kafka_offsets.errors import ConfigurationError
 
 IO_LOOP = "airflow-kafka-offsets"
 """The name of this client's I/O loops. kafka-python names their threads after it."""
@@ -31,6 +34,8 @@ _LOGGERS = (
     "kafka.net.inet",
     "kafka.net.manager",
     "kafka.net.sasl.gssapi",
+    "kafka.net.sasl.msk",
+    "kafka.net.sasl.oauth",
     "kafka.net.sasl.plain",
     "kafka.net.sasl.scram",
     "kafka.net.selector",
@@ -199,8 +204,44 @@ def _addresses(node: Any) -> list[Any]:
         raise kafka_errors.KafkaConnectionError(f"the name can't be resolved ({error.strerror})") from error
 
 
-def manager_config(settings: ClientSettings, context: ssl.SSLContext | None) -> dict[str, Any]:
+def _require_aws() -> None:
+    """What kafka-python signs with; it says what is missing on its I/O thread alone.
+
+    :raises ConfigurationError: naming it.
+    """
+    try:
+        from botocore.session import Session  # type: ignore[import-untyped]
+    except ImportError:
+        raise ConfigurationError(
+            f"sasl.mechanism {MSK_IAM} needs botocore: pip install 'airflow-kafka-offsets[msk]'."
+        ) from None
+    session = Session()
+    if not session.get_config_variable("region"):
+        raise ConfigurationError(f"sasl.mechanism {MSK_IAM} needs the cluster's AWS region: set AWS_DEFAULT_REGION.")
+    if session.get_credentials() is None:
+        raise ConfigurationError(
+            f"sasl.mechanism {MSK_IAM} needs AWS credentials, and this machine has none: no role, no profile, "
+            "no AWS_ACCESS_KEY_ID."
+        )
+
+
+class _TokenProvider(AbstractTokenProvider):
+    def __init__(self, tokens: TokenSource) -> None:
+        self._tokens = tokens
+
+    def token(self) -> str:
+        return self._tokens.token().text
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._tokens.token().extensions)
+
+
+def manager_config(
+    settings: ClientSettings, context: ssl.SSLContext | None, tokens: TokenSource | None
+) -> dict[str, Any]:
     sasl = settings.sasl
+    if sasl is not None and sasl.mechanism == MSK_IAM:
+        _require_aws()
     return {
         "bootstrap_servers": list(settings.bootstrap_servers),
         "client_id": settings.client_id,
@@ -210,6 +251,7 @@ def manager_config(settings: ClientSettings, context: ssl.SSLContext | None) -> 
         "sasl_plain_username": sasl and sasl.username,
         "sasl_plain_password": sasl and sasl.password,
         "sasl_kerberos_service_name": sasl and sasl.kerberos_service_name,
+        "sasl_oauth_token_provider": tokens and _TokenProvider(tokens),
         # The manager's default of 1 MB is less than the metadata of some ten thousand partitions; this is its clients'.
         "receive_message_max_bytes": 100_000_000,
         # Old brokers take one group per OffsetFetch. Past this limit kafka-python refuses instead of queueing.

@@ -11,13 +11,17 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
+from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings
 from airflow_kafka_offsets.errors import ConfigurationError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 KERBEROS = "GSSAPI"
+OAUTHBEARER = "OAUTHBEARER"
+MSK_IAM = "AWS_MSK_IAM"
+"""Amazon's own (MSK with IAM): signed with the AWS credentials of whoever logs in."""
 DEFAULT_CLIENT_ID = "airflow-kafka-offsets"
 
 _ALIASES = {"metadata.broker.list": "bootstrap.servers", "sasl.mechanisms": "sasl.mechanism"}
@@ -27,6 +31,9 @@ USED_KEYS = frozenset(
     """
     bootstrap.servers client.id security.protocol socket.timeout.ms request.timeout.ms
     sasl.mechanism sasl.username sasl.password sasl.kerberos.service.name
+    oauth_cb sasl.oauthbearer.config sasl.oauthbearer.method sasl.oauthbearer.client.id sasl.oauthbearer.client.secret
+    sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.scope sasl.oauthbearer.extensions https.ca.location
+    sasl.login.callback.handler.class
     ssl.ca.location ssl.certificate.location ssl.key.location ssl.key.password
     ssl.endpoint.identification.algorithm enable.ssl.certificate.verification
     """.split()  # noqa: SIM905
@@ -66,11 +73,10 @@ REFUSED_KEYS = {
     "ssl.truststore.location": "convert the truststore to PEM and use ssl.ca.location",
     "ssl.crl.location": "revocation lists are not supported",
     "sasl.jaas.config": "use sasl.username and sasl.password",
-    "oauth_cb": "OAUTHBEARER is not supported",
-    "sasl.oauthbearer.method": "OAUTHBEARER is not supported",
-    "sasl.oauthbearer.config": "OAUTHBEARER is not supported",
+    "https.ca.pem": "write the certificates to a file and name it in https.ca.location",
 }
 
+_MSK_HOST = re.compile(r"\.kafka(-serverless)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?(:\d+)?\s*(,|$)", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+)(?::(?P<port>\d{1,5}))?")
 
 
@@ -98,16 +104,18 @@ class TlsSettings:
 class SaslSettings:
     """Who the client says it is.
 
-    :param mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or ``GSSAPI``.
-    :param username: for all but GSSAPI.
-    :param password: for all but GSSAPI.
+    :param mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``GSSAPI``, ``OAUTHBEARER`` or ``AWS_MSK_IAM``.
+    :param username: for the first three.
+    :param password: for the first three.
     :param kerberos_service_name: the brokers' Kerberos service, for GSSAPI.
+    :param oauth: where tokens come from, for OAUTHBEARER.
     """
 
     mechanism: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     kerberos_service_name: str = "kafka"
+    oauth: OAuthSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +156,8 @@ class ClientSettings:
         )
 
 
-def known_keys(config: Mapping[str, object]) -> dict[str, str]:
-    """The keys that have an effect, under one name each and as text.
+def known_keys(config: Mapping[str, object]) -> dict[str, Any]:
+    """The keys that have an effect, under one name each and as text; ``oauth_cb`` may be a function.
 
     :raises ConfigurationError: for a key that is unknown, or known and not supported.
     """
@@ -157,7 +165,8 @@ def known_keys(config: Mapping[str, object]) -> dict[str, str]:
     for key in keys:
         if key not in USED_KEYS and key not in IGNORED_KEYS:
             raise ConfigurationError(_refusal(key))
-    return {key: str(keys[key]).strip() for key in USED_KEYS & keys.keys() if keys[key] not in (None, "")}
+    used = {key: keys[key] for key in USED_KEYS & keys.keys() if keys[key] not in (None, "")}
+    return {key: value if callable(value) else str(value).strip() for key, value in used.items()}
 
 
 def _refusal(key: str) -> str:
@@ -201,13 +210,69 @@ def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
     mechanism = keys.get("sasl.mechanism", KERBEROS).upper()
     if mechanism == KERBEROS:
         return SaslSettings(mechanism, kerberos_service_name=keys.get("sasl.kerberos.service.name", "kafka"))
+    if mechanism == MSK_IAM or (mechanism == OAUTHBEARER and _is_msk(keys)):
+        return _msk_iam(keys)
+    if mechanism == OAUTHBEARER:
+        return SaslSettings(mechanism, oauth=_oauth(keys))
     if mechanism not in PASSWORD_MECHANISMS:
-        known = ", ".join((*PASSWORD_MECHANISMS, KERBEROS))
+        known = ", ".join((*PASSWORD_MECHANISMS, KERBEROS, OAUTHBEARER, MSK_IAM))
         raise ConfigurationError(f"sasl.mechanism is {mechanism!r}; it must be one of {known}.")
     for key in ("sasl.username", "sasl.password"):
         if key not in keys:
             raise ConfigurationError(f"sasl.mechanism {mechanism} needs {key}, and the Kafka connection has none.")
     return SaslSettings(mechanism, keys["sasl.username"], keys["sasl.password"])
+
+
+def _is_msk(keys: Mapping[str, Any]) -> bool:
+    """Whether tokens are left to whoever knows Amazon's brokers by their names, as the Kafka provider does."""
+    says_how = {"oauth_cb", "sasl.oauthbearer.method", "sasl.login.callback.handler.class"} & keys.keys()
+    return not says_how and bool(_MSK_HOST.search(keys.get("bootstrap.servers", "")))
+
+
+def _msk_iam(keys: Mapping[str, Any]) -> SaslSettings:
+    if security_protocol(keys) != "SASL_SSL":
+        raise ConfigurationError(f"sasl.mechanism {MSK_IAM} needs security.protocol SASL_SSL.")
+    return SaslSettings(MSK_IAM)
+
+
+def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
+    function, method = keys.get("oauth_cb"), keys.get("sasl.oauthbearer.method", "default").lower()
+    if isinstance(function, str):
+        raise ConfigurationError(
+            f"oauth_cb names the function {function!r}, which Airflow imports only if its setting [apache_kafka] "
+            "callback_allowlist has it."
+        )
+    if method not in ("default", "oidc"):
+        raise ConfigurationError(f"sasl.oauthbearer.method is {method!r}; it must be default or oidc.")
+    if function is not None and method == "default":
+        return OAuthSettings(function, keys.get("sasl.oauthbearer.config", ""))
+    if method == "default":
+        raise ConfigurationError(
+            "sasl.mechanism OAUTHBEARER needs sasl.oauthbearer.method=oidc with sasl.oauthbearer.token.endpoint.url, "
+            "sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret; or a function as oauth_cb. The Kafka "
+            "connection has neither."
+        )
+    names = {
+        "endpoint": "sasl.oauthbearer.token.endpoint.url",
+        "client_id": "sasl.oauthbearer.client.id",
+        "client_secret": "sasl.oauthbearer.client.secret",
+    }
+    missing = [key for key in names.values() if key not in keys]
+    if missing:
+        raise ConfigurationError(f"sasl.oauthbearer.method oidc needs {', '.join(missing)} in the Kafka connection.")
+    given = {name: keys[key] for name, key in names.items()}
+    if not given["endpoint"].startswith(("https://", "http://")):
+        raise ConfigurationError(f"{names['endpoint']} is {given['endpoint']!r}, which is no http:// or https:// URL.")
+    scope, ca_location = keys.get("sasl.oauthbearer.scope"), keys.get("https.ca.location")
+    return OAuthSettings(**given, scope=scope, extensions=_extensions(keys), ca_location=ca_location)
+
+
+def _extensions(keys: Mapping[str, str]) -> dict[str, str]:
+    text = keys.get("sasl.oauthbearer.extensions", "")
+    pairs = [part.partition("=") for part in filter(None, map(str.strip, text.split(",")))]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise ConfigurationError(f"sasl.oauthbearer.extensions is {text!r}; it must be name=value,name=value.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def verifies_hostname(keys: Mapping[str, str]) -> bool:

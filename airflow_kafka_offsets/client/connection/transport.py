@@ -31,6 +31,7 @@ from airflow_kafka_offsets.client.connection.kafka_python import (
     manager_config,
     quiet_kafka_logs,
 )
+from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
 from airflow_kafka_offsets.client.connection.response_errors import (
     MALFORMED,
     REQUEST_TIMED_OUT,
@@ -38,7 +39,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     client_error,
     named_error,
 )
-from airflow_kafka_offsets.client.connection.settings import ClientSettings, tls_context
+from airflow_kafka_offsets.client.connection.settings import MSK_IAM, OAUTHBEARER, ClientSettings, tls_context
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, KafkaOffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.instants import duration_text
 
@@ -54,6 +55,12 @@ _REFUSED_CREDENTIALS = (
     kafka_errors.UnsupportedSaslMechanismError,
     kafka_errors.IllegalSaslStateError,
 )
+
+_CREDENTIALS = {
+    OAUTHBEARER: "sasl.oauthbearer.scope and sasl.oauthbearer.client.id",
+    MSK_IAM: "the worker's AWS credentials and AWS_DEFAULT_REGION, and what that role may do: not the password",
+}
+"""What there is to check, by mechanism."""
 
 
 class RequestFailedError(Exception):
@@ -94,7 +101,8 @@ class Transport:
         quiet_kafka_logs()
         # Its warnings about slow tasks are about callbacks; decoding ten thousand partitions may take its time.
         self._net = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
-        self._brokers = Connections(self._net, **manager_config(settings, context))
+        self._tokens = TokenSource(settings.sasl.oauth) if settings.sasl and settings.sasl.oauth else None
+        self._brokers = Connections(self._net, **manager_config(settings, context, self._tokens))
         self._failures: dict[NodeId, ResponseError] = {}
         self.throttle_time_ms = 0
         """The longest that any broker throttled us by, since somebody set it to 0."""
@@ -104,7 +112,10 @@ class Transport:
         """Run a coroutine on the I/O thread and wait for it.
 
         :raises ClusterUnreachableError: when it isn't done soon after the deadline, which it keeps itself otherwise.
+        :raises AuthenticationError: when there is no token to log in with.
         """
+        if self._tokens is not None:
+            self._tokens.token()  # here, where nobody else waits: connections find it on the I/O thread
         future = self._net.call_soon_with_future(work)
         done = threading.Event()
         future.add_both(lambda _: done.set())
@@ -277,7 +288,8 @@ def _describe_refusal(settings: ClientSettings, address: str, error: Exception) 
     who = f" for user {sasl.username}" if sasl and sasl.username else ""
     mechanism = sasl.mechanism if sasl else "SASL"
     said = " ".join(map(str, error.args)).removeprefix(f"{type(error).__name__}: ") or getattr(error, "message", "")
+    keys = _CREDENTIALS.get(mechanism, "sasl.username and sasl.password")
     return (
         f"Broker {address} refused {mechanism} authentication{who}: {said}. "
-        "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the Kafka connection."
+        f"Check security.protocol, sasl.mechanism, {keys} of the Kafka connection."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings, jaas_quote
+from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings
 from airflow_kafka_offsets.client.connection.settings import ClientSettings, SaslSettings, TlsSettings, tls_context
 from airflow_kafka_offsets.errors import ConfigurationError
 
@@ -15,6 +16,18 @@ LOGIN = SERVERS | {
     "sasl.username": "loader",
     "sasl.password": "s3cret",
 }
+BEARER = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://login.example.org/token",
+    "sasl.oauthbearer.client.id": "loader",
+    "sasl.oauthbearer.client.secret": 's"3cret',
+}
+MSK = {"bootstrap.servers": "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com:9098", "security.protocol": "SASL_SSL"}
+
+
+def give_token(config: str) -> tuple[str, float]:
+    return config, 0.0
 
 
 class TestClientSettings:
@@ -45,7 +58,17 @@ class TestClientSettings:
             ({"bootstrap.servers": "one:port"}, r"'one:port', which is not host:port"),
             ({"bootstrap.servers": "one:99999"}, r"not host:port"),
             ({"security.protocol": "TLS"}, r"security\.protocol is 'TLS'; it must be one of PLAINTEXT"),
-            ({"sasl.mechanism": "OAUTHBEARER"}, r"sasl\.mechanism is 'OAUTHBEARER'; it must be one of PLAIN"),
+            ({"sasl.mechanism": "NTLM"}, r"sasl\.mechanism is 'NTLM'; it must be one of PLAIN.*AWS_MSK_IAM"),
+            ({"sasl.mechanism": "OAUTHBEARER"}, r"OAUTHBEARER needs sasl\.oauthbearer\.method=oidc with"),
+            (BEARER | {"sasl.oauthbearer.method": "magic"}, r"it must be default or oidc"),
+            (BEARER | {"sasl.oauthbearer.client.id": None}, r"oidc needs sasl\.oauthbearer\.client\.id in"),
+            (BEARER | {"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, r"no http:// or https:// URL"),
+            (BEARER | {"sasl.oauthbearer.extensions": "a"}, r"it must be name=value,name=value"),
+            (BEARER | {"sasl.oauthbearer.method": None, "oauth_cb": "os.system"}, r"callback_allowlist has it"),
+            (
+                {"sasl.mechanism": "AWS_MSK_IAM", "security.protocol": "SASL_PLAINTEXT"},
+                r"needs security\.protocol SASL_SSL",
+            ),
             ({"sasl.password": None}, r"needs sasl\.password"),
             ({"socket.timeout.ms": "soon"}, r"socket\.timeout\.ms is 'soon'"),
             ({"ssl.endpoint.identification.algorithm": "http"}, r"it must be https or none"),
@@ -64,6 +87,17 @@ class TestClientSettings:
         shown = repr(ClientSettings.from_config(LOGIN | {"ssl.key.password": "k3y"}))
         assert "s3cret" not in shown
         assert "k3y" not in shown
+        assert "3cret" not in repr(ClientSettings.from_config(LOGIN | BEARER))
+
+    @pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "AWS_MSK_IAM"])
+    def test_amazons_brokers_are_known_by_their_names(self, mechanism: str) -> None:
+        """As the Kafka provider does."""
+        assert ClientSettings.from_config(MSK | {"sasl.mechanism": mechanism}).sasl == SaslSettings("AWS_MSK_IAM")
+
+    def test_a_function_of_the_users_comes_first_there_too(self) -> None:
+        sasl = ClientSettings.from_config(MSK | {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": give_token}).sasl
+        assert sasl is not None
+        assert sasl.oauth == OAuthSettings(give_token)
 
     def test_booleans_of_json_are_read(self) -> None:
         settings = ClientSettings.from_config(LOGIN | {"enable.ssl.certificate.verification": False})
@@ -117,6 +151,40 @@ class TestJavaSettings:
     def test_what_java_cannot_do_is_refused_by_name(self, change: dict[str, str], message: str) -> None:
         with pytest.raises(ConfigurationError, match=message):
             JavaSettings.from_config(LOGIN | change)
+
+    def test_an_identity_servers_client_is_in_the_jaas_line_alone(self) -> None:
+        more = {
+            "sasl.oauthbearer.scope": "kafka",
+            "sasl.oauthbearer.extensions": "pool=p-1",
+            "https.ca.location": "/i.pem",
+        }
+        java = JavaSettings.from_config(LOGIN | BEARER | more)
+        assert java.plain["kafka.sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
+        assert java.plain["kafka.sasl.oauthbearer.token.endpoint.url"] == "https://login.example.org/token"
+        assert java.secret == {
+            "kafka.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'clientId="loader" clientSecret="s\\"3cret" scope="kafka" extension_pool="p-1" '
+            'ssl.truststore.type="PEM" ssl.truststore.location="/i.pem";'
+        }
+
+    def test_a_class_of_javas_may_get_the_tokens(self) -> None:
+        own = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": give_token, "sasl.login.callback.handler.class": "org.Own"}
+        java = JavaSettings.from_config(LOGIN | own)
+        assert java.plain["kafka.sasl.login.callback.handler.class"] == "org.Own"
+        assert java.secret == {}
+        with pytest.raises(ConfigurationError, match="can't call oauth_cb"):
+            JavaSettings.from_config(LOGIN | own | {"sasl.login.callback.handler.class": ""})
+
+    def test_amazons_iam_is_signed_where_spark_runs(self) -> None:
+        java = JavaSettings.from_config(MSK | {"sasl.mechanism": "AWS_MSK_IAM"})
+        assert java.secret == {}
+        assert java.plain == {
+            "kafka.bootstrap.servers": MSK["bootstrap.servers"],
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "AWS_MSK_IAM",
+            "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+            "kafka.sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        }
 
     def test_kerberos_leaves_its_login_to_the_machine(self) -> None:
         java = JavaSettings.from_config(SERVERS | {"security.protocol": "SASL_PLAINTEXT"})

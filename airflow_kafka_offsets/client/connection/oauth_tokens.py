@@ -1,0 +1,162 @@
+"""OAuth tokens: what ``OAUTHBEARER`` logs in with (KIP-255), from an identity server or from a function of the user's.
+
+A token is used until four fifths of its life are over, as Kafka's Java client does, and asked for anew then.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError
+
+TokenFunction = Callable[[str], tuple[Any, ...]]
+"""librdkafka's ``oauth_cb``: from ``sasl.oauthbearer.config`` to a token, when it expires (Unix seconds), and, if there
+are any, a principal, which isn't used, and the token's extensions."""
+
+_USED_OF_LIFE = 0.8
+_TIMEOUT_S = 10.0
+_LONGEST = 200
+"""Characters of an identity server's answer that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthSettings:
+    """Where tokens come from: a function, or an identity server that gives them for a client's id and secret.
+
+    :param token_function: the function; None for the server.
+    :param config: what the function is called with.
+    :param endpoint: URL of the server's token endpoint.
+    :param client_id: whom the server knows.
+    :param client_secret: and by what.
+    :param scope: what is asked for; None to leave it to the server.
+    :param extensions: what the broker is told beside the token (KIP-342).
+    :param ca_location: certificate authorities to trust for the endpoint, a PEM file; None for the system's.
+    """
+
+    token_function: TokenFunction | None = None
+    config: str = ""
+    endpoint: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    scope: str | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    ca_location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthToken:
+    """A token.
+
+    :param text: what the broker is shown.
+    :param renew_at: when to ask for another one, Unix seconds. One whose life nobody tells is used once.
+    :param extensions: what the broker is told beside it.
+    """
+
+    text: str = field(repr=False)
+    renew_at: float
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+
+class TokenSource:
+    """Tokens for the connections of one client, from any thread.
+
+    :param settings: where they come from.
+    """
+
+    def __init__(self, settings: OAuthSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._token: OAuthToken | None = None
+
+    def token(self) -> OAuthToken:
+        """The last token while it is good, else a new one.
+
+        :raises AuthenticationError: the identity server refuses the client, or its answer has no token.
+        :raises ClusterUnreachableError: it can't be reached, or fails: a retry may help.
+        """
+        with self._lock:
+            if self._token is None or time.time() >= self._token.renew_at:
+                self._token = self._new_token()
+            return self._token
+
+    def _new_token(self) -> OAuthToken:
+        now = time.time()
+        if self._settings.token_function is None:
+            return _ask_endpoint(self._settings, now)
+        found = self._settings.token_function(self._settings.config)
+        text, expires_at, *more = found
+        return OAuthToken(str(text), _renew_at(now, float(expires_at)), dict(more[1] if len(more) > 1 else {}))
+
+
+def _renew_at(now: float, expires_at: float) -> float:
+    return now + (expires_at - now) * _USED_OF_LIFE
+
+
+def _ask_endpoint(settings: OAuthSettings, now: float) -> OAuthToken:
+    """Grant by client credentials (RFC 6749, 4.4)."""
+    assert settings.endpoint is not None
+    asked = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
+    known_as = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
+    headers = {"Authorization": f"Basic {known_as}", "Accept": "application/json"}
+    answer = _post(Request(settings.endpoint, urlencode(asked).encode(), headers), settings)
+    try:
+        fields = json.loads(answer)
+        text, life_s = fields["access_token"], fields.get("expires_in")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise AuthenticationError(
+            f"The token endpoint {settings.endpoint} answered without an access_token for client {settings.client_id}. "
+            "Check sasl.oauthbearer.token.endpoint.url of the Kafka connection."
+        ) from None
+    expires_at = now + float(life_s) if life_s is not None else _expiry_in(text, now)
+    return OAuthToken(text, _renew_at(now, expires_at), settings.extensions)
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """The secret goes to the endpoint that the connection names, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _post(request: Request, settings: OAuthSettings) -> bytes:
+    opener = build_opener(HTTPSHandler(context=ssl.create_default_context(cafile=settings.ca_location)), _NoRedirect())
+    try:
+        with opener.open(request, timeout=_TIMEOUT_S) as response:
+            answer: bytes = response.read()
+            return answer
+    except HTTPError as error:
+        said = " ".join(error.read().decode(errors="replace").split())[:_LONGEST]
+        told = (
+            f"The token endpoint {settings.endpoint} answered HTTP {error.code} for client {settings.client_id}: {said}"
+        )
+        if error.code >= 500 or error.code == 429:
+            raise ClusterUnreachableError(f"{told}. No broker was asked. Try again later.") from None
+        raise AuthenticationError(
+            f"{told}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
+            "the Kafka connection."
+        ) from None
+    except OSError as error:
+        why = getattr(error, "reason", error)
+        raise ClusterUnreachableError(
+            f"The token endpoint {settings.endpoint} can't be reached: {why}. No broker was asked. Check "
+            "sasl.oauthbearer.token.endpoint.url of the Kafka connection, and https.ca.location for its certificate."
+        ) from None
+
+
+def _expiry_in(text: str, now: float) -> float:
+    """When a JSON Web Token says that it expires; now for another one, which is used once."""
+    try:
+        claims = text.split(".")[1]
+        return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+    except (IndexError, ValueError, KeyError, TypeError):
+        return now

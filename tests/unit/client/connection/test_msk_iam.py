@@ -1,0 +1,52 @@
+"""Amazon MSK with IAM: what is sent is what AWS's own library would sign, and what is missing is named."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from kafka.net.sasl.msk import AwsMskIamClient
+
+from airflow_kafka_offsets.client.connection.kafka_python import manager_config
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.errors import ConfigurationError
+
+HOST, REGION = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com", "eu-west-1"
+KEYS = {"bootstrap.servers": f"{HOST}:9098", "security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
+
+
+@pytest.mark.parametrize("token", [None, "t0ken/+="])
+def test_the_signature_is_the_one_that_aws_makes(token: str | None) -> None:
+    asked = AWSRequest("GET", f"https://{HOST}/?Action=kafka-cluster%3AConnect")
+    SigV4QueryAuth(Credentials("AK", "SK", token), "kafka-cluster", REGION, expires=900).add_auth(asked)
+    signed = {name: values[0] for name, values in parse_qs(urlsplit(asked.url).query).items()}
+    client = AwsMskIamClient(HOST, "AK", "SK", REGION, token)
+    client.timestamp, client.datestamp = signed["X-Amz-Date"], signed["X-Amz-Date"][:8]
+    sent = json.loads(client.first_message())
+    assert sent["x-amz-signature"] == signed["X-Amz-Signature"]
+    assert sent["x-amz-credential"] == signed["X-Amz-Credential"]
+
+
+class TestWhatIsMissing:
+    @pytest.fixture(autouse=True)
+    def _nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_region_and_credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings = ClientSettings.from_config(KEYS)
+        with pytest.raises(ConfigurationError, match="set AWS_DEFAULT_REGION"):
+            manager_config(settings, None, None)
+        monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+        with pytest.raises(ConfigurationError, match="has none: no role"):
+            manager_config(settings, None, None)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AK")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SK")
+        assert manager_config(settings, None, None)["sasl_mechanism"] == "AWS_MSK_IAM"
