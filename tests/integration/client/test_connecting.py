@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaAdminClient
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from kafka.admin import ACL, ACLFilter, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
@@ -24,7 +24,7 @@ from dev.kafka import Broker
 from tests.integration.client.conftest import sasl_settings
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import commits_are
-from tests.integration.conftest import MakeTopic
+from tests.integration.conftest import MakeTopic, wait_until
 
 
 @pytest.fixture
@@ -172,11 +172,13 @@ class TestPermissions:
 
 
 def forbid(admin: KafkaAdminClient, topic: str, operation: ACLOperation) -> None:
-    """Deny alice one operation on a topic, and allow her all others."""
+    """Deny alice one operation on a topic, and allow her all others; the broker knows of it when this returns."""
     pattern = ResourcePattern(ResourceType.TOPIC, topic)
     denied = ACL("User:alice", "*", operation, ACLPermissionType.DENY, pattern)
     allowed = ACL("User:alice", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, pattern)
     admin.create_acls([denied, allowed])
+    of_the_topic = ACLFilter("User:alice", "*", ACLOperation.ANY, ACLPermissionType.ANY, pattern)
+    wait_until(lambda: len(admin.describe_acls(of_the_topic)[0]) == 2, "the broker has the ACLs")
 
 
 class TestClient:
