@@ -42,6 +42,8 @@ class TokenServer:
         self.scopes: list[str | None] = []
         self.fails_with: int | None = None
         """HTTP status of every answer; None to work."""
+        self.tells: dict[str, Any] = {}
+        """Fields of answers, in the place of its own; None takes one away."""
         self.keys_file = folder / "keys.json"
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key()))
@@ -75,7 +77,8 @@ class TokenServer:
         token = jwt.encode(claims | {"scope": scope or "all"}, self._key, "RS256", headers={"kid": _KEY_ID})
         self.given.append(client)
         self.scopes.append(scope)
-        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": int(self.life_s)}
+        fields = {"access_token": token, "token_type": "Bearer", "expires_in": int(self.life_s)} | self.tells
+        return 200, {name: value for name, value in fields.items() if value is not None}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
@@ -86,6 +89,7 @@ class TokenServer:
                 status, fields = server._answer(self.headers.get("Authorization", ""), form)
                 body = json.dumps(fields).encode()
                 self.send_response(status)
+                self.send_header("Location", server.endpoint)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

@@ -17,7 +17,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError
+from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 
 TokenFunction = Callable[[str], tuple[Any, ...]]
 """librdkafka's ``oauth_cb``: from ``sasl.oauthbearer.config`` to a token, when it expires (Unix seconds), and, if there
@@ -83,6 +83,7 @@ class TokenSource:
 
         :raises AuthenticationError: the identity server refuses the client, or its answer has no token.
         :raises ClusterUnreachableError: it can't be reached, or fails: a retry may help.
+        :raises ConfigurationError: ``https.ca.location`` can't be used.
         """
         with self._lock:
             if self._token is None or time.time() >= self._token.renew_at:
@@ -93,9 +94,23 @@ class TokenSource:
         now = time.time()
         if self._settings.token_function is None:
             return _ask_endpoint(self._settings, now)
-        found = self._settings.token_function(self._settings.config)
+        return _call(self._settings.token_function, self._settings.config, now)
+
+
+def _call(function: TokenFunction, config: str, now: float) -> OAuthToken:
+    name = getattr(function, "__qualname__", repr(function))
+    try:
+        found = function(config)
+    except Exception as error:  # whatever a user's own code raises
+        raise AuthenticationError(f"oauth_cb {name} gave no token: {type(error).__name__}: {error}") from error
+    try:
         text, expires_at, *more = found
         return OAuthToken(str(text), _renew_at(now, float(expires_at)), dict(more[1] if len(more) > 1 else {}))
+    except (TypeError, ValueError):
+        raise AuthenticationError(
+            f"oauth_cb {name} returned a {type(found).__name__} that isn't (token, Unix seconds when it expires), with "
+            "a principal and a dictionary of extensions behind them if there are any."
+        ) from None
 
 
 def _renew_at(now: float, expires_at: float) -> float:
@@ -111,13 +126,13 @@ def _ask_endpoint(settings: OAuthSettings, now: float) -> OAuthToken:
     answer = _post(Request(settings.endpoint, urlencode(asked).encode(), headers), settings)
     try:
         fields = json.loads(answer)
-        text, life_s = fields["access_token"], fields.get("expires_in")
+        text, life_s = str(fields["access_token"]), fields.get("expires_in")
+        expires_at = now + float(life_s) if life_s is not None else _expiry_in(text, now)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise AuthenticationError(
-            f"The token endpoint {settings.endpoint} answered without an access_token for client {settings.client_id}. "
-            "Check sasl.oauthbearer.token.endpoint.url of the Kafka connection."
+            f"The token endpoint {settings.endpoint} answered without a usable access_token for client "
+            f"{settings.client_id}. Check sasl.oauthbearer.token.endpoint.url of the Kafka connection."
         ) from None
-    expires_at = now + float(life_s) if life_s is not None else _expiry_in(text, now)
     return OAuthToken(text, _renew_at(now, expires_at), settings.extensions)
 
 
@@ -129,7 +144,11 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def _post(request: Request, settings: OAuthSettings) -> bytes:
-    opener = build_opener(HTTPSHandler(context=ssl.create_default_context(cafile=settings.ca_location)), _NoRedirect())
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_location)
+    except OSError as error:
+        raise ConfigurationError(f"https.ca.location {settings.ca_location} can't be used: {error}.") from error
+    opener = build_opener(HTTPSHandler(context=context), _NoRedirect())
     try:
         with opener.open(request, timeout=_TIMEOUT_S) as response:
             answer: bytes = response.read()

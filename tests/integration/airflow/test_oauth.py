@@ -145,7 +145,7 @@ class TestClient:
     def test_another_page_gives_no_token(self, keys: dict[str, str], tmp_path: Path) -> None:
         with TokenServer({}, tmp_path) as other:
             other.fails_with = 200
-            with pytest.raises(AuthenticationError, match="without an access_token for client loader"):
+            with pytest.raises(AuthenticationError, match="without a usable access_token for client loader"):
                 cluster_of(keys | {"sasl.oauthbearer.token.endpoint.url": other.endpoint})
 
     def test_a_token_that_the_broker_refuses(self, keys: dict[str, str], tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Tokens: how long one is used, and what is said where there is none. An identity server on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
+from airflow_kafka_offsets.errors import AuthenticationError, ConfigurationError
+from dev.token_server import TokenServer
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TokenServer]:
+    with TokenServer({"me": "s3cret"}, tmp_path, life_s=100) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(server: TokenServer) -> OAuthSettings:
+    return OAuthSettings(endpoint=server.endpoint, client_id="me", client_secret="s3cret")
+
+
+class TestFromAnIdentityServer:
+    @pytest.mark.parametrize("tells", [{}, {"expires_in": None}, {"expires_in": "100"}])
+    def test_is_renewed_at_four_fifths_of_its_life(
+        self, server: TokenServer, settings: OAuthSettings, tells: dict[str, Any]
+    ) -> None:
+        """As the answer tells it, else as the token itself does."""
+        server.tells = tells
+        source = TokenSource(settings)
+        token = source.token()
+        assert 78 <= token.renew_at - time.time() <= 80
+        assert source.token() is token
+        assert len(server.given) == 1
+
+    def test_one_whose_life_nobody_tells_is_used_once(self, server: TokenServer, settings: OAuthSettings) -> None:
+        server.tells = {"access_token": "opaque", "expires_in": None}
+        source = TokenSource(settings)
+        assert source.token().text == source.token().text == "opaque"
+        assert len(server.given) == 2
+
+    @pytest.mark.parametrize("tells", [{"access_token": None}, {"expires_in": "soon"}])
+    def test_an_answer_without_one(self, server: TokenServer, settings: OAuthSettings, tells: dict[str, Any]) -> None:
+        server.tells = tells
+        with pytest.raises(AuthenticationError, match="without a usable access_token for client me"):
+            TokenSource(settings).token()
+
+    def test_the_secret_follows_no_redirect(self, server: TokenServer, settings: OAuthSettings) -> None:
+        server.fails_with = 307
+        with pytest.raises(AuthenticationError, match="answered HTTP 307 for client me"):
+            TokenSource(settings).token()
+
+    def test_certificates_that_can_not_be_read(self, settings: OAuthSettings) -> None:
+        with pytest.raises(ConfigurationError, match=r"https\.ca\.location /no/such\.pem can't be used"):
+            TokenSource(replace(settings, ca_location="/no/such.pem")).token()
+
+    def test_neither_secret_nor_token_is_shown(self, settings: OAuthSettings) -> None:
+        token = TokenSource(settings).token()
+        assert "s3cret" not in repr(settings)
+        assert token.text not in repr(token)
+
+
+class TestFromAFunction:
+    def test_is_called_with_the_config_and_may_give_extensions(self) -> None:
+        def give(config: str) -> tuple[Any, ...]:
+            return f"for {config}", time.time() + 10, "principal", {"pool": "p-1"}
+
+        source = TokenSource(OAuthSettings(give, "scope=x"))
+        token = source.token()
+        assert (token.text, dict(token.extensions)) == ("for scope=x", {"pool": "p-1"})
+        assert source.token() is token
+
+    def test_one_that_fails_is_named(self) -> None:
+        def give(config: str) -> tuple[Any, ...]:
+            raise KeyError("region")
+
+        with pytest.raises(AuthenticationError, match=r"oauth_cb .*give gave no token: KeyError: 'region'"):
+            TokenSource(OAuthSettings(give)).token()
+
+    @pytest.mark.parametrize("found", [None, "token", ("token",), ("token", "soon")])
+    def test_one_that_returns_something_else_is_named(self, found: Any) -> None:
+        with pytest.raises(AuthenticationError, match=r"returned a \w+ that isn't \(token, Unix seconds"):
+            TokenSource(OAuthSettings(lambda _: found)).token()
