@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.errors import ConfigurationError
 
 K8S_DRIVER_STATUS_KEY = "k8s_driver_status"
 """Key in the task's state store of how a driver on Kubernetes has ended (Spark provider 6.3, a private name there)."""
@@ -20,6 +23,20 @@ def follows_its_driver(task: SparkSubmitOperator) -> bool:
     (``durable``, Spark provider 6.3.4 on Airflow 3.3). Where it doesn't, a retry submits another driver."""
     kind = type(task)
     return bool(getattr(task, "durable", False)) and all(hasattr(kind, name) for name in _FOLLOWING)
+
+
+def refuse_unfollowed_driver(connection: Mapping[str, Any]) -> None:
+    """Refuse a standalone cluster's own drivers where the provider can't ask its master about them: the task would fail
+    while the driver runs on. Superfluous from Spark provider 6.2 on.
+
+    :param connection: the hook's.
+    :raises ConfigurationError: naming the version that can.
+    """
+    if "rest_port" not in connection:
+        raise ConfigurationError(
+            "Deploy mode cluster on a standalone cluster needs apache-airflow-providers-apache-spark 6.2 or newer, and "
+            f"this is {version('apache-airflow-providers-apache-spark')}: upgrade it, or use deploy mode client."
+        )
 
 
 def submit_instead(hook: SparkSubmitHook, application: str) -> None:

@@ -13,6 +13,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
+from airflow_kafka_offsets.compat.spark_provider import refuse_unfollowed_driver
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
@@ -111,6 +112,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         ref = WindowRef.from_json(self.window)
         kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
+        if place is DriverPlace.STANDALONE:
+            refuse_unfollowed_driver(spark)
         load = WindowLoad(context, ref, ledger, kafka, self.on_data_loss, spark, place, Tries.of(context, self))
         pinned, published = ref.loaded(load.ledger)
         self._see(load, pinned)
