@@ -163,6 +163,13 @@ _LAG = _command(
         "brokers before Kafka 4.0)",
         action="store_true",
     ),
+    _arg(
+        "--pace",
+        help="Measure again after so many seconds, and show how fast partitions are written and read; "
+        "more than the groups take between two commits",
+        type=float,
+        metavar="SECONDS",
+    ),
     _ISOLATION,
     *_CONN_ID,
 )

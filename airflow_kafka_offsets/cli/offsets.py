@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of, with_progress
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
+from airflow_kafka_offsets.offsets.groups.pace import Pace, pace_between
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
@@ -23,6 +25,18 @@ _MEASURED = (
     *("log_start_offset", "high_watermark", "last_stable_offset", "lag", "status", "error"),
 )
 """Fields of a partition's lag, as rows have them."""
+_PACE = ("written_per_s", "read_per_s", "trend", "caught_up_in_s")
+"""And of its pace."""
+_PACE_COLUMNS = (
+    Column("written_per_s", "in/s"),
+    Column("read_per_s", "out/s"),
+    Column("trend"),
+    Column("caught_up_in_s", "done in s", unless=(None,)),
+)
+_STEPS = 20
+_LONGEST_PACE_S = 3_600
+Paces = dict[tuple[str, str, int], Pace | None]
+"""By group, topic and partition."""
 
 
 @command
@@ -67,15 +81,32 @@ def measure_lag(args: Any) -> int:
         raise ConfigurationError("Name groups or pass --all-groups, not both. Write --topics after the groups.")
     if args.zookeeper and (args.all_groups or not args.topics):
         raise ConfigurationError("--zookeeper takes groups and --topics by name: ZooKeeper's commits can't be listed.")
-    level = IsolationLevel.of(args.isolation)
+    if args.pace is not None and not 0 < args.pace <= _LONGEST_PACE_S:
+        raise ConfigurationError(f"--pace takes seconds above 0, up to {_LONGEST_PACE_S}: {args.pace:g} isn't.")
+    level, paces = IsolationLevel.of(args.isolation), None
     with kafka_client(args) as client:
-        if args.zookeeper:
-            lags = _zookeeper_lags(client, args, level)
-        else:
-            groups = client.all_groups() if args.all_groups else args.groups
-            lags = list(client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True))
-    print_rows([row for lag in lags for row in _lag_rows(lag)], args, _lag_columns(level))
+        lags, seen_at_s = _lags(client, args, level), time.monotonic()
+        if args.pace is not None:
+            for _ in with_progress(range(_STEPS), "Measuring the pace", _STEPS):
+                time.sleep(args.pace / _STEPS)
+            earlier, lags = lags, _lags(client, args, level)
+            paces = _paces(earlier, lags, time.monotonic() - seen_at_s, level)
+    rows = [row for lag in lags for row in _lag_rows(lag, paces)]
+    print_rows(rows, args, (*_lag_columns(level), *(_PACE_COLUMNS if paces is not None else ()), _ERROR))
     return 1 if any(lag.total is None for lag in lags) else 0
+
+
+def _lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[GroupLag]:
+    if args.zookeeper:
+        return _zookeeper_lags(client, args, level)
+    groups = client.all_groups() if args.all_groups else args.groups
+    return list(client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True))
+
+
+def _paces(earlier: Iterable[GroupLag], later: Iterable[GroupLag], seconds: float, level: IsolationLevel) -> Paces:
+    before = {(lag.group, *own[:2]): own for lag in earlier for own in lag.partitions}
+    pairs = (((lag.group, *own[:2]), own) for lag in later for own in lag.partitions)
+    return {key: pace_between(before[key], own, seconds, level) for key, own in pairs if key in before}
 
 
 def _zookeeper_lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[GroupLag]:
@@ -96,17 +127,26 @@ def _lag_columns(level: IsolationLevel) -> tuple[Column, ...]:
         Column(end, "end", unless=(None,)),
         Column("lag"),
         Column("status"),
-        _ERROR,
     )
 
 
-def _lag_rows(lag: GroupLag) -> Iterator[Row]:
+def _lag_rows(lag: GroupLag, paces: Paces | None) -> Iterator[Row]:
     group, errors = {"group": lag.group}, [own.error for own in lag.partitions]
     if not errors or (lag.error is not None and lag.error not in errors):
         error = None if lag.error is None else str(lag.error)
-        yield group | dict.fromkeys(_MEASURED) | {"status": str(_status(lag)), "error": error}
+        more = {} if paces is None else _pace_fields(None)
+        yield group | dict.fromkeys(_MEASURED) | {"status": str(_status(lag)), "error": error} | more
     for own in lag.partitions:
-        yield group | row_of(own, *_MEASURED)
+        more = {} if paces is None else _pace_fields(paces.get((lag.group, own.topic, own.partition)))
+        yield group | row_of(own, *_MEASURED) | more
+
+
+def _pace_fields(pace: Pace | None) -> Row:
+    if pace is None:
+        return dict.fromkeys(_PACE)
+    left_s = None if pace.caught_up_in_s is None else round(pace.caught_up_in_s)
+    values = round(pace.written, 2), round(pace.read, 2), str(pace.trend), left_s
+    return dict(zip(_PACE, values, strict=True))
 
 
 def _status(lag: GroupLag) -> LagStatus:
