@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -116,7 +117,7 @@ class Submission:
                 {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key},
                 allow_gaps=self.allow_gaps,
             )
-            | token_endpoint_allowed(kafka.plain, self._given(task)),
+            | token_endpoint_allowed(kafka.plain, self._given(task) if TOKEN_ENDPOINT in kafka.plain else {}),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             self._packages(task),
         )
@@ -136,14 +137,9 @@ class Submission:
         return own | {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
 
     def _given(self, task: SparkSubmitOperator) -> dict[str, str]:
-        """The confs of the user's own: of the files that ``spark-submit`` reads, and of the task."""
-        defaults = Path(task.properties_file) if task.properties_file else self.program(task).defaults()
-        text = ""
-        with suppress(OSError):  # spark-submit says what is wrong with it
-            text = "" if defaults is None else defaults.read_text()
-        lines = (line.strip() for line in text.splitlines())
-        pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
-        return {pair[0]: pair[-1] for pair in pairs if len(pair) > 1} | dict(task.conf or {})
+        """The confs of the user's own: of the file that ``spark-submit`` reads, and of the task."""
+        file = self._properties(task)
+        return (confs_in(file.read_text()) if file else {}) | dict(task.conf or {})
 
     def _packages(self, task: SparkSubmitOperator) -> str | None:
         """The task's, with the Kafka connector where it is asked for.
@@ -168,12 +164,13 @@ class Submission:
 
     def _logging_is_set(self, task: SparkSubmitOperator) -> bool:
         """Whether the user's own files say how much Spark is to log: a conf of ours would come before them."""
-        defaults = Path(task.properties_file) if task.properties_file else self.program(task).defaults()
-        if defaults is None:
-            return False
-        with suppress(OSError):  # spark-submit says what is wrong with it
-            return _LOG_LEVEL in defaults.read_text() or (defaults.parent / "log4j2.properties").is_file()
-        return False
+        file = self._properties(task)
+        return file is not None and (_LOG_LEVEL in file.read_text() or (file.parent / "log4j2.properties").is_file())
+
+    def _properties(self, task: SparkSubmitOperator) -> Path | None:
+        """The file with the user's confs; None where there is none that can be read: ``spark-submit`` says why."""
+        file = Path(task.properties_file) if task.properties_file else self.program(task).defaults()
+        return file if file is not None and file.is_file() and os.access(file, os.R_OK) else None
 
     @contextmanager
     def _with_python_files(self, own: SparkArguments, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
@@ -210,6 +207,13 @@ def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps
         **named,
         driver.ALLOW_GAPS: str(allow_gaps).lower(),
     }
+
+
+def confs_in(properties: str) -> dict[str, str]:
+    """The confs in the text of a ``spark-defaults.conf``: a name and a value a line, with blanks or ``=`` between."""
+    lines = (line.strip() for line in properties.splitlines())
+    pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

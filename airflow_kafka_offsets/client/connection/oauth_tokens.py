@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -164,7 +165,7 @@ def _post(request: Request, settings: OAuthSettings) -> bytes:
             f"{told}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
             "the Kafka connection."
         ) from None
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         why = getattr(error, "reason", error)
         raise ClusterUnreachableError(
             f"The token endpoint {settings.endpoint} can't be reached: {why}. No broker was asked. Check "

@@ -77,6 +77,9 @@ REFUSED_KEYS = {
 }
 
 _MSK_HOST = re.compile(r"\.kafka(-serverless)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?(:\d+)?\s*(,|$)", re.IGNORECASE)
+_ENDPOINT = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~:/?@!$&()*+,;=%-]*)?")
+"""A URL without anything that ends a word: it becomes an option of Java processes. Who may edit connections mustn't
+choose what else those run."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+)(?::(?P<port>\d{1,5}))?")
 
 
@@ -261,7 +264,7 @@ def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
     if missing:
         raise ConfigurationError(f"sasl.oauthbearer.method oidc needs {', '.join(missing)} in the Kafka connection.")
     given = {name: keys[key] for name, key in names.items()}
-    if not given["endpoint"].startswith(("https://", "http://")):
+    if not _ENDPOINT.fullmatch(given["endpoint"]):
         raise ConfigurationError(f"{names['endpoint']} is {given['endpoint']!r}, which is no http:// or https:// URL.")
     scope, ca_location = keys.get("sasl.oauthbearer.scope"), keys.get("https.ca.location")
     return OAuthSettings(**given, scope=scope, extensions=_extensions(keys), ca_location=ca_location)
@@ -270,9 +273,12 @@ def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
 def _extensions(keys: Mapping[str, str]) -> dict[str, str]:
     text = keys.get("sasl.oauthbearer.extensions", "")
     pairs = [part.partition("=") for part in filter(None, map(str.strip, text.split(",")))]
-    if not all(name and equals for name, equals, _ in pairs):
+    if not all(equals for _, equals, _ in pairs):
         raise ConfigurationError(f"sasl.oauthbearer.extensions is {text!r}; it must be name=value,name=value.")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if not all(re.fullmatch("[A-Za-z]+", name) and name != "auth" for name in found):
+        raise ConfigurationError(f"sasl.oauthbearer.extensions is {text!r}; it takes names of letters, and not auth.")
+    return found
 
 
 def verifies_hostname(keys: Mapping[str, str]) -> bool:

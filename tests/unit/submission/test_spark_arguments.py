@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pytest
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.submission.spark_arguments import SparkArguments
+from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, confs_in, token_endpoint_allowed
 
 
 class TestHook:
@@ -50,3 +51,29 @@ class TestHook:
         assert (hook._py_files, hook._java_class, hook._application_args) == (None, "org.Runner", ["start"])
         assert hook._packages == "org:connector:1"
         assert {name: getattr(task, name) for name in names} == before
+
+
+class TestTokenEndpoint:
+    READER: ClassVar = {"kafka.sasl.oauthbearer.token.endpoint.url": "https://i.example.org/t"}
+    ALLOWS = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://i.example.org/t"
+
+    def test_is_allowed_behind_the_users_own_options(self) -> None:
+        given = {"spark.executor.extraJavaOptions": "-Xss4m"}
+        assert token_endpoint_allowed(self.READER, given) == {
+            "spark.driver.extraJavaOptions": self.ALLOWS,
+            "spark.executor.extraJavaOptions": f"-Xss4m {self.ALLOWS}",
+        }
+
+    def test_what_the_user_allows_himself_is_left(self) -> None:
+        own = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://i.example.org/t,https://other"
+        assert list(token_endpoint_allowed(self.READER, {"spark.driver.extraJavaOptions": own})) == [
+            "spark.executor.extraJavaOptions"
+        ]
+
+    def test_other_logins_need_nothing(self) -> None:
+        assert token_endpoint_allowed({"kafka.sasl.mechanism": "PLAIN"}, {}) == {}
+
+
+def test_a_properties_file_is_read_as_spark_submit_reads_it() -> None:
+    text = "# ours\n\nspark.a  -Xss4m -Dx=y\nspark.b = 2\nspark.c=three = 3\n spark.d\t4 \nspark.e\n"
+    assert confs_in(text) == {"spark.a": "-Xss4m -Dx=y", "spark.b": "2", "spark.c": "three = 3", "spark.d": "4"}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
-from airflow_kafka_offsets.errors import AuthenticationError, ConfigurationError
+from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from dev.token_server import TokenServer
 
 
@@ -55,6 +57,20 @@ class TestFromAnIdentityServer:
         server.fails_with = 307
         with pytest.raises(AuthenticationError, match="answered HTTP 307 for client me"):
             TokenSource(settings).token()
+
+    def test_something_else_listens_there(self, settings: OAuthSettings) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+
+            def answer() -> None:
+                connection, _ = other.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(b"220 smtp.example.org ESMTP\r\n")
+
+            Thread(target=answer, daemon=True).start()
+            endpoint = f"http://127.0.0.1:{other.getsockname()[1]}/token"
+            with pytest.raises(ClusterUnreachableError, match="can't be reached: 220 smtp"):
+                TokenSource(replace(settings, endpoint=endpoint)).token()
 
     def test_certificates_that_can_not_be_read(self, settings: OAuthSettings) -> None:
         with pytest.raises(ConfigurationError, match=r"https\.ca\.location /no/such\.pem can't be used"):

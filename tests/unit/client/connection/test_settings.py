@@ -63,7 +63,14 @@ class TestClientSettings:
             (BEARER | {"sasl.oauthbearer.method": "magic"}, r"it must be default or oidc"),
             (BEARER | {"sasl.oauthbearer.client.id": None}, r"oidc needs sasl\.oauthbearer\.client\.id in"),
             (BEARER | {"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, r"no http:// or https:// URL"),
+            (
+                BEARER | {"sasl.oauthbearer.token.endpoint.url": "https://i -javaagent:x.jar"},
+                r"no http:// or https:// URL",
+            ),
+            (BEARER | {"sasl.oauthbearer.token.endpoint.url": "https:///token"}, r"no http:// or https:// URL"),
             (BEARER | {"sasl.oauthbearer.extensions": "a"}, r"it must be name=value,name=value"),
+            (BEARER | {"sasl.oauthbearer.extensions": "a; b.Module required c=d"}, r"names of letters"),
+            (BEARER | {"sasl.oauthbearer.extensions": "auth=d"}, r"names of letters"),
             (BEARER | {"sasl.oauthbearer.method": None, "oauth_cb": "os.system"}, r"callback_allowlist has it"),
             (
                 {"sasl.mechanism": "AWS_MSK_IAM", "security.protocol": "SASL_PLAINTEXT"},
