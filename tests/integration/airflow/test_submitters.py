@@ -1,21 +1,29 @@
 """The submitters of ``docs/guides/submitters.md``: each block there is run, rendered, and held to its service's model.
 
 Livy's is run to the end, against a server of its REST interface that calls ``spark-submit``.
+
+Google's provider wants older releases of what is installed beside it, and a hundred packages more. So for Dataproc a
+stand-in has the operators' template fields, and Google's own messages judge what is rendered.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import botocore.session
 import pytest
-from airflow.sdk import DAG
+from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import CustomObjectLauncher
+from airflow.sdk import DAG, BaseOperator
 from botocore.validate import ParamValidator
+from databricks.sdk.service.jobs import JobsAPI, SubmitTask
+from google.cloud import dataproc_v1
 
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -29,7 +37,65 @@ SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = {title: BLOCK.findall(text) for title, text in SECTION.findall(PAGE.read_text(encoding="utf-8"))}
 ROLE = "arn:aws:iam::123456789012:role/emr"
-VARIABLES = {"emr_cluster": "j-2AXXXXXXGAPLF", "emr_application": "00f1abcd", "emr_role": ROLE}
+VARIABLES = {
+    "emr_cluster": "j-2AXXXXXXGAPLF",
+    "emr_application": "00f1abcd",
+    "emr_role": ROLE,
+    "gcp_project": "lake",
+    "dataproc_cluster": "spark",
+    "dataproc_subnet": "kafka",
+    "dataproc_account": "loader@lake.iam.gserviceaccount.com",
+}
+SECRETS = "KAFKA_OFFSETS_SECRETS"
+TEXT, LIST, MAP, COUNT = str, list, dict, int
+SPARK_APPLICATION = {
+    "type": TEXT,
+    "pythonVersion": TEXT,
+    "mode": TEXT,
+    "sparkVersion": TEXT,
+    "image": TEXT,
+    "mainApplicationFile": TEXT,
+    "arguments": LIST,
+    "sparkConf": MAP,
+    "deps": {"pyFiles": LIST},
+    "restartPolicy": {"type": TEXT},
+    "driver": {"cores": COUNT, "memory": TEXT, "serviceAccount": TEXT, "env": LIST},
+    "executor": {"instances": COUNT, "cores": COUNT, "memory": TEXT},
+}
+"""Fields of ``spec`` that the page uses, as v1beta2's API documentation has them: no package has the CRD's schema."""
+
+
+class DataprocSubmitJobOperator(BaseOperator):
+    """Stand-in for the Google provider's."""
+
+    template_fields = ("project_id", "region", "job")
+
+    def __init__(self, *, project_id: str, region: str, job: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.project_id, self.region, self.job = project_id, region, job
+
+
+class DataprocCreateBatchOperator(BaseOperator):
+    """Stand-in for the Google provider's."""
+
+    template_fields = ("project_id", "batch", "region")
+
+    def __init__(self, *, project_id: str, region: str, batch: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.project_id, self.region, self.batch = project_id, region, batch
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-ins, where the page imports the operators from."""
+    module = ModuleType("airflow.providers.google.cloud.operators.dataproc")
+    for operator in (DataprocSubmitJobOperator, DataprocCreateBatchOperator):
+        setattr(module, operator.__name__, operator)
+    parts = module.__name__.split(".")
+    for depth in range(3, len(parts)):
+        parent = ".".join(parts[:depth])
+        monkeypatch.setitem(sys.modules, parent, ModuleType(parent))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
 @pytest.fixture
@@ -65,7 +131,10 @@ def refused(service: str, operation: str, request: dict[str, Any]) -> str:
 
 def test_each_submitter_of_the_page_is_tested_here() -> None:
     shown = [title for title, blocks in BLOCKS.items() if blocks]
-    assert shown == ["Amazon EMR", "Amazon EMR Serverless", "AWS Glue", "Livy"]
+    assert shown == [
+        *("Amazon EMR", "Amazon EMR Serverless", "AWS Glue", "Livy", "Google Dataproc", "Google Dataproc Serverless"),
+        *("Databricks", "The Spark operator on Kubernetes"),
+    ]
 
 
 def test_emr_gets_a_step_that_runs_spark_submit(prepared: dict[str, Any]) -> None:
@@ -101,6 +170,79 @@ def test_glue_gets_a_job_and_its_run(prepared: dict[str, Any]) -> None:
     confs = submit.script_args["--conf"].split(" --conf ")
     assert confs == [f"{name}={value}" for name, value in prepared["conf"].items()]
     assert submit.script_args["--extra-py-files"] == ",".join(prepared["py_files"])
+
+
+@pytest.mark.usefixtures("google")
+def test_dataproc_gets_a_job(prepared: dict[str, Any]) -> None:
+    submit = rendered("Google Dataproc", prepared)
+    job = dataproc_v1.Job(submit.job)
+    assert dataproc_v1.SubmitJobRequest(project_id=submit.project_id, region=submit.region, job=job)
+    assert job.placement.cluster_name == "spark"
+    assert job.pyspark_job.main_python_file_uri == prepared["application"]
+    assert list(job.pyspark_job.python_file_uris) == prepared["py_files"]
+    assert list(job.pyspark_job.args) == prepared["arguments"]
+    assert dict(job.pyspark_job.properties) == prepared["conf"]
+
+
+@pytest.mark.usefixtures("google")
+def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any]) -> None:
+    submit = rendered("Google Dataproc Serverless", prepared)
+    batch = dataproc_v1.Batch(submit.batch)
+    assert dataproc_v1.CreateBatchRequest(parent=f"projects/{submit.project_id}/locations/{submit.region}", batch=batch)
+    assert batch.runtime_config.version == "2.2"
+    assert batch.pyspark_batch.main_python_file_uri == prepared["application"]
+    assert list(batch.pyspark_batch.python_file_uris) == prepared["py_files"]
+    assert list(batch.pyspark_batch.args) == prepared["arguments"]
+    assert dict(batch.runtime_config.properties) == prepared["conf"]
+    assert all(name.startswith("spark.") for name in prepared["conf"]), "Dataproc Serverless takes no others"
+
+
+def test_googles_messages_refuse_a_field_that_they_do_not_have() -> None:
+    with pytest.raises(ValueError, match="python_files"):
+        dataproc_v1.Job({"pyspark_job": {"python_files": []}})
+
+
+def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
+    files = [f"s3://lake/drivers/{name}/file.zip" for name in "ab"]
+    submit = rendered("Databricks", prepared | {"py_files": files})
+    request = submit._get_merged_json()
+    assert request.keys() <= inspect.signature(JobsAPI.submit).parameters.keys()
+    (task,) = request["tasks"]
+    assert SubmitTask.from_dict(task).as_dict() == task, "Databricks' own types lose a field that they don't have"
+    assert task["spark_python_task"] == {
+        "python_file": prepared["application"],
+        "parameters": prepared["arguments"],
+    }
+    assert task["new_cluster"]["spark_conf"] == prepared["conf"]
+    assert task["new_cluster"]["spark_env_vars"] == {
+        "PYTHONPATH": "/Volumes/main/kafka/drivers/a/file.zip:/Volumes/main/kafka/drivers/b/file.zip",
+        SECRETS: "{{secrets/kafka/options}}",
+    }
+
+
+def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> None:
+    submit = rendered("The Spark operator on Kubernetes", prepared)
+    body = CustomObjectLauncher("orders-1", submit.namespace, None, None, submit.template_body).body
+    spec = body.pop("spec")
+    assert body == {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": "orders-1", "namespace": "spark"},
+    }
+    assert types_of(spec, SPARK_APPLICATION) == SPARK_APPLICATION
+    assert (spec["mainApplicationFile"], spec["arguments"], spec["sparkConf"], spec["deps"]["pyFiles"]) == tuple(
+        prepared[name] for name in ("application", "arguments", "conf", "py_files")
+    )
+    (variable,) = spec["driver"]["env"]
+    assert variable == {"name": SECRETS, "valueFrom": {"secretKeyRef": {"name": "kafka-loader", "key": "options"}}}
+
+
+def types_of(fields: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Each field's type, in the depth to which it is known."""
+    return {
+        name: types_of(value, known[name]) if isinstance(known.get(name), dict) else type(value)
+        for name, value in fields.items()
+    }
 
 
 @pytest.mark.timeout(300)
