@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.offsets.windows.tiling import Beginning, check_tiling
+from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Tiling, check_tiling
 
 _RECENT_MS = 7 * 86_400_000
 """Crashes that are older have been found, unless ``full`` is asked for."""
@@ -203,9 +203,15 @@ def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], last: int, since: 
             yield Claim("orphans", None, False, found)
 
 
-def _tiling(
+def tiling_of(
     ledger: Ledger, kept: Sequence[WindowSummary], read: Mapping[WindowSummary, Sequence[OffsetRange]]
-) -> Iterator[Claim]:
+) -> Tiling:
+    """Whether published windows tile. Reads the ledger, and writes nothing.
+
+    :param kept: windows whose manifests are known to be as they were pinned. They are read only where they may not
+        meet.
+    :param read: other windows, with their ranges.
+    """
     published = [summary for summary in (*kept, *read) if summary.attempt is not None]
     sure = set(kept)
 
@@ -219,7 +225,14 @@ def _tiling(
     def beginning(window: WindowSummary) -> Beginning:
         return ledger.snapshots.log_starts(window.start_snapshot)
 
-    tiling = check_tiling(published, ranges, surely_meet, beginning)
+    return check_tiling(published, ranges, surely_meet, beginning)
+
+
+def _tiling(
+    ledger: Ledger, kept: Sequence[WindowSummary], read: Mapping[WindowSummary, Sequence[OffsetRange]]
+) -> Iterator[Claim]:
+    published = [summary for summary in (*kept, *read) if summary.attempt is not None]
+    tiling = tiling_of(ledger, kept, read)
     offsets = sum(summary.offsets for summary in published)
     lost = sum(summary.lost_offsets for summary in published)
     tile = "tiles" if tiling.windows == 1 else "tile"

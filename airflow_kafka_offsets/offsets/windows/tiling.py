@@ -143,6 +143,22 @@ T = TypeVar("T", bound=Tile)
 
 
 @dataclass(frozen=True, slots=True)
+class Misfit:
+    """Two windows that don't tile.
+
+    :param earlier: name of the one that starts first.
+    :param later: name of the other one.
+    :param seams: where they fail to meet, by partition; empty where the later one starts before the earlier one ends.
+    :param shared: offsets that are in both; empty where they don't overlap in time.
+    """
+
+    earlier: str
+    later: str
+    seams: tuple[Seam, ...] = ()
+    shared: tuple[LogRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Tiling:
     """The verdict over a run of windows.
 
@@ -150,11 +166,13 @@ class Tiling:
     :param problems: every overlap, and every seam where two windows meet in time and not in offsets, in words and in
         order of time.
     :param holes: every time without a window that has offsets, in words.
+    :param misfits: the windows that ``problems`` and ``holes`` tell of.
     """
 
     windows: int
     problems: tuple[str, ...]
     holes: tuple[str, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
 
     @property
     def tiles(self) -> bool:
@@ -185,6 +203,7 @@ def check_tiling(
     ordered = sorted(windows, key=lambda window: (window.start_ms, window.end_ms))
     problems: list[str] = []
     holes: list[str] = []
+    misfits: list[Misfit] = []
     before: list[T] = []
     for later in ordered:
         # Windows of other offsets may lie in each other's time: each is compared with all that reach into it.
@@ -192,15 +211,17 @@ def check_tiling(
         for earlier in reaching:
             common = shared(ranges(earlier), ranges(later))
             if common:
+                misfits.append(Misfit(earlier.window, later.window, shared=tuple(common)))
                 problems.append(f"windows {earlier.window} and {later.window} overlap: {shorten(map(str, common))}")
         if before and not reaching:
             furthest = max(before, key=lambda window: window.end_ms)
             if not surely_meet(furthest, later):
                 found = seams([ranges(furthest), ranges(later)], beginning(later))
+                misfits += [Misfit(furthest.window, later.window, seams=tuple(found))] if found else []
                 if furthest.end_ms == later.start_ms or not all(seam.is_gap for seam in found):
                     problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
                 elif found:
                     between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
                     holes.append(f"no window from {between}: {shorten(map(str, found))}")
         before = [*reaching, later]
-    return Tiling(len(ordered), tuple(problems), tuple(holes))
+    return Tiling(len(ordered), tuple(problems), tuple(holes), tuple(misfits))
