@@ -66,6 +66,13 @@ class TestWheel:
         ours = [each for each in hooks if each["connection_type"] == "kafka_offsets"]
         assert [each["class"] for each in ours] == ["airflow_kafka_offsets.hooks.kafka_offsets.KafkaOffsetsHook"]
 
+    def test_the_page_is_found_and_has_its_files(self, installed: Path, wheel: Path) -> None:
+        plugins = json.loads(airflow(installed, "plugins", "-o", "json"))
+        assert [each["name"] for each in plugins if "airflow-kafka-offsets" in each["source"]] == ["kafka_windows"]
+        static = ROOT / "airflow_kafka_offsets" / "page" / "static"
+        held = set(zipfile.ZipFile(wheel).namelist())
+        assert {f"airflow_kafka_offsets/page/static/{each.name}" for each in static.iterdir()} <= held
+
     def test_the_commands_are_there(self, installed: Path) -> None:
         assert {"list", "lag", "ledger"} <= set(airflow(installed, "kafka-offsets", "--help").split())
 

@@ -1,0 +1,116 @@
+"""The grid: some windows of a pipeline, in order of time, by partition. Holes are rows between the windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.summaries import WindowSummary
+from airflow_kafka_offsets.ledger.verification import tiling_of
+from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.tiling import Misfit
+
+Json = dict[str, Any]
+
+
+def grid(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None, most: int) -> Json:
+    """The last windows, or the last before one.
+
+    A cell is a number at its partition's place; what few cells have is a number by place.
+
+    :param before: a window's name; None for the last windows of all.
+    :param most: how many windows.
+    :raises LedgerError: when a file isn't what it should be.
+    """
+    upto = [each for each in summaries if before is None or each.window < before]
+    shown = upto[-most:]
+    manifests = in_parallel(lambda each: ledger.pinned(each.window, each.revision).manifest, shown)
+    ranges = {each: manifest.ranges for each, manifest in zip(shown, manifests, strict=True)}
+    partitions = sorted({TopicPartition.of(pinned) for each in ranges.values() for pinned in each})
+    places = {key: place for place, key in enumerate(partitions)}
+    cells = in_parallel(lambda each: _window_row(ledger, each, ranges[each], places), shown)
+    neighbours = [each for each in upto[: -most or None] if each.attempt is not None][-1:] if shown != upto else []
+    misfits = tiling_of(ledger, neighbours, ranges).misfits
+    return {
+        "partitions": [[key.topic, key.partition] for key in partitions],
+        "rows": list(_with_misfits(cells, misfits, places)),
+        "more": len(upto) > len(shown),
+    }
+
+
+def state_of(ledger: Ledger, summary: WindowSummary) -> str:
+    """How far a window has come: its state in the ledger; of one that was submitted, whether it may be loading, or all
+    its attempts are known to have failed."""
+    if summary.state is WindowState.RESOLVED:
+        return "pinned"
+    if summary.state is not WindowState.SUBMITTED:
+        return str(summary.state)
+    listing = ledger.window_folders.revision(summary.window, summary.revision).listing()
+    return "loading" if listing.unended else "failed"
+
+
+def _window_row(
+    ledger: Ledger, summary: WindowSummary, ranges: Iterable[OffsetRange], places: Mapping[TopicPartition, int]
+) -> Json:
+    pinned = {places[TopicPartition.of(each)]: each for each in ranges}
+    return {
+        "kind": "window",
+        "window": summary.window,
+        "revision": summary.revision,
+        "state": state_of(ledger, summary),
+        "start": iso_instant(summary.start_ms),
+        "end": iso_instant(summary.end_ms),
+        "offsets": [pinned[place].span if place in pinned else None for place in range(len(places))],
+        "rows": _rows_by_place(ledger, summary, places),
+        "lost": {place: each.lost_offsets for place, each in pinned.items() if each.lost_offsets},
+        "overlap": {},
+    }
+
+
+def _rows_by_place(ledger: Ledger, summary: WindowSummary, places: Mapping[TopicPartition, int]) -> list[int] | None:
+    """Rows of each partition, 0 where it has none; None where nothing is published, or no result says how many."""
+    if summary.attempt is None:
+        return None
+    result = ledger.window_folders.revision(summary.window, summary.revision).result(summary.attempt)
+    if result is None:
+        return None
+    rows = [0] * len(places)
+    for tally in result.written:
+        place = places.get(TopicPartition.of(tally))
+        if place is not None:
+            rows[place] = tally.count
+    return rows
+
+
+def _with_misfits(cells: Sequence[Json], misfits: Iterable[Misfit], places: Mapping[TopicPartition, int]) -> list[Json]:
+    """The rows of windows, overlaps noted in them, and a row before each window that a hole is before."""
+    by_name = {row["window"]: row for row in cells}
+    holes: dict[str, Json] = {}
+    for misfit in misfits:
+        row = by_name.get(misfit.later)
+        if row is None:
+            continue
+        for common in misfit.shared:
+            row["overlap"][places[TopicPartition.of(common)]] = common.end_offset - common.start_offset
+        for seam in misfit.seams:
+            if not seam.is_gap:
+                row["overlap"][places[TopicPartition.of(seam)]] = seam.size
+        gaps = {places[TopicPartition.of(seam)]: seam.size for seam in misfit.seams if seam.is_gap}
+        if gaps:
+            holes[misfit.later] = _hole(misfit, gaps)
+    found: list[Json] = []
+    for row in cells:
+        hole = holes.pop(row["window"], None)
+        found += [row] if hole is None else [hole, row]
+    return found
+
+
+def _hole(misfit: Misfit, gaps: dict[int, int]) -> Json:
+    start, end = window_extent(misfit.earlier)[1], window_extent(misfit.later)[0]
+    return {"kind": "hole", "state": "hole", "start": iso_instant(start), "end": iso_instant(end), "gaps": gaps}

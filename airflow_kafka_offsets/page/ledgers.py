@@ -1,0 +1,54 @@
+"""The ledgers that the page shows: those of ``[kafka_offsets] ledger_root``, read through a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import LedgerPath, names
+from airflow_kafka_offsets.ledger.summaries import WindowSummary
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
+from airflow_kafka_offsets.page.cache import Cache, Dated
+from airflow_kafka_offsets.page.overview import Overview, overview
+
+T = TypeVar("T")
+_ROOT = "/"
+"""Stands for the root among the pipelines' names, none of which has a slash."""
+
+
+class Ledgers:
+    """All pipelines below the setting's root."""
+
+    def __init__(self) -> None:
+        self._cache = Cache()
+
+    def pipelines(self) -> list[str]:
+        """Names of the folders that are a pipeline's.
+
+        :raises ConfigurationError: when no root is set.
+        """
+        return self._cache.get(_ROOT, None, _pipelines).value
+
+    def overview(self, pipeline: str) -> Dated[tuple[Overview, Sequence[WindowSummary]]]:
+        """The overview of a pipeline, and its windows.
+
+        :raises LedgerError: when the ledger isn't what it should be.
+        """
+        return self.ask(pipeline, "overview", overview)
+
+    def ask(self, pipeline: str, question: object, read: Callable[[Ledger], T]) -> Dated[T]:
+        """What a question to a pipeline's ledger gives.
+
+        :param question: what tells it from others, hashable.
+        """
+        return self._cache.get(pipeline, question, lambda: read(open_ledger(None, pipeline)))
+
+
+def _pipelines() -> list[str]:
+    root = LedgerPath.of(ObjectStoragePath(ledger_root(None)))
+    found = [name for name in names(root) if PIPELINE_NAME.fullmatch(name)]
+    return [name for name in found if open_ledger(None, name).read_pipeline() is not None]

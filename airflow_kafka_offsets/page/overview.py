@@ -1,0 +1,77 @@
+"""An overview: what is worth knowing of a pipeline in one row. Says what ``ledger list`` and ``ledger verify`` say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.summaries import WindowSummary
+from airflow_kafka_offsets.ledger.verification import tiling_of
+from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.page.writers import dags_of_pipeline
+
+_DRAWN = 48
+"""So many windows are in the drawing of rows per window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One pipeline.
+
+    :param topics: its topics, as the ledger was opened with.
+    :param windows: how many windows there are, published or not.
+    :param published: the published window that ends last; None when none is.
+    :param published_until_ms: where it ends, Unix milliseconds.
+    :param proved: the verified window that ends last; None when none is.
+    :param states: how many windows are in each state.
+    :param holes: every hole between published windows, in words.
+    :param problems: overlaps, and windows that meet in time and not in offsets, in words.
+    :param lost_offsets: offsets of all windows that were gone when they were pinned.
+    :param rows: rows of the last published windows, in order of time.
+    :param dag_ids: the Dags that load it.
+    """
+
+    pipeline: str
+    topics: tuple[str, ...]
+    windows: int
+    published: str | None
+    published_until_ms: int | None
+    proved: str | None
+    states: dict[str, int]
+    holes: tuple[str, ...]
+    problems: tuple[str, ...]
+    lost_offsets: int
+    rows: tuple[int, ...]
+    dag_ids: frozenset[str]
+
+
+def overview(ledger: Ledger) -> tuple[Overview, Sequence[WindowSummary]]:
+    """The overview of a pipeline, and the summaries that it was made from.
+
+    :raises LedgerError: when the ledger isn't what it should be.
+    """
+    ledger.exists()
+    summaries = ledger.summaries()
+    by_end = sorted(summaries, key=lambda summary: summary.end_ms)
+    published = [summary for summary in by_end if summary.attempt is not None]
+    proved = [summary.window for summary in published if summary.state is WindowState.VERIFIED]
+    tiling = tiling_of(ledger, summaries, {})
+    return (
+        Overview(
+            pipeline=ledger.pipeline,
+            topics=tuple((ledger.read_pipeline() or {}).get("topics", ())),
+            windows=len({summary.window for summary in summaries}),
+            published=published[-1].window if published else None,
+            published_until_ms=published[-1].end_ms if published else None,
+            proved=proved[-1] if proved else None,
+            states=dict(Counter(str(summary.state) for summary in summaries)),
+            holes=tiling.holes,
+            problems=tiling.problems,
+            lost_offsets=sum(summary.lost_offsets for summary in summaries),
+            rows=tuple(summary.rows or 0 for summary in published[-_DRAWN:]),
+            dag_ids=dags_of_pipeline(ledger, summaries),
+        ),
+        summaries,
+    )

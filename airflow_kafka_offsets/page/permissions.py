@@ -1,0 +1,78 @@
+"""Who may see what. Airflow doesn't ask for a login in front of an app that a plugin mounts: the page asks by itself.
+
+Every route needs a user who may see plugins. A pipeline needs the right to read each of the Dags that load it, too.
+Where no Dag is known, only a user who may read all Dags sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import get_user, requires_access_dag, requires_access_view
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from fastapi import Depends, HTTPException, Request, status
+from sqlalchemy import select
+
+ASKS = Depends(requires_access_view(AccessView.PLUGINS))
+"""What every route depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who asks.
+
+    :param request: the request, as Airflow's checks take it.
+    """
+
+    request: Request
+    user: BaseUser
+
+    def may_read(self, dag_ids: Iterable[str]) -> bool:
+        """Whether all of some Dags may be read; of none, whether all that Airflow has may be."""
+        asked = set(dag_ids)
+        return all(map(self._may_read_dag, asked)) if asked else self._may_read_all()
+
+    def require(self, dag_ids: Iterable[str]) -> None:
+        """Refuse a user who may not read a pipeline, as if there were none: its name isn't told either.
+
+        :raises HTTPException: 404.
+        """
+        if not self.may_read(dag_ids):
+            raise absent()
+
+    def _may_read_dag(self, dag_id: str) -> bool:
+        try:
+            requires_access_dag("GET", param_dag_id=dag_id)(self.request, self.user)
+        except HTTPException as refused:
+            if refused.status_code != status.HTTP_403_FORBIDDEN:
+                raise
+            return False
+        return True
+
+    def _may_read_all(self) -> bool:
+        manager = get_auth_manager()
+        if not manager.is_authorized_dag(method="GET", user=self.user):
+            return False
+        with create_session() as session:
+            known = set(session.scalars(select(DagModel.dag_id)))
+            return known <= manager.get_authorized_dag_ids(user=self.user, method="GET", session=session)
+
+
+def absent() -> HTTPException:
+    """There is no such pipeline, or this user may not see it: the answer is the same."""
+    return HTTPException(
+        status.HTTP_404_NOT_FOUND, "There is no such pipeline, or you may not read the Dags that load it."
+    )
+
+
+def _reader(request: Request, user: Annotated[BaseUser, Depends(get_user)]) -> Reader:
+    return Reader(request, user)
+
+
+AnyReader = Annotated[Reader, Depends(_reader)]

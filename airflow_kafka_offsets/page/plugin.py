@@ -1,0 +1,35 @@
+"""The plugin by which Airflow finds the page. Every process of Airflow loads it, so that it imports little."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
+
+PREFIX = "/kafka-windows"
+
+
+@cache
+def _app() -> FastAPI:
+    from airflow_kafka_offsets.page.app import make_app
+
+    return make_app()
+
+
+async def page(scope: Scope, receive: Receive, send: Send) -> None:
+    """The app, made when it is first asked: by the api-server alone."""
+    await _app()(scope, receive, send)
+
+
+class KafkaWindowsPlugin(AirflowPlugin):
+    """The page "Kafka windows". It opens in a tab of its own: Airflow's frame for plugins lets no link leave it."""
+
+    name = "kafka_windows"
+    fastapi_apps = [{"app": page, "url_prefix": PREFIX, "name": "Kafka windows"}]
+    # Relative, so that Airflow may be below a path.
+    external_views = [{"name": "Kafka windows", "href": f"{PREFIX[1:]}/", "destination": "nav", "category": "browse"}]

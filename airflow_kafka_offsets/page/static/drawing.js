@@ -1,0 +1,61 @@
+// Drawings: states as a colour and a letter (Okabe and Ito's palette), rows per window, partitions of one window.
+
+export const STATES = {
+  pinned: { letter: "P", colour: "#b8c0c8", ink: "#000000" },
+  loading: { letter: "…", colour: "#56b4e9", ink: "#000000" },
+  failed: { letter: "F", colour: "#d55e00", ink: "#000000" },
+  counted: { letter: "C", colour: "#f0e442", ink: "#000000" },
+  published: { letter: "U", colour: "#0072b2", ink: "#ffffff" },
+  verified: { letter: "V", colour: "#009e73", ink: "#000000" },
+  lost: { letter: "L", colour: "#d55e00", ink: "#000000" },
+  hole: { letter: "H", colour: "#000000", ink: "#ffffff" },
+  overlap: { letter: "X", colour: "#cc79a7", ink: "#000000" },
+  revised: { letter: "R", colour: "#e69f00", ink: "#000000" },
+};
+export const ROW_HEIGHT = 18;
+const SVG = "http://www.w3.org/2000/svg";
+
+export function sparkLine(values) {
+  const width = 150, height = 26, svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("width", width);
+  svg.setAttribute("height", height);
+  svg.setAttribute("role", "img");
+  const most = Math.max(1, ...values), step = width / Math.max(1, values.length);
+  svg.setAttribute("aria-label", `Rows of the last ${values.length} published windows, ${most} at most`);
+  values.forEach((value, place) => {
+    const bar = document.createElementNS(SVG, "rect"), tall = Math.max(1, (value / most) * height);
+    bar.setAttribute("x", place * step);
+    bar.setAttribute("y", height - tall);
+    bar.setAttribute("width", Math.max(1, Math.min(12, step - 1)));
+    bar.setAttribute("height", tall);
+    bar.setAttribute("fill", "currentColor");
+    svg.append(bar);
+  });
+  return svg;
+}
+
+export const cellWidth = (partitions) => (partitions <= 40 ? 18 : partitions <= 200 ? 8 : 4);
+
+// The partitions from one place on, each as the state that cellState says; null leaves it blank.
+export function partitionsDrawing(from, count, cellState) {
+  const canvas = document.createElement("canvas"), wide = cellWidth(count), scale = window.devicePixelRatio || 1;
+  canvas.width = count * wide * scale;
+  canvas.height = ROW_HEIGHT * scale;
+  canvas.style.width = `${count * wide}px`;
+  canvas.style.height = `${ROW_HEIGHT}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  pen.font = "bold 11px sans-serif";
+  pen.textAlign = "center";
+  for (let each = 0; each < count; each++) {
+    const state = STATES[cellState(from + each)];
+    if (!state) continue;
+    pen.fillStyle = state.colour;
+    pen.fillRect(each * wide, 0, wide - 1, ROW_HEIGHT);
+    pen.fillStyle = state.ink;
+    if (wide >= 14) pen.fillText(state.letter, each * wide + (wide - 1) / 2, 13);
+    // Where no letter has room, what is wrong has a bar across its middle.
+    else if ("FLHX".includes(state.letter)) pen.fillRect(each * wide, 7, wide - 1, 4);
+  }
+  return canvas;
+}

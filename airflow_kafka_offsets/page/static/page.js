@@ -1,0 +1,309 @@
+// The page. All text is set as text, never as HTML; all addresses are relative, and what is asked is in the hash.
+import { STATES, cellWidth, partitionsDrawing, sparkLine } from "./drawing.js";
+
+const main = document.getElementById("main");
+const theme = localStorage.getItem("theme");
+if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+const unfolded = new Set();
+let asked = 0;
+
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+const number = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
+const time = (iso) => iso.replace("T", " ").replace(/:00(\.000)?Z$/, "").replace("Z", "");
+const hash = (...parts) => "#/" + parts.map(encodeURIComponent).join("/");
+const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+
+function duration(ms) {
+  const minutes = Math.floor(ms / 60000);
+  if (minutes < 0) return "ends in the future";
+  if (minutes < 120) return plural(minutes, "minute");
+  if (minutes < 2880) return plural(Math.floor(minutes / 60), "hour");
+  return plural(Math.floor(minutes / 1440), "day");
+}
+
+function timeOf(window) {
+  const [start, end] = window.split("_").map((part) =>
+    part.replace(/(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z/, "$1-$2-$3T$4:$5:$6.$7Z"));
+  return `${time(start)} to ${time(end)}`;
+}
+
+function badge(state, words = state) {
+  const known = STATES[state] ?? STATES.pinned, mark = make("span", { className: "badge" }, known.letter);
+  mark.style.background = known.colour;
+  mark.style.color = known.ink;
+  return make("span", { className: "line" }, mark, words);
+}
+
+function table(heads, rows, numeric = []) {
+  const cell = (tag, content, place) =>
+    make(tag, { className: numeric.includes(place) ? "number" : "" }, ...(Array.isArray(content) ? content : [content]));
+  return make("div", { className: "scroll", tabIndex: 0 }, make("table", {},
+    make("thead", {}, make("tr", {}, ...heads.map((head, place) => cell("th", head, place)))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((each, place) => cell("td", each, place)))))));
+}
+
+function facts(pairs) {
+  return make("dl", {}, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+}
+
+async function ask(path) {
+  const answer = await fetch(`api/${path}`, { credentials: "same-origin" });
+  const said = await answer.json().catch(() => ({}));
+  if (answer.ok) return said;
+  if (answer.status === 401) throw new Error("You aren't logged in, or no longer: open Airflow, log in, and come back.");
+  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${answer.status}.`);
+}
+
+function showAge(answer) {
+  const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
+  document.getElementById("age").textContent = `read ${plural(seconds, "second")} ago, times in UTC`;
+}
+
+// ---- all pipelines
+
+function wrongs(row) {
+  const told = [];
+  if (row.problems.length) told.push(make("div", { className: "bad", title: row.problems.join("\n") },
+    plural(row.problems.length, "problem")));
+  if (row.holes.length) told.push(make("div", { className: "bad", title: row.holes.join("\n") },
+    plural(row.holes.length, "hole")));
+  if (row.lost_offsets) told.push(make("div", { className: "bad" }, `${number(row.lost_offsets)} offsets lost`));
+  if (row.states.lost) told.push(make("div", { className: "bad" }, `${plural(row.states.lost, "window")} with losses`));
+  return told.length ? told : ["none"];
+}
+
+function pipelineRow(row, now) {
+  const link = make("a", { href: hash("p", row.pipeline) }, row.pipeline);
+  if (row.error) return [row.pipeline, "", make("span", { className: "bad" }, row.error), "", "", "", ""];
+  const waiting = row.states.resolved ?? 0, begun = (row.states.submitted ?? 0) + (row.states.counted ?? 0);
+  return [
+    link, row.topics.join(", "),
+    [make("div", {}, row.published ? timeOf(row.published) : "nothing published yet"),
+      waiting + begun ? make("div", { className: "note" }, `${plural(waiting + begun, "window")} not published`) : null],
+    row.published_until_ms === null ? "" : duration(now - row.published_until_ms),
+    row.proved === null ? "none yet" : row.proved === row.published ? "the same window" : timeOf(row.proved),
+    wrongs(row), sparkLine(row.rows),
+  ].map((cell) => (Array.isArray(cell) ? cell.filter(Boolean) : cell));
+}
+
+async function showPipelines() {
+  const answer = await ask("pipelines");
+  const oldest = Math.min(...answer.pipelines.filter((row) => row.read_ms).map((row) => row.read_ms));
+  showAge({ read_ms: Number.isFinite(oldest) ? oldest : 0, now_ms: answer.now_ms });
+  if (!answer.pipelines.length) return [make("p", { className: "note" },
+    "There is no pipeline that you may see. A pipeline appears when the first run of its Dag has pinned a window in the "
+    + "ledger ([kafka_offsets] ledger_root), to users who may read that Dag.")];
+  return [make("h2", {}, "Pipelines"), table(
+    ["Pipeline", "Topics", "Last published window", "Behind", "Last proof", "Holes and losses", "Rows per window"],
+    answer.pipelines.map((row) => pipelineRow(row, answer.now_ms)))];
+}
+
+// ---- one pipeline
+
+function topicsOf(partitions) {
+  const topics = [];
+  partitions.forEach(([topic], place) => {
+    const last = topics.at(-1);
+    if (last && last.name === topic) last.count += 1;
+    else topics.push({ name: topic, from: place, count: 1 });
+  });
+  return topics;
+}
+
+const sum = (values, topic) => values.slice(topic.from, topic.from + topic.count).reduce((a, b) => a + (b ?? 0), 0);
+const within = (marks, topic) => Object.entries(marks)
+  .filter(([place]) => place >= topic.from && place < topic.from + topic.count).reduce((a, [, b]) => a + b, 0);
+
+function cellState(row, place) {
+  if (row.kind === "hole") return place in row.gaps ? "hole" : null;
+  if (row.offsets[place] === null) return null;
+  if (place in row.lost) return "lost";
+  return place in row.overlap ? "overlap" : row.state;
+}
+
+function cellWords(row, place, [topic, partition]) {
+  const of = `${topic}-${partition}`;
+  if (row.kind === "hole") return `${of}: ${place in row.gaps ? `${number(row.gaps[place])} offsets in no published window` : "no hole"}`;
+  if (row.offsets[place] === null) return `${of}: not in this window`;
+  const rows = row.rows ? `, ${number(row.rows[place])} rows` : ", nothing published";
+  const lost = place in row.lost ? `, ${number(row.lost[place])} offsets lost` : "";
+  const twice = place in row.overlap ? `, ${number(row.overlap[place])} offsets in another window too` : "";
+  return `${of}: ${row.state}, ${number(row.offsets[place])} offsets${rows}${lost}${twice}`;
+}
+
+function topicCell(row, topic, answer, open, pointed) {
+  if (!unfolded.has(topic.name)) {
+    const sums = row.kind === "hole" ? within(row.gaps, topic) : sum(row.offsets, topic);
+    const lost = row.kind === "hole" ? 0 : within(row.lost, topic);
+    const words = row.kind === "hole" ? (sums ? `${number(sums)} missing` : "") : number(sums);
+    return make("td", { className: "number" }, words, lost ? make("span", { className: "bad" }, ` −${number(lost)} lost`) : null);
+  }
+  const canvas = partitionsDrawing(topic.from, topic.count, (place) => cellState(row, place));
+  canvas.addEventListener("mousemove", (event) => {
+    const place = topic.from + Math.min(topic.count - 1, Math.floor(event.offsetX / cellWidth(topic.count)));
+    pointed.textContent = `${time(row.start)}, ${cellWords(row, place, answer.partitions[place])}`;
+  });
+  if (open) canvas.addEventListener("click", open);
+  return make("td", {}, canvas);
+}
+
+function gridRow(row, answer, topics, pipeline, opened, pointed) {
+  const open = row.window ? () => { location.hash = hash("p", pipeline, "w", row.window); } : null;
+  const label = `${time(row.start)} to ${time(row.end)}`;
+  const states = [badge(row.state)];
+  if (row.revision > 1) states.push(" ", badge("revised", `revision ${row.revision}`));
+  if (row.kind === "window" && Object.keys(row.overlap).length) states.push(" ", badge("overlap"));
+  if (row.kind === "window" && row.state !== "lost" && Object.keys(row.lost).length) states.push(" ", badge("lost"));
+  const total = row.rows ? number(row.rows.reduce((a, b) => a + b, 0)) : "";
+  return make("tr", { className: row.window && row.window === opened ? "open" : "" },
+    make("td", {}, open ? make("button", { className: "plain", type: "button", onclick: open }, label) : label),
+    make("td", {}, ...states),
+    make("td", { className: "number" }, total),
+    ...topics.map((topic) => topicCell(row, topic, answer, open, pointed)));
+}
+
+function gridOf(answer, pipeline, opened) {
+  const topics = topicsOf(answer.partitions), pointed = make("p", { className: "pointed" });
+  const holder = make("div", { className: "scroll", tabIndex: 0 });
+  const draw = () => {
+    const head = topics.map((topic) => make("th", {}, make("button", {
+      className: "plain", type: "button", "aria-expanded": String(unfolded.has(topic.name)),
+      onclick: () => { if (!unfolded.delete(topic.name)) unfolded.add(topic.name); draw(); },
+    }, `${topic.name} (${plural(topic.count, "partition")}) ${unfolded.has(topic.name) ? "▾" : "▸"}`)));
+    holder.replaceChildren(make("table", { className: "grid" },
+      make("thead", {}, make("tr", {}, make("th", {}, "Window"), make("th", {}, "State"),
+        make("th", { className: "number" }, "Rows"), ...head)),
+      make("tbody", {}, ...answer.rows.toReversed().map((row) => gridRow(row, answer, topics, pipeline, opened, pointed)))));
+  };
+  draw();
+  holder.addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const buttons = [...holder.querySelectorAll("tbody button")], place = buttons.indexOf(document.activeElement);
+    const next = buttons[place + (event.key === "ArrowDown" ? 1 : -1)];
+    if (place >= 0 && next) { event.preventDefault(); next.focus(); }
+  });
+  return [holder, pointed];
+}
+
+function findForm(pipeline, overview, question) {
+  const field = (name, words, type) => make("label", {}, words, make("input", {
+    name, type, required: true, value: question.get(name) ?? (name === "topic" ? overview.topics[0] ?? "" : ""), min: "0" }));
+  const form = make("form", { onsubmit: (event) => {
+    event.preventDefault();
+    location.hash = `${hash("p", pipeline, "find")}?${new URLSearchParams(new FormData(form))}`;
+  } }, field("topic", "Topic", "text"), field("partition", "Partition", "number"), field("offset", "Offset", "number"),
+  make("button", {}, "Where is this record?"));
+  return form;
+}
+
+async function foundRecord(pipeline, question) {
+  const found = await ask(`pipelines/${encodeURIComponent(pipeline)}/records?${question}`);
+  const link = found.window && make("a", { href: hash("p", pipeline, "w", found.window) }, timeOf(found.window));
+  return make("section", { className: "panel" },
+    make("h3", {}, `${question.get("topic")}-${question.get("partition")}, offset ${question.get("offset")}: ${found.found}`),
+    facts([["Window", link], ["Revision", found.revision], ["Output", found.output], ["Attempt", found.attempt],
+      ["Loaded by", runLink(found)]]));
+}
+
+async function showPipeline(pipeline, rest, question) {
+  const before = question.get("before"), window = rest[0] === "w" ? rest[1] : null;
+  const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}${before ? `?before=${encodeURIComponent(before)}` : ""}`);
+  showAge(answer);
+  const overview = answer.overview, parts = [make("h2", {}, pipeline)];
+  parts.push(facts([["Topics", overview.topics.join(", ")], ["Loaded by", overview.dag_ids.join(", ") || "no attempt names a Dag"],
+    ["Behind", overview.published_until_ms === null ? "nothing published yet" : duration(answer.now_ms - overview.published_until_ms)]]));
+  for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad" }, words));
+  parts.push(findForm(pipeline, overview, question));
+  if (rest[0] === "find") parts.push(await foundRecord(pipeline, question).catch(failure));
+  if (window) parts.push(await windowPanel(pipeline, window).catch(failure));
+  if (!answer.rows.length) return [...parts, make("p", { className: "note" },
+    before ? "There is no earlier window." : "No window is pinned yet. The first run of the Dag pins one.")];
+  const last = answer.rows.find((row) => row.window);
+  parts.push(make("h3", {}, "Windows, the newest first; numbers are offsets"), legend(), ...gridOf(answer, pipeline, window));
+  if (answer.more && last) parts.push(make("a", { href: `${hash("p", pipeline)}?before=${last.window}` }, "Earlier windows"));
+  return parts;
+}
+
+function legend() {
+  return make("div", { className: "legend" }, ...Object.keys(STATES).map((state) => badge(state)));
+}
+
+// ---- one window
+
+function runLink(run) {
+  if (!run.dag_id || !run.run_id) return null;
+  const part = encodeURIComponent, words = `${run.dag_id}, run ${run.run_id}${run.task_id ? `, task ${run.task_id}` : ""}`;
+  const task = run.task_id ? `/tasks/${part(run.task_id)}` : "";
+  return make("a", { href: `../dags/${part(run.dag_id)}/runs/${part(run.run_id)}${task}` }, words);
+}
+
+function attemptRow(attempt) {
+  if (attempt.problem) return [attempt.attempt, "", make("span", { className: "bad" }, attempt.problem), "", ""];
+  const came = attempt.failed ? `failed: ${attempt.failed}; the task's log says why`
+    : attempt.written === null ? "no result"
+    : `${number(attempt.read)} read, ${number(attempt.written)} written, ${Math.round(attempt.seconds)} s`;
+  return [attempt.attempt, attempt.started_at ? time(attempt.started_at) : "", came, attempt.application_id ?? "",
+    runLink(attempt) ?? "no run was noted"];
+}
+
+function revisionPart(revision, words) {
+  const shown = revision.ranges.slice(0, 200), left = revision.ranges.length - shown.length;
+  return [
+    make("h3", {}, badge(revision.state, `Revision ${revision.revision}: ${revision.state}${revision.counts ? ", counts" : ""}`)),
+    make("p", { className: "note" }, words.states[revision.state] ?? ""),
+    facts([["Proof", revision.verdict], ["Offsets", number(revision.offsets)],
+      ["Rows read", revision.read === null ? null : number(revision.read)],
+      ["Rows written", revision.written === null ? null : number(revision.written)],
+      ["Lost when pinned", revision.lost ? `${number(revision.lost)} offsets` : null],
+      ["Lost later", revision.noted_losses.join("; ")], ["Output", revision.output],
+      ["Manifest", revision.manifest], ["Its sha256", revision.sha256], ["Isolation level", revision.isolation_level]]),
+    revision.attempts.length
+      ? table(["Attempt", "Began", "What came of it", "Spark application", "Loaded by"], revision.attempts.map(attemptRow))
+      : make("p", { className: "note" }, "No attempt to load it was noted yet."),
+    make("h3", {}, "Ranges"),
+    table(["Topic", "Partition", "From", "Up to", "Offsets", "Lost", "Rows", "Why it starts there", "Why it ends there"],
+      shown.map((each) => [each.topic, String(each.partition), number(each.start_offset), number(each.end_offset),
+        number(each.offsets), each.lost ? make("span", { className: "bad" }, number(each.lost)) : "0",
+        each.rows === null ? "" : number(each.rows), words.evidence[each.start_evidence], words.evidence[each.end_evidence]]),
+      [1, 2, 3, 4, 5, 6]),
+    left > 0 ? make("p", { className: "note" }, `${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null,
+  ];
+}
+
+async function windowPanel(pipeline, window) {
+  const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/windows/${encodeURIComponent(window)}`);
+  const close = make("a", { href: hash("p", pipeline) }, "Close");
+  const published = answer.publications.map((each) => [String(each.number), time(each.published_at), String(each.revision),
+    each.attempt, number(each.rows), each.sink, each.counts ? "yes" : "no, a later one does"]);
+  return make("section", { className: "panel" }, make("h2", {}, `Window ${timeOf(answer.window)}`), close,
+    ...answer.revisions.toReversed().flatMap((revision) => revisionPart(revision, answer)),
+    ...(published.length ? [make("h3", {}, "Publications"),
+      table(["Number", "At", "Revision", "Attempt", "Rows", "Sink", "Counts"], published)] : []));
+}
+
+// ---- what the hash asks for
+
+const failure = (error) => make("p", { className: "bad", role: "alert" }, error.message);
+
+async function show() {
+  const mine = ++asked, [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [kind, pipeline, ...rest] = path.split("/").map(decodeURIComponent);
+  document.getElementById("place").textContent = pipeline ?? "";
+  document.title = pipeline ? `${pipeline} · Kafka windows` : "Kafka windows";
+  const parts = await (kind === "p" && pipeline ? showPipeline(pipeline, rest, new URLSearchParams(query)) : showPipelines())
+    .catch((error) => [failure(error)]);
+  if (mine === asked) main.replaceChildren(...parts.filter(Boolean));
+}
+
+window.addEventListener("hashchange", show);
+show();

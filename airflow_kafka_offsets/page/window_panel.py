@@ -1,0 +1,115 @@
+"""The panel of one window: its revisions with their ranges, evidence, attempts and proof. Nothing of a record, and no
+message of a driver, which may quote one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.summaries import summary_of
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.page.grid import state_of
+from airflow_kafka_offsets.page.words import EVIDENCE, STATES
+
+Json = dict[str, Any]
+
+
+def window_panel(ledger: Ledger, window: str) -> Json | None:
+    """All of a window; None when no revision of it counts.
+
+    :raises LedgerError: when a file isn't what it should be.
+    """
+    folders = ledger.window_folders.live(window)
+    counting = ledger.window_folders.publication(window)
+    revisions = [
+        _revision(ledger, folder, pinned, counting) for folder in folders if (pinned := folder.pinned()) is not None
+    ]
+    if not revisions:
+        return None
+    start_ms, end_ms = window_extent(window)
+    publications = folders[0].publications.all()
+    return {
+        "window": window,
+        "start": iso_instant(start_ms),
+        "end": iso_instant(end_ms),
+        "revisions": revisions,
+        "publications": [_publication(each, counting) for each in publications],
+        "states": STATES,
+        "evidence": {str(kind): words for kind, words in EVIDENCE.items()},
+    }
+
+
+def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, counting: Publication | None) -> Json:
+    manifest, listing = pinned.manifest, folder.listing()
+    published = folder.publication()
+    result = None if published is None else folder.result(published.attempt)
+    rows = {} if result is None else {TopicPartition.of(tally): tally.count for tally in result.written}
+    return {
+        "revision": folder.revision,
+        "counts": counting is not None and counting.revision == folder.revision,
+        "state": state_of(ledger, summary_of(folder, pinned, listing, published)),
+        "manifest": pinned.uri,
+        "sha256": pinned.sha256,
+        "isolation_level": str(manifest.isolation_level),
+        "snapshots": list(manifest.snapshots),
+        "offsets": manifest.span,
+        "lost": manifest.lost_offsets,
+        "noted_losses": [str(loss) for loss in folder.losses()],
+        "read": None if result is None else result.read.count,
+        "written": None if result is None else result.rows_written,
+        "output": None if published is None else published.output,
+        "verdict": None if result is None else str(judge(manifest, result, published)),
+        "ranges": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "start_offset": each.start_offset,
+                "end_offset": each.end_offset,
+                "offsets": each.span,
+                "lost": each.lost_offsets,
+                "rows": None if result is None else rows.get(TopicPartition.of(each), 0),
+                "start_evidence": str(each.start_evidence),
+                "end_evidence": str(each.end_evidence),
+            }
+            for each in manifest.ranges
+        ],
+        "attempts": [_attempt(folder, attempt) for attempt in listing.attempts],
+    }
+
+
+def _attempt(folder: WindowFolder, attempt: str) -> Json:
+    noted = folder.attempt(attempt)
+    run = noted.get("airflow") or {}
+    try:
+        application, failure, result = folder.application(attempt), folder.failure(attempt), folder.result(attempt)
+    except LedgerError as error:
+        return {"attempt": attempt, "problem": str(error)}
+    return {
+        "attempt": attempt,
+        "started_at": noted.get("started_at"),
+        **{name: run.get(name) for name in ("dag_id", "run_id", "task_id", "map_index", "try_number")},
+        "application_id": None if application is None else application.id,
+        "failed": None if failure is None else failure.error,
+        "read": None if result is None else result.read.count,
+        "written": None if result is None else result.rows_written,
+        "seconds": None if result is None else result.seconds,
+    }
+
+
+def _publication(publication: Publication, counting: Publication | None) -> Json:
+    return {
+        "number": publication.number,
+        "revision": publication.revision,
+        "attempt": publication.attempt,
+        "published_at": iso_instant(publication.published_ms),
+        "rows": publication.rows,
+        "output": publication.output,
+        "sink": publication.sink,
+        "counts": counting is not None and counting.number == publication.number,
+    }

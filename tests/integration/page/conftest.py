@@ -1,0 +1,99 @@
+"""The page's app with Airflow's own log-in in front, and ledgers with trouble to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+from starlette.testclient import TestClient
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ranges import LostRange
+from tests.integration.ledger.loads import AT_T0, OFFSETS, load, resolve
+from tests.integration.page.auth_manager import SECRET
+from tests.unit.offsets.builders import T0
+
+As = Callable[[str | None], TestClient]
+RECORD_CONTENT = "card number 4111"
+"""In the message of a driver that failed over a record."""
+
+
+def open_pipeline(root: str, pipeline: str) -> Ledger:
+    ledger = Ledger(ObjectStoragePath(root), pipeline)
+    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    return ledger
+
+
+def make_trouble(root: str) -> None:
+    """``troubled`` has a hole in hour 2, a loss in hour 5, a load that failed in hour 6 and a pinned window; others are
+    a pipeline of a Dag that few may read, one that no Dag has loaded yet, and one that is damaged."""
+    troubled = open_pipeline(root, "troubled")
+    for hour in (0, 1, 3, 4):
+        load(troubled, hour)
+    lost = troubled.folder_of(resolve(troubled, 5))
+    lost.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-5", "task_id": "load"}})
+    lost.record_loss([LostRange("t", 0, AT_T0 + 5 * OFFSETS, AT_T0 + 5 * OFFSETS + 3, 3)], T0)
+    failed = troubled.folder_of(resolve(troubled, 6))
+    failed.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-6", "task_id": "load"}})
+    failed.record_failure("a-1", FailureNote("ProofError", RECORD_CONTENT))
+    resolve(troubled, 7)
+    secret = open_pipeline(root, "secret")
+    pinned = resolve(secret, 0)
+    note = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": "r", "task_id": "load"}}
+    secret.folder_of(pinned).record_attempt("a-1", note)
+    resolve(open_pipeline(root, "unloaded"), 0)
+    damaged = ObjectStoragePath(root) / "damaged"
+    damaged.mkdir(parents=True)
+    (damaged / "pipeline.json").write_text('{"format": 3}')
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("page") / "ledgers"
+    make_trouble(place.as_uri())
+    return place.as_uri()
+
+
+@pytest.fixture(scope="module")
+def log_in(root: str, airflow_db: Path) -> Iterator[As]:
+    """A browser of a user with a role: ``viewer``, ``admin``; without one for "", and without a cookie for None."""
+    settings = {
+        "AIRFLOW__CORE__AUTH_MANAGER": "tests.integration.page.auth_manager.DagsByName",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "of the tests alone, and as long as its algorithm wants it: 0123456789abcdef",
+        "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": root,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        from airflow.api_fastapi.app import create_auth_manager, purge_cached_app
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+        from airflow_kafka_offsets.page.app import make_app
+
+        purge_cached_app()
+        manager, app = create_auth_manager(), make_app()
+        _store_dag(f"{SECRET}_loads")
+
+        def browser(role: str | None) -> TestClient:
+            user: Any = SimpleAuthManagerUser(username="u", role=(role or "").upper() or None)
+            cookies = {} if role is None else {"_token": manager.generate_jwt(user)}
+            return TestClient(app, cookies=cookies, raise_server_exceptions=False)
+
+        yield browser
+        purge_cached_app()
+
+
+def _store_dag(dag_id: str) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.merge(DagBundleModel(name="page"))
+        session.flush()
+        session.merge(DagModel(dag_id=dag_id, bundle_name="page"))

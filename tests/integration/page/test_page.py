@@ -1,0 +1,162 @@
+"""The page "Kafka windows": who may see what, and that it says what the commands say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+from starlette.routing import Route
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.page.app import make_app
+from dev import ROOT
+from tests.integration.ledger.loads import AT_T0, OFFSETS
+from tests.integration.page.conftest import RECORD_CONTENT, As, make_trouble
+from tests.unit.offsets.builders import HOUR_MS, T0
+
+STATIC = ROOT / "airflow_kafka_offsets" / "page" / "static"
+
+
+def window(hour: int) -> str:
+    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
+
+
+def all_addresses(pipeline: str = "troubled") -> list[str]:
+    """Every route that the app has, filled in."""
+    query = f"?topic=t&partition=0&offset={AT_T0}"
+    routes = [route for route in make_app().routes if isinstance(route, Route)]
+    assert all(route.methods in ({"GET"}, {"GET", "HEAD"}) for route in routes)
+    paths = [route.path.format(pipeline=pipeline, window=window(0), name="page.js") for route in routes]
+    return [path + query if path.endswith("/records") else path for path in paths]
+
+
+def files_of(root: str) -> dict[str, bytes]:
+    folder = Path(urlsplit(root).path)
+    return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+class TestPermissions:
+    @pytest.mark.parametrize(("role", "status"), [(None, 401), ("", 403), ("viewer", 200)])
+    def test_every_route_asks_who_asks(self, log_in: As, role: str | None, status: int) -> None:
+        addresses = all_addresses()
+        assert len(addresses) == 6
+        assert {address: log_in(role).get(address).status_code for address in addresses} == dict.fromkeys(
+            addresses, status
+        )
+
+    def test_a_cookie_that_airflow_has_not_signed_is_refused(self, log_in: As) -> None:
+        with log_in(None) as browser:
+            browser.cookies.set("_token", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1In0.")
+            assert browser.get("/api/pipelines").status_code in (401, 403)
+
+    @pytest.mark.parametrize(
+        ("role", "seen"), [("viewer", ["troubled"]), ("admin", ["damaged", "secret", "troubled", "unloaded"])]
+    )
+    def test_a_pipeline_is_listed_for_those_who_may_read_its_dags(self, log_in: As, role: str, seen: list[str]) -> None:
+        """Of one that is damaged, or that nobody has loaded yet, no Dag is known."""
+        answer = log_in(role).get("/api/pipelines").json()
+        assert [each["pipeline"] for each in answer["pipelines"]] == seen
+
+    @pytest.mark.parametrize("pipeline", ["secret", "unloaded", "damaged"])
+    def test_others_are_told_what_they_are_told_of_one_that_is_not_there(self, log_in: As, pipeline: str) -> None:
+        addresses = [address for address in all_addresses(pipeline) if pipeline in address]
+        assert len(addresses) == 3
+        answers = [log_in("viewer").get(address) for address in (*addresses, "/api/pipelines/nowhere")]
+        assert {answer.status_code for answer in answers} == {404}
+        assert len({answer.text for answer in answers}) == 1
+
+    def test_every_answer_forbids_scripts_of_others_and_frames(self, log_in: As) -> None:
+        for role in (None, "viewer"):
+            for address in all_addresses():
+                policy = log_in(role).get(address).headers["content-security-policy"]
+                assert "default-src 'none'" in policy
+                assert "script-src 'self';" in policy
+                assert "frame-ancestors 'none'" in policy
+
+
+class TestSaysWhatTheCommandsSay:
+    def test_reading_writes_nothing(self, log_in: As, root: str) -> None:
+        before = files_of(root)
+        for address in all_addresses():
+            log_in("viewer").get(address)
+        assert files_of(root) == before
+
+    def test_an_overview_has_the_holes_of_ledger_verify(self, log_in: As, tmp_path: Path) -> None:
+        # Verify notes what it has proved; the ledger that the page shows stays as it is.
+        make_trouble((tmp_path / "same").as_uri())
+        claims = verify(Ledger(ObjectStoragePath((tmp_path / "same").as_uri()), "troubled"))
+        (row,) = log_in("viewer").get("/api/pipelines").json()["pipelines"]
+        assert row["holes"] == [claim.found for claim in claims if claim.claim == "hole"] != []
+        assert row["problems"] == []
+        assert row["published"] == row["proved"] == window(4)
+        assert row["published_until_ms"] == T0 + 5 * HOUR_MS
+        assert row["windows"] == 7
+        assert row["rows"] == [OFFSETS] * 4
+        assert row["dag_ids"] == ["loads"]
+
+    def test_a_damaged_ledger_says_what_is_wrong(self, log_in: As) -> None:
+        rows = {each["pipeline"]: each for each in log_in("admin").get("/api/pipelines").json()["pipelines"]}
+        assert "pipeline.json is damaged" in rows["damaged"]["error"]
+
+    def test_the_grid_has_each_window_as_it_is_and_the_hole_between(self, log_in: As) -> None:
+        answer = log_in("viewer").get("/api/pipelines/troubled").json()
+        states = [row["state"] for row in answer["rows"]]
+        assert states == ["verified", "verified", "hole", "verified", "verified", "lost", "failed", "pinned"]
+        assert answer["partitions"] == [["t", 0]]
+        assert answer["rows"][2]["gaps"] == {"0": OFFSETS}
+        assert answer["rows"][0]["offsets"] == answer["rows"][0]["rows"] == [OFFSETS]
+        assert answer["rows"][7]["rows"] is None
+
+    def test_a_hole_at_the_edge_of_what_is_shown_is_shown(self, log_in: As) -> None:
+        answer = log_in("viewer").get("/api/pipelines/troubled", params={"most": 5}).json()
+        assert [row["kind"] for row in answer["rows"]] == ["hole", *["window"] * 5]
+        assert answer["more"]
+        earlier = log_in("viewer").get("/api/pipelines/troubled", params={"before": window(3)}).json()
+        assert [row["window"] for row in earlier["rows"]] == [window(0), window(1)]
+        assert not earlier["more"]
+
+    def test_a_windows_panel_has_its_proof_and_who_loaded_it(self, log_in: As) -> None:
+        answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(0)}").json()
+        (revision,) = answer["revisions"]
+        assert revision["verdict"] == "read = written = log"
+        assert (revision["read"], revision["written"], revision["offsets"]) == (OFFSETS, OFFSETS, OFFSETS)
+        assert revision["manifest"].endswith(f"{window(0)}/manifest.json")
+        assert revision["attempts"][0]["dag_id"] == "loads"
+        assert {each["start_evidence"] for each in revision["ranges"]} <= answer["evidence"].keys()
+
+    def test_what_a_driver_said_of_a_record_is_not_shown(self, log_in: As) -> None:
+        answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(6)}")
+        assert answer.json()["revisions"][0]["attempts"][0]["failed"] == "ProofError"
+        assert RECORD_CONTENT not in answer.text
+
+    @pytest.mark.parametrize(
+        ("offset", "found", "hour"),
+        [
+            (AT_T0 + 1, "published", 0),
+            (AT_T0 + 7 * OFFSETS, "pinned, not published", 7),
+            (AT_T0 + 2 * OFFSETS, None, None),
+        ],
+    )
+    def test_a_record_is_where_ledger_find_says(
+        self, log_in: As, offset: int, found: str | None, hour: int | None
+    ) -> None:
+        asked = {"topic": "t", "partition": 0, "offset": offset}
+        answer = log_in("viewer").get("/api/pipelines/troubled/records", params=asked).json()
+        assert answer["window"] == (None if hour is None else window(hour))
+        assert answer["found"] == found or "no window has it" in answer["found"]
+
+    @pytest.mark.parametrize("asked", ["topic=other&partition=0&offset=1", "topic=t&partition=-1&offset=1", "topic=t"])
+    def test_a_question_that_makes_no_sense_is_refused(self, log_in: As, asked: str) -> None:
+        assert log_in("viewer").get(f"/api/pipelines/troubled/records?{asked}").status_code in (400, 422)
+
+
+class TestTheFiles:
+    @pytest.mark.parametrize("name", sorted(each.name for each in STATIC.iterdir()))
+    def test_ask_no_other_server_and_set_no_html(self, name: str) -> None:
+        source = (STATIC / name).read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        words = ("http:", "https:", "//cdn", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(")
+        assert [word for word in words if word in source] == []
