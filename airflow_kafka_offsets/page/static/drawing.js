@@ -20,13 +20,13 @@ export function sparkLine(values) {
   svg.setAttribute("width", width);
   svg.setAttribute("height", height);
   svg.setAttribute("role", "img");
-  const most = Math.max(1, ...values), step = width / Math.max(1, values.length);
+  const most = Math.max(1, ...values), step = Math.min(8, width / Math.max(1, values.length));
   svg.setAttribute("aria-label", `Rows of the last ${values.length} published windows, ${most} at most`);
   values.forEach((value, place) => {
     const bar = document.createElementNS(SVG, "rect"), tall = Math.max(1, (value / most) * height);
     bar.setAttribute("x", place * step);
     bar.setAttribute("y", height - tall);
-    bar.setAttribute("width", Math.max(1, Math.min(12, step - 1)));
+    bar.setAttribute("width", Math.max(1, step - 1));
     bar.setAttribute("height", tall);
     bar.setAttribute("fill", "currentColor");
     svg.append(bar);

@@ -33,7 +33,13 @@ function duration(ms) {
 function timeOf(window) {
   const [start, end] = window.split("_").map((part) =>
     part.replace(/(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z/, "$1-$2-$3T$4:$5:$6.$7Z"));
-  return `${time(start)} to ${time(end)}`;
+  return between(start, end);
+}
+
+// The day is said once where both are on the same one.
+function between(start, end) {
+  const [from, to] = [time(start), time(end)];
+  return `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
 }
 
 function badge(state, words = state) {
@@ -45,7 +51,7 @@ function badge(state, words = state) {
 
 function table(heads, rows, numeric = []) {
   const cell = (tag, content, place) =>
-    make(tag, { className: numeric.includes(place) ? "number" : "" }, ...(Array.isArray(content) ? content : [content]));
+    make(tag, { className: numeric.includes(place) ? "number" : "", "data-head": heads[place] }, ...(Array.isArray(content) ? content : [content]));
   return make("div", { className: "scroll", tabIndex: 0 }, make("table", {},
     make("thead", {}, make("tr", {}, ...heads.map((head, place) => cell("th", head, place)))),
     make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((each, place) => cell("td", each, place)))))));
@@ -84,15 +90,15 @@ function wrongs(row) {
 
 function pipelineRow(row, now) {
   const link = make("a", { href: hash("p", row.pipeline) }, row.pipeline);
-  if (row.error) return [row.pipeline, "", make("span", { className: "bad" }, row.error), "", "", "", ""];
+  if (row.error) return [row.pipeline, [], make("span", { className: "bad" }, row.error), [], [], [], []];
   const waiting = row.states.resolved ?? 0, begun = (row.states.submitted ?? 0) + (row.states.counted ?? 0);
   return [
     link, row.topics.join(", "),
     [make("div", {}, row.published ? timeOf(row.published) : "nothing published yet"),
       waiting + begun ? make("div", { className: "note" }, `${plural(waiting + begun, "window")} not published`) : null],
-    row.published_until_ms === null ? "" : duration(now - row.published_until_ms),
+    row.published_until_ms === null ? [] : duration(now - row.published_until_ms),
     row.proved === null ? "none yet" : row.proved === row.published ? "the same window" : timeOf(row.proved),
-    wrongs(row), sparkLine(row.rows),
+    wrongs(row), row.rows.length ? sparkLine(row.rows) : [],
   ].map((cell) => (Array.isArray(cell) ? cell.filter(Boolean) : cell));
 }
 
@@ -103,9 +109,11 @@ async function showPipelines() {
   if (!answer.pipelines.length) return [make("p", { className: "note" },
     "There is no pipeline that you may see. A pipeline appears when the first run of its Dag has pinned a window in the "
     + "ledger ([kafka_offsets] ledger_root), to users who may read that Dag.")];
-  return [make("h2", {}, "Pipelines"), table(
+  const list = table(
     ["Pipeline", "Topics", "Last published window", "Behind", "Last proof", "Holes and losses", "Rows per window"],
-    answer.pipelines.map((row) => pipelineRow(row, answer.now_ms)))];
+    answer.pipelines.map((row) => pipelineRow(row, answer.now_ms)));
+  list.classList.add("cards");
+  return [make("h2", {}, "Pipelines"), list];
 }
 
 // ---- one pipeline
@@ -159,7 +167,7 @@ function topicCell(row, topic, answer, open, pointed) {
 
 function gridRow(row, answer, topics, pipeline, opened, pointed) {
   const open = row.window ? () => { location.hash = hash("p", pipeline, "w", row.window); } : null;
-  const label = `${time(row.start)} to ${time(row.end)}`;
+  const label = between(row.start, row.end);
   const states = [badge(row.state)];
   if (row.revision > 1) states.push(" ", badge("revised", `revision ${row.revision}`));
   if (row.kind === "window" && Object.keys(row.overlap).length) states.push(" ", badge("overlap"));
@@ -209,7 +217,7 @@ function findForm(pipeline, overview, question) {
 async function foundRecord(pipeline, question) {
   const found = await ask(`pipelines/${encodeURIComponent(pipeline)}/records?${question}`);
   const link = found.window && make("a", { href: hash("p", pipeline, "w", found.window) }, timeOf(found.window));
-  return make("section", { className: "panel" },
+  return make("section", { className: "panel", tabIndex: -1 },
     make("h3", {}, `${question.get("topic")}-${question.get("partition")}, offset ${question.get("offset")}: ${found.found}`),
     facts([["Window", link], ["Revision", found.revision], ["Output", found.output], ["Attempt", found.attempt],
       ["Loaded by", runLink(found)]]));
@@ -272,7 +280,7 @@ function revisionPart(revision, words) {
       : make("p", { className: "note" }, "No attempt to load it was noted yet."),
     make("h3", {}, "Ranges"),
     table(["Topic", "Partition", "From", "Up to", "Offsets", "Lost", "Rows", "Why it starts there", "Why it ends there"],
-      shown.map((each) => [each.topic, String(each.partition), number(each.start_offset), number(each.end_offset),
+      shown.map((each) => [each.topic, String(each.partition), String(each.start_offset), String(each.end_offset),
         number(each.offsets), each.lost ? make("span", { className: "bad" }, number(each.lost)) : "0",
         each.rows === null ? "" : number(each.rows), words.evidence[each.start_evidence], words.evidence[each.end_evidence]]),
       [1, 2, 3, 4, 5, 6]),
@@ -285,7 +293,7 @@ async function windowPanel(pipeline, window) {
   const close = make("a", { href: hash("p", pipeline) }, "Close");
   const published = answer.publications.map((each) => [String(each.number), time(each.published_at), String(each.revision),
     each.attempt, number(each.rows), each.sink, each.counts ? "yes" : "no, a later one does"]);
-  return make("section", { className: "panel" }, make("h2", {}, `Window ${timeOf(answer.window)}`), close,
+  return make("section", { className: "panel", tabIndex: -1 }, make("h2", {}, `Window ${timeOf(answer.window)}`), close,
     ...answer.revisions.toReversed().flatMap((revision) => revisionPart(revision, answer)),
     ...(published.length ? [make("h3", {}, "Publications"),
       table(["Number", "At", "Revision", "Attempt", "Rows", "Sink", "Counts"], published)] : []));
@@ -302,7 +310,9 @@ async function show() {
   document.title = pipeline ? `${pipeline} · Kafka windows` : "Kafka windows";
   const parts = await (kind === "p" && pipeline ? showPipeline(pipeline, rest, new URLSearchParams(query)) : showPipelines())
     .catch((error) => [failure(error)]);
-  if (mine === asked) main.replaceChildren(...parts.filter(Boolean));
+  if (mine !== asked) return;
+  main.replaceChildren(...parts.filter(Boolean));
+  main.querySelector(".panel")?.focus();
 }
 
 window.addEventListener("hashchange", show);
