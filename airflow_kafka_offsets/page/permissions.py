@@ -12,11 +12,11 @@ from typing import Annotated
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
-from airflow.api_fastapi.core_api.security import get_user, requires_access_dag, requires_access_view
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagDetails
+from airflow.api_fastapi.core_api.security import get_user, requires_access_view
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
-from fastapi import Depends, HTTPException, Request, status
+from fastapi import Depends, HTTPException, status
 from sqlalchemy import select
 
 ASKS = Depends(requires_access_view(AccessView.PLUGINS))
@@ -25,12 +25,8 @@ ASKS = Depends(requires_access_view(AccessView.PLUGINS))
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who asks.
+    """Who asks."""
 
-    :param request: the request, as Airflow's checks take it.
-    """
-
-    request: Request
     user: BaseUser
 
     def may_read(self, dag_ids: Iterable[str]) -> bool:
@@ -47,13 +43,8 @@ class Reader:
             raise absent()
 
     def _may_read_dag(self, dag_id: str) -> bool:
-        try:
-            requires_access_dag("GET", param_dag_id=dag_id)(self.request, self.user)
-        except HTTPException as refused:
-            if refused.status_code != status.HTTP_403_FORBIDDEN:
-                raise
-            return False
-        return True
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+        return bool(get_auth_manager().is_authorized_dag(method="GET", details=details, user=self.user))
 
     def _may_read_all(self) -> bool:
         manager = get_auth_manager()
@@ -71,8 +62,8 @@ def absent() -> HTTPException:
     )
 
 
-def _reader(request: Request, user: Annotated[BaseUser, Depends(get_user)]) -> Reader:
-    return Reader(request, user)
+def _reader(user: Annotated[BaseUser, Depends(get_user)]) -> Reader:
+    return Reader(user)
 
 
 AnyReader = Annotated[Reader, Depends(_reader)]
