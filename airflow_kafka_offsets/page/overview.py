@@ -70,7 +70,7 @@ def overview(ledger: Ledger) -> tuple[Overview, Sequence[WindowSummary]]:
             holes=tiling.holes,
             problems=tiling.problems,
             lost_offsets=sum(summary.lost_offsets for summary in summaries),
-            rows=tuple(summary.rows or 0 for summary in published[-_DRAWN:]),
+            rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),
             dag_ids=dags_of_pipeline(ledger, summaries),
         ),
         summaries,
