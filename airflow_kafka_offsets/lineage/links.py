@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
+
+from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.ledger.storage import plain_uri
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.lineage.page_address import window_address
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -35,17 +41,34 @@ class SparkUILink(BaseOperatorLink):
 
 
 class WindowLink(BaseOperatorLink):
-    """The window's folder in the ledger: manifest, attempts, results, verdict. On S3 and GCS it is the console's page,
-    as other providers link to objects. Other stores have no page that a browser opens, and Airflow shows no link but to
+    """The window on the page "Kafka windows", where ``[api] base_url`` says Airflow's address and the window's ledger
+    is one that the page shows. Otherwise the window's folder in the ledger: on S3 and GCS the console's page, as other
+    providers link to objects. Other stores have no page that a browser opens, and Airflow shows no link but to
     ``http``, ``https`` and ``mailto``: there the folder's URI is in the log, and in resolve's XCom (``manifest``)."""
 
     name = "Window"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The folder of the window that the task has seen; empty when it failed before it saw one, and for a store
-        without a page."""
+        """The window that the task has seen; empty when it failed before it saw one, and where nothing shows it."""
         seen = getattr(operator, "seen", None)
-        return "" if seen is None else folder_page(seen.pinned.uri.rpartition("/")[0])
+        return "" if seen is None else window_page(seen.pinned)
+
+
+def window_page(pinned: PinnedManifest) -> str:
+    """Where a browser shows a window; empty where nothing does."""
+    airflow = str(conf.get("api", "base_url", fallback="") or "")
+    if airflow.startswith(("http://", "https://")) and _is_on_page(pinned):
+        return window_address(airflow, pinned.manifest.pipeline, pinned.manifest.window)
+    return folder_page(pinned.uri.rpartition("/")[0])
+
+
+def _is_on_page(pinned: PinnedManifest) -> bool:
+    """Whether the window's ledger is below the setting's root: the page shows no others."""
+    try:
+        ledger = open_ledger(None, pinned.manifest.pipeline)
+        return pinned.uri.startswith(f"{plain_uri(ledger.folder)}/windows/")
+    except Exception:  # a task with a root of its own doesn't fail over what is wrong with the setting
+        return False
 
 
 def history_page(conf: dict[str, Any], application_id: str) -> str:

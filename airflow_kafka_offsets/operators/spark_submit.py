@@ -17,7 +17,7 @@ from airflow_kafka_offsets.compat.spark_provider import refuse_unfollowed_driver
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, folder_page
+from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
@@ -239,8 +239,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     def _show_links(self, context: Context, application: SparkApplication) -> None:
         """Have Airflow show them while Spark runs: by itself it asks for a link when the task has ended."""
         self.application_id = application.id
-        folder = folder_page(self.seen.pinned.uri.rpartition("/")[0])
-        for link, page in ((WindowLink(), folder), (SparkUILink(), application.ui)):
+        for link, page in ((WindowLink(), window_page(self.seen.pinned)), (SparkUILink(), application.ui)):
             if page:
                 context["ti"].xcom_push(key=link.xcom_key, value=page)
 

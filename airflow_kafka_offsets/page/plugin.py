@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from airflow.plugins_manager import AirflowPlugin
 
+from airflow_kafka_offsets.lineage.page_address import PREFIX
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import Receive, Scope, Send
-
-PREFIX = "/kafka-windows"
 
 
 @cache

@@ -11,6 +11,8 @@ from starlette.routing import Route
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
@@ -152,6 +154,33 @@ class TestSaysWhatTheCommandsSay:
     @pytest.mark.parametrize("asked", ["topic=other&partition=0&offset=1", "topic=t&partition=-1&offset=1", "topic=t"])
     def test_a_question_that_makes_no_sense_is_refused(self, log_in: As, asked: str) -> None:
         assert log_in("viewer").get(f"/api/pipelines/troubled/records?{asked}").status_code in (400, 422)
+
+
+class TestTheLinkBesideATask:
+    """Airflow's own address has to be known: it shows no relative link."""
+
+    @pytest.fixture
+    def seen(self, root: str, monkeypatch: pytest.MonkeyPatch) -> PinnedManifest:
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/sub/")
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", root)
+        return Ledger(ObjectStoragePath(root), "troubled").pinned(window(0))
+
+    def test_it_leads_to_the_window_on_the_page(self, seen: PinnedManifest) -> None:
+        address = f"https://airflow.example.org/sub/kafka-windows/#/p/troubled/w/{window(0)}"
+        assert window_page(seen) == address
+
+    @pytest.mark.parametrize("other", ["", "file:///elsewhere", "nonsense://elsewhere"])
+    def test_the_page_has_no_ledger_below_another_root(
+        self, seen: PinnedManifest, other: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", other)
+        assert window_page(seen) == "", "a file has no page either"
+
+    def test_without_airflows_address_there_is_none(
+        self, seen: PinnedManifest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("AIRFLOW__API__BASE_URL")
+        assert window_page(seen) == ""
 
 
 class TestTheFiles:
