@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from secrets import token_hex
 from threading import Lock
 from typing import Any, Protocol
 
@@ -25,7 +26,8 @@ from tests.integration.kafka_clients import connect
 
 __all__ = ["airflow_services"]  # a fixture, that pytest finds here
 
-USERS = {"admin": "admin-secret", "alice": "alice-secret"}
+USERS = {name: f"{name}-secret-{token_hex(8)}" for name in ("admin", "alice")}
+"""Each test process has passwords of its own: a broker that another one makes has its on its command line."""
 
 Record = tuple[int | None, bytes | None, bytes | None]
 """Timestamp (Unix milliseconds; None: now), key, value."""

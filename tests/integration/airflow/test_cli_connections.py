@@ -19,6 +19,7 @@ from sqlalchemy import text
 
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Run, at, sasl, use_connection
+from tests.integration.conftest import USERS
 
 Store = Callable[..., str]
 
@@ -86,7 +87,7 @@ class TestAConnectionOfTheForm:
 class TestAPassword:
     @pytest.fixture
     def locked(self, store: Store, broker: Broker) -> str:
-        extra = sasl(broker, "alice", "alice-secret")
+        extra = sasl(broker, "alice", USERS["alice"])
         password = extra.pop("sasl.password")
         return store("locked", "kafka_offsets", host=extra.pop("bootstrap.servers"), password=password, extra=extra)
 
@@ -94,7 +95,7 @@ class TestAPassword:
         with create_session() as session:
             kept = session.scalar(text("select password from connection where conn_id = 'locked'"))
         assert get_fernet().is_encrypted
-        assert "alice-secret" not in kept
+        assert USERS["alice"] not in kept
         assert run("list", ten, "--conn-id", locked)[0] == 0
 
     def test_a_key_that_does_not_fit_is_no_missing_connection(
@@ -107,7 +108,7 @@ class TestAPassword:
         assert err.count("\n") == 1
         assert "Connection locked can't be read" in err
         assert "AIRFLOW__CORE__FERNET_KEY" in err
-        assert "alice-secret" not in err
+        assert USERS["alice"] not in err
 
 
 class TestALedgerOnS3:

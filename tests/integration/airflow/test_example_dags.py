@@ -24,7 +24,7 @@ from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, sasl, use_connection
-from tests.integration.conftest import Produce
+from tests.integration.conftest import USERS, Produce
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
@@ -85,7 +85,7 @@ class TestFlightsDaily:
         self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """S22: the Spark driver is killed once it has begun to write; Airflow's retry reads the same range."""
-        use_connection(monkeypatch, "locked", sasl(broker, "admin", "admin-secret"))
+        use_connection(monkeypatch, "locked", sasl(broker, "admin", USERS["admin"]))
         killed = threading.Event()
         output = home / "output" / "flights"
 
@@ -104,8 +104,8 @@ class TestFlightsDaily:
         assert (outcome["first"], outcome["verdict"]) == ("failed", "read = written = log")
         assert outcome["rows"] == rows_of(home) == 2 * RECORDS_A_DAY
         assert len(list(output.glob("window=*/attempt=*"))) == 2
-        assert "admin-secret" not in result.stdout + result.stderr
-        assert [path for path in home.rglob("*.json") if "admin-secret" in path.read_text()] == []
+        assert USERS["admin"] not in result.stdout + result.stderr
+        assert [path for path in home.rglob("*.json") if USERS["admin"] in path.read_text()] == []
 
 
 _RUN_LOAD_TWICE = """

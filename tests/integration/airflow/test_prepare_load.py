@@ -24,6 +24,7 @@ from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigge
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR, VERSION, jars_of
 from tests.integration.airflow.conftest import Context, Resolve, at, fails_with, sasl, use_connection
+from tests.integration.conftest import USERS
 
 pytestmark = pytest.mark.timeout(300)
 Submit = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
@@ -162,13 +163,13 @@ class TestRefused:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         window = resolve(ten, at(2), at(7))
-        use_connection(monkeypatch, "locked", sasl(broker, "admin", "admin-secret"))
+        use_connection(monkeypatch, "locked", sasl(broker, "admin", USERS["admin"]))
         with pytest.raises(AirflowFailException, match=r"sasl\.jaas\.config.*driver_has_credentials=True") as failed:
             prepare(window, context, tmp_path, kafka_conn_id="locked")
         assert fails_with(ConfigurationError, failed)
-        assert "admin-secret" not in str(failed.value)
+        assert USERS["admin"] not in str(failed.value)
         prepared = prepare(window, context, tmp_path, kafka_conn_id="locked", driver_has_credentials=True)
-        assert "admin-secret" not in json.dumps(prepared)
+        assert USERS["admin"] not in json.dumps(prepared)
         assert "ecret" not in "".join(prepared["conf"])
 
     @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSen
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0, T0_MS, Commit, Context, sasl, use_connection
-from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.conftest import USERS, MakeTopic, Produce
 
 
 def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 20) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class TestFaults:
             conn_type="kafka_offsets",
             host=broker.sasl_bootstrap_servers,
             login="admin",
-            password="admin-secret",
+            password=USERS["admin"],
         )
         assert KafkaGroupLagSensor(task_id="s", groups=f"done-{ten}", kafka_conn_id="own").execute(context)
 

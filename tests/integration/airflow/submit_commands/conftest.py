@@ -17,8 +17,9 @@ from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperato
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import RECOUNTS, Context, Publish, Resolve, at, sasl, use_connection
+from tests.integration.conftest import USERS
 
-PASSWORD = "admin-secret"
+PASSWORD = USERS["admin"]
 APPLICATION_ID = "application_1700000000000_0001"
 POD = "load-1f2e3d-driver"
 
