@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 import time
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import httpx
 
 from dev.ports import HOST, free_ports
+from dev.s3_server import S3Application, make_server
 
 BUCKET = "bench"
 _START_S = 120.0
@@ -45,38 +42,17 @@ def _answers(endpoint: str) -> bool:
         return False
 
 
-def _list_by_index(backend: Any) -> None:
-    """S3 lists a prefix from a sorted index; moto goes through all keys of the bucket for each request."""
-    scan, names = backend.list_objects, []
-
-    def list_objects(bucket: Any, prefix: str | None, *args: Any, **kwargs: Any) -> Any:
-        nonlocal names
-        if len(names) != len(bucket.keys):
-            names = sorted(bucket.keys)
-        found = names[bisect_left(names, prefix or "") : bisect_left(names, (prefix or "") + chr(sys.maxunicode))]
-        part = SimpleNamespace(keys={name: bucket.keys[name] for name in found})
-        return scan(part, prefix, *args, **kwargs)
-
-    backend.list_objects = list_objects
-
-
 def main() -> None:
     """Fill the server, then serve."""
     from moto.s3.models import s3_backends
-    from moto.server import ThreadedMotoServer
 
     port, bucket, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     backend = s3_backends["123456789012"]["aws"]
     backend.create_bucket(bucket, "us-east-1")
     for path in folder.rglob("*"):
         if path.is_file():
             backend.put_object(bucket, str(path.relative_to(folder)), path.read_bytes())
-    _list_by_index(backend)
-    server = ThreadedMotoServer(ip_address=HOST, port=port, verbose=False)
-    server.start()
-    while True:
-        time.sleep(3600)
+    make_server(S3Application(), port).serve_forever()
 
 
 if __name__ == "__main__":

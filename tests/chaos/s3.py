@@ -1,19 +1,20 @@
-"""An S3 server that fails now and then: moto's, behind faults drawn from a seed.
+"""An S3 server that fails now and then, by faults drawn from a seed; a process of its own.
 
 It answers an error, drops the connection before it does anything, or does what was asked and then drops the connection,
-so that a put gets through unheard. A process of its own; one request at a time, since moto's conditional put looks and
-writes in two steps, between which two writers could both win, as they can't on S3.
+so that a put gets through unheard.
 """
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import random
 import socket
 from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, Self
+
+from dev.ports import HOST
+from dev.s3_server import S3Application, make_server
 
 FAULTS = ("500 Internal Server Error", "503 Slow Down", "409 Conflict", "dropped unheard", "dropped unanswered")
 _CODES = {"500": "InternalError", "503": "SlowDown", "409": "ConditionalRequestConflict"}
@@ -37,7 +38,7 @@ class FaultyS3:
         arguments = (there, self._seed, self.stormy, self._counts)
         self._process = _CONTEXT.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
-        self.endpoint = f"http://127.0.0.1:{here.recv()}"
+        self.endpoint = f"http://{HOST}:{here.recv()}"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,12 +56,7 @@ class FaultyS3:
 
 
 def _serve(connection: Any, seed: str, stormy: Any, counts: Any) -> None:
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
-
-    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
-    app = DomainDispatcherApplication(create_backend_app)
-    server = make_server("127.0.0.1", 0, _Faulty(app, seed, stormy, counts), threaded=True)
+    server = make_server(_Faulty(S3Application(), seed, stormy, counts))
     connection.send(server.port)
     server.serve_forever()
 
@@ -84,8 +80,7 @@ class _Faulty:
         if fault == "dropped unheard":
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             return []
-        with self._lock:
-            answer = list(self._app(environ, start_response))
+        answer = list(self._app(environ, start_response))
         if fault == "dropped unanswered":
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         return answer

@@ -8,14 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from secrets import token_hex
-from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
-from moto.s3.responses import S3Response
-from moto.server import ThreadedMotoServer
 
+from dev import s3_server
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
 from dev.spark_cluster import SparkCluster
@@ -141,18 +139,6 @@ def produce_to(bootstrap_servers: str, topic: str, partition: int, records: Iter
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
-    """An S3 server, of moto; it takes one put at a time, since its conditional put looks and writes in two steps,
-    between which two writers could both win, as they can't on S3."""
-    put, alone = S3Response.put_object, Lock()
-
-    def put_alone(request: S3Response) -> Any:
-        with alone:
-            return put(request)
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(S3Response, "put_object", put_alone)
-        server.start()
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-        server.stop()
+    """An S3 server."""
+    with s3_server.serving() as endpoint:
+        yield endpoint
