@@ -14,6 +14,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from dev.class_archives import QUICK_START
+from tests import endings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -102,13 +103,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the whole Airflow with the last test that shares it: idle, it takes a third of a core."""
-    from tests.integration.airflow.services import RUNNING
-
-    last = nextitem is None or _unit(nextitem.nodeid) != "airflow"
-    if _unit(item.nodeid) == "airflow" and last and RUNNING in item.session.stash:
-        item.session.stash[RUNNING].close()
+    """End what the tests of a unit share with the last of them."""
+    unit = _unit(item.nodeid)
+    if nextitem is None or _unit(nextitem.nodeid) != unit:
+        endings.end(item.session, unit)
 
 
 class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist's class

@@ -1,7 +1,7 @@
 """Files on any store that fsspec reaches, with the one operation that the ledger stands on: exclusive creation.
 
 A file appears with its whole content or not at all, and only one of two racing writers creates it. Local disks get that
-from a hard link, object stores from a conditional put (``open(..., "xb")``). No lock, no server, no change of a file.
+from a hard link, object stores from a conditional put. No lock, no server, no change of a file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
 _AZURE = ("abfs", "abfss", "az", "adl")
 _CONDITIONAL_PUT = (*_S3, "gs", "gcs", *_AZURE)
-"""Stores whose fsspec file system turns mode ``xb`` into a conditional put on the server: s3fs, gcsfs and adlfs, from
-some version on each. Whether this one does is tried out when a ledger is made."""
+"""Stores whose fsspec file system knows a conditional put: s3fs, gcsfs and adlfs, from some version on each. Whether
+this one does is tried out when a ledger is made."""
 _AT_A_TIME = 16
 """Small files that are asked for at a time: on an object store each takes a round trip or two."""
 _MOST_TRIES = 100
+_TAKEN = (409, 412)
 _RESTORE = "Restore it as it was, from a backup or an earlier version of the object."
 _HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
 
@@ -138,6 +139,9 @@ def replace_file(path: StoragePath, content: bytes) -> None:
 def _create(path: StoragePath, content: bytes) -> None:
     if path.protocol in _LOCAL:
         create_local(Path(path.path), content)
+    elif path.protocol in _AZURE:
+        # Mode "xb" stages blocks first, which another writer's put throws away.
+        path.fs.pipe_file(path.path, content, overwrite=False)
     elif path.protocol in _CONDITIONAL_PUT:
         with path.fs.open(path.path, "xb") as file:
             file.write(content)
@@ -181,11 +185,12 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
 def _is_refusal(error: OSError) -> bool:
     """Whether a store says that the name is taken: by 412, and S3 by 409 too while another put of it is under way.
 
-    s3fs knows AWS's own wording as FileExistsError, and gives every other error the answer as its cause.
+    adlfs, and s3fs for AWS's own wording, say so by FileExistsError; s3fs gives other errors botocore's as their cause,
+    whose answer is a dictionary, and gcsfs its own with a code.
     """
-    response = getattr(error.__cause__, "response", None) or {}
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return isinstance(error, FileExistsError) or status in (409, 412)
+    answer = getattr(error.__cause__, "response", None)
+    metadata = answer.get("ResponseMetadata", {}) if isinstance(answer, Mapping) else {}
+    return isinstance(error, FileExistsError) or metadata.get("HTTPStatusCode") in _TAKEN
 
 
 def _server(folder: LedgerPath) -> str:

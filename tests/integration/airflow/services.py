@@ -11,9 +11,7 @@ import pytest
 
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
-
-RUNNING = pytest.StashKey[AirflowServices]()
-"""Where the session keeps them, so that they end with the last test that asks for them."""
+from tests.endings import end_with
 
 
 @pytest.fixture(scope="session")
@@ -38,5 +36,5 @@ def airflow_services(
         "PATH": f"{spark_submit.parent}{os.pathsep}{os.environ['PATH']}",
     }
     with AirflowServices(home, environment) as running:
-        request.session.stash[RUNNING] = running
+        end_with(request.session, "airflow", running.close)
         yield running
