@@ -21,7 +21,7 @@ def test_the_oldest_of_all_runs_the_example_dags_from_the_wheel() -> None:
     assert run(OLDEST, build())["lag_s"] < 60
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("version", "said"), [("3.10", "usage: "), ("3.9", "airflow-kafka-offsets needs 3.10 or newer")]
 )

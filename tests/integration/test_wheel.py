@@ -15,7 +15,7 @@ import pytest
 from dev import ROOT
 
 # A clean environment is a whole Airflow installation.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="module")

@@ -187,7 +187,7 @@ class TestCallback:
         assert (found, "[apache_kafka] callback_allowlist doesn't have" in said) == (False, True)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_day_from_kafka_to_its_proof_while_tokens_end(
     connection: Callable[..., str],
     tokens: TokenServer,

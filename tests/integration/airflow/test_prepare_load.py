@@ -26,7 +26,7 @@ from dev.spark_packages import CONNECTOR, VERSION, jars_of
 from tests.integration.airflow.conftest import Context, Resolve, at, fails_with, sasl, use_connection
 from tests.integration.conftest import USERS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 Submit = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
 
 

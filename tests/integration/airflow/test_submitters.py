@@ -245,7 +245,7 @@ def types_of(fields: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
     }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_livy_runs_it_and_verify_publishes_it(
     prepared: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Azure: adlfs's own client, before a server that speaks as much of Azure's blob storage as exclusive creation takes."""
+"""Azure: adlfs's own client, before a server that speaks as much of blob storage as exclusive creation takes."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_bef
 from tests.integration.spark.publishing import load, load_rows
 from tests.unit.spark.manifests import manifest_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 class Sorting(FileSink):

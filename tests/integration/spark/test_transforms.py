@@ -33,7 +33,7 @@ ROW = re.compile(r"^\| `(.+)` \| ([a-z ]+) \| ([a-z ]+) \|$", re.MULTILINE)
 OUTCOMES = {"proved": None, "not proved": UnprovenError, "refused": ConfigurationError}
 IN_A_TRANSACTION, TRANSACTIONS = 7, 6
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from tests.integration.spark.cluster.conftest import (
     wait_for,
 )
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 class TestLoad:

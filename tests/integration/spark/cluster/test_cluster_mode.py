@@ -26,7 +26,7 @@ from tests.integration.spark.cluster.conftest import (
 
 FAILING_LOAD = Path(__file__).parent.parent / "failing_load.py"
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture
