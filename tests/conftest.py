@@ -79,6 +79,7 @@ _LONGEST_FIRST = [
     "spark",
     "tests/integration/airflow/backfill/",
     "tests/integration/airflow/test_example_dags.py",
+    "tests/integration/test_matrix.py",
     "tests/integration/test_wheel.py",
     "tests/chaos/",
     "tests/integration/client/",

@@ -65,6 +65,16 @@ def table_confs(warehouse: Path) -> dict[str, str]:
     }
 
 
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    # Compiling a query takes a third of the CPU, for a handful of rows. It is compiled on clusters and by spark-submit.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""What a session of few rows needs."""
+
+
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the session's catalogs keep their tables."""
@@ -77,13 +87,8 @@ def make_session(found: str, warehouse: Path) -> SparkSession:
     :param found: jars.
     :param warehouse: where its catalogs keep their tables.
     """
-    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", found)
-    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", found).config(map=SMALL)
     builder = builder.config(map=table_confs(warehouse)).config("spark.sql.warehouse.dir", f"file://{warehouse}/named")
-    # Compiling a query takes a third of the CPU, for a handful of rows. It is compiled on clusters and by spark-submit.
-    builder = builder.config("spark.sql.codegen.wholeStage", "false").config(
-        "spark.sql.codegen.factoryMode", "NO_CODEGEN"
-    )
     session = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR").getOrCreate()
     # PySpark asks for these whenever it makes a column, and Java looks for them under six packages in 300 jars.
     for name in ("PythonUtils", "PythonSQLUtils"):

@@ -30,7 +30,7 @@ from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev.java import java_home
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
-from tests.integration.spark.conftest import table_confs, window_folder
+from tests.integration.spark.conftest import SMALL, table_confs, window_folder
 from tests.integration.spark.publishing import publish
 from tests.integration.spark.sinks.conftest import EXPECTED, make_sink
 from tests.integration.spark.test_pinned_window import offsets
@@ -52,9 +52,8 @@ def connect_url(connector: str, table_jars: str, tmp_path_factory: pytest.TempPa
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--jars", f"{connector},{table_jars}"]
     folder = tmp_path_factory.mktemp("connect")
-    confs = {"connect.grpc.binding.port": port, "ui.enabled": "false", "sql.shuffle.partitions": 2}
-    named = {f"spark.{name}": value for name, value in confs.items()} | table_confs(folder / "warehouse")
-    for name, value in named.items():
+    confs = {"spark.connect.grpc.binding.port": port} | SMALL | table_confs(folder / "warehouse")
+    for name, value in confs.items():
         command += ["--conf", f"{name}={value}"]
     server = JavaServer("Spark Connect", folder / "server.log")
     environment = {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": HOST}
