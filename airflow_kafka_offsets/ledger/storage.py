@@ -114,7 +114,9 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
     for _ in range(_MOST_TRIES):
         try:
             _create(path, content)
-        except OSError as error:
+        except ExclusiveCreateError:
+            raise
+        except Exception as error:  # adlfs lets Azure's own through, which are no OSError
             # Not every store's conflict comes as FileExistsError: S3 has two codes for it, and its imitators their own.
             stored = read(path)
             if stored is not None:
@@ -171,7 +173,7 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
             refused = True
         stored = read(probe)
     finally:
-        with suppress(OSError):
+        with suppress(Exception):  # who may create need not be allowed to delete
             probe.fs.rm_file(probe.path)
     if not refused or stored != b"first":
         raise ExclusiveCreateError(
@@ -182,7 +184,7 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
         )
 
 
-def _is_refusal(error: OSError) -> bool:
+def _is_refusal(error: Exception) -> bool:
     """Whether a store says that the name is taken: by 412, and S3 by 409 too while another put of it is under way.
 
     adlfs, and s3fs for AWS's own wording, say so by FileExistsError; s3fs gives other errors botocore's as their cause,

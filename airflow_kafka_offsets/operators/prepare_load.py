@@ -16,10 +16,11 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import readable
+from airflow_kafka_offsets.pipelines.publisher import left_to_publish, publish
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark import conf as driver
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad
+from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
 from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, token_endpoint_allowed, window_confs
 from airflow_kafka_offsets.submission.spark_program import SparkRelease
 from airflow_kafka_offsets.submission.tries import instance_of
@@ -124,25 +125,39 @@ class KafkaPrepareLoadOperator(BaseOperator):
                 "task writes nowhere. Have the cluster's secret store give them to the driver as "
                 f"{driver.SECRETS_VARIABLE}, then set driver_has_credentials=True."
             )
-        pinned, published = ref.loaded(ledger)
-        if published is None:
-            with kafka.get_conn() as client:
-                pinned = readable(client, ledger, pinned, self.on_data_loss)
         files = ClusterFiles(self._folder(ledger), self.s3_scheme)
-        load = driver.new_attempt(now_ms())
-        packages = self._packages()
-        prepared = PreparedLoad(
-            ref=WindowRef.of(ref.ledger_root, pinned),
-            load=load,
-            conf=self._confs(kafka, ledger, pinned, settings.plain, load) | _conf_of(packages),
+        program = Program(
             application=files.python_file(self.application),
             py_files=[files.bundle(), *map(files.python_file, self.py_files)],
-            packages=packages,
+            packages=self._packages(),
             arguments=[str(word) for word in self.application_args],
         )
-        ledger.folder_of(pinned).record_attempt(load, self._note(context))
+        asked = program.asked(self.conf or {}, allow_gaps=self.allow_gaps)
+        pinned = self._readable(ref, ledger, kafka, asked)
+        load = driver.new_attempt(now_ms())
+        confs = self._confs(kafka, ledger, pinned, settings.plain, load) | _conf_of(program.packages)
+        prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
+        ledger.folder_of(pinned).record_attempt(load, self._note(context) | {"asked": asked})
         self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
         return prepared.to_json()
+
+    def _readable(self, ref: WindowRef, ledger: Ledger, kafka: KafkaOffsetsHook, asked: str) -> PinnedManifest:
+        """The revision to load. What an earlier load of the same has counted is published first: it may hold records
+        that retention has taken since, and its driver has only its rows to count then."""
+        pinned, published = ref.loaded(ledger)
+        if published is not None:
+            return pinned
+        left = left_to_publish(ledger, pinned, lambda folder, attempt: folder.attempt(attempt).get("asked") == asked)
+        with kafka.get_conn() as client:
+            if left is None:
+                return readable(client, ledger, pinned, self.on_data_loss)
+            publish(client, ledger, left)
+        self.log.info(
+            "Attempt %s of an earlier load had loaded and counted window %s: it is published now",
+            left.result.attempt,
+            ref.window,
+        )
+        return ref.loaded(ledger)[0]
 
     def _folder(self, ledger: Ledger) -> Any:
         return ledger.folder / "drivers" if self.files is None else ObjectStoragePath(self.files)

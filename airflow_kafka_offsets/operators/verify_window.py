@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.windows.tiling import Tiling, check_tiling, s
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import changed_since
-from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_attempts, publish, take_over
+from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_for, publish, take_over
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.runs.hole_policy import Loader, SeenHoles, refusal
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
@@ -66,7 +66,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), where the driver doesn't reach
         the ledger, as a client of Spark Connect; by default what the ledger has. (templated)
     :param load: what ``KafkaPrepareLoadOperator`` returned, where that has made the load ready: a failure that its
-        driver has noted fails the task at once. (templated)
+        driver has noted fails the task at once, and what a load has counted that was asked for something else isn't
+        published. (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
         must run before retention comes to the window.
     :param on_hole: what to do about a hole before this window that nobody loads: ``fail`` (default), naming it and the
@@ -120,7 +121,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         ref, load = self._asked()
         if self.result is None and (self.deferrable or load) and not is_loaded(ref, load) and self.deferrable:
             self._wait(ref, load)
-        return self._verify(ref, context)
+        return self._verify(ref, load, context)
 
     def _asked(self) -> tuple[WindowRef, str | None]:
         """The window, in the revision that a prepared load is of, and the name of that load."""
@@ -133,7 +134,14 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
                 f"load= is of window {prepared.ref.window} of {prepared.ref.pipeline}, and window= is {ref.window} of "
                 f"{ref.pipeline}: give both of one run."
             )
-        return prepared.ref, prepared.load
+        if prepared.ref.revision >= ref.revision:
+            return prepared.ref, prepared.load
+        if ref.loaded(ref.ledger())[1] is None:
+            raise ConfigurationError(
+                f"load= is of revision {prepared.ref.revision} of window {ref.window}, which was resolved anew since: "
+                f"window= is revision {ref.revision}. Clear the task that prepares the load too."
+            )
+        return ref, prepared.load
 
     def _wait(self, ref: WindowRef, load: str | None) -> NoReturn:
         poll_interval_ms = as_milliseconds(self.poke_interval, "poke_interval") or 0
@@ -151,7 +159,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         if event.get("status") != "done":
             raise AirflowFailException(event.get("message") or f"The trigger sent {event!r}: clear the task.")
-        return self._verify(self._asked()[0], context)
+        return self._verify(*self._asked(), context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Say what was waited for when the wait has taken too long."""
@@ -165,9 +173,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
                 "clear this task."
             ) from error
 
-    def _verify(self, ref: WindowRef, context: Context) -> dict[str, Any]:
+    def _verify(self, ref: WindowRef, load: str | None, context: Context) -> dict[str, Any]:
         ledger = ref.ledger()
-        self._publish(ref, ledger)
+        self._publish(ref, ledger, load)
         ledger.file_lists.refresh(ref.window)
         folder, pinned = ref.published(ledger)
         manifest = pinned.manifest
@@ -203,18 +211,18 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
 
-    def _publish(self, ref: WindowRef, ledger: Ledger) -> None:
-        """Publish what a driver has counted and nobody has published. What was handed over is published, or refused,
-        beside whatever counts: in a table its rows may have taken the place of those."""
+    def _publish(self, ref: WindowRef, ledger: Ledger, load: str | None) -> None:
+        """Publish what a driver has counted and nobody has published. In a table its rows may have taken the place of
+        those that count: so may what was handed over, and whatever began later."""
         pinned, published = ref.loaded(ledger)
         result = None if self.result is None else handed_over(self.result, "result=")
-        if result is None and published is not None:
+        if result is None and published is not None and published.apart:
             return
         if result is not None and result.manifest_sha256 != pinned.sha256:
             pinned = ref.read(ledger)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             if result is None:
-                proved = proved_attempts(ledger, pinned)
+                proved = proved_for(ledger, pinned, None if published else load)
                 counted = proved[-1] if proved else None
             else:
                 counted = take_over(client, ledger, pinned, result)

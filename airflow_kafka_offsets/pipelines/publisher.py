@@ -8,6 +8,7 @@ nothing undone.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,6 +107,40 @@ def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttem
         if counted is not None and counted.verdict.proved and not _is_refused(folder, counted)
     )
     return sorted((counted for counted in proved if _later_writer(folder, counted) is None), key=_asked_ms)
+
+
+def proved_for(ledger: Ledger, pinned: PinnedManifest, load: str | None) -> list[CountedAttempt]:
+    """Those of :func:`proved_attempts` that were asked for the rows that a prepared load is to write: its own, and
+    those of earlier loads of the same. What was loaded before the Dag or a file was changed is no result of it.
+
+    :param load: its name; None for all.
+    """
+    proved, folder = proved_attempts(ledger, pinned), ledger.folder_of(pinned)
+    if load is None:
+        return proved
+    asked = folder.attempt(load).get("asked")
+    return [counted for counted in proved if asked and folder.attempt(counted.result.attempt).get("asked") == asked]
+
+
+def left_to_publish(
+    ledger: Ledger, pinned: PinnedManifest, is_meant: Callable[[WindowFolder, str], bool]
+) -> CountedAttempt | None:
+    """What somebody has loaded and counted of a window, and hasn't published; None where there is none.
+
+    :param pinned: the revision that is asked for. What was loaded of one that doesn't count beside it is no load of it.
+    :param is_meant: whether an attempt at a revision was asked for the same rows.
+    """
+    found: list[CountedAttempt] = []
+    for revision in ledger.revisions(pinned.manifest.window):
+        folder = ledger.folder_of(revision)
+        for proved in proved_attempts(ledger, revision):
+            # Whether what it would publish goes on counting beside the revision that is asked for.
+            publication, written_ms = proved.publication(1, None), proved.written_ms
+            counts = counts_over(publication, pinned.manifest, written_ms=written_ms)
+            if counts and is_meant(folder, proved.result.attempt):
+                found.append(proved)
+    # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
+    return next((proved for proved in found if proved.result.apart), found[-1] if found else None)
 
 
 def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> Publication:

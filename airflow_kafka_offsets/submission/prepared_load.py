@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,38 +20,58 @@ _REMOTE = "://"
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedLoad:
-    """What a submitter passes on.
+class Program:
+    """What a driver runs.
 
-    :param ref: the revision of the window that is to be loaded.
-    :param load: names the load; each driver that is submitted for it makes its attempt's name from it.
-    :param conf: Spark's confs, the packages among them.
     :param application: URI of the application's file.
     :param py_files: URIs of the Python files beside it: what a driver needs of this package, and the user's.
     :param packages: Maven coordinates.
     :param arguments: the application's.
     """
 
-    ref: WindowRef
-    load: str
-    conf: Mapping[str, str]
     application: str
     py_files: Sequence[str]
     packages: Sequence[str]
     arguments: Sequence[str]
 
+    def asked(self, conf: Mapping[str, str], *, allow_gaps: bool) -> str:
+        """A hash of all that decides which rows are written. Files that were stored have theirs in their URIs; the
+        bundle of this package doesn't count, as a new version of it asks for the same.
+
+        :param conf: the user's.
+        """
+        own = [uri for uri in self.py_files if not uri.endswith(f"/{BUNDLE_NAME}")]
+        given = [self.application, own, self.packages, self.arguments, sorted(conf.items()), allow_gaps]
+        return hashlib.sha256(json.dumps(given, ensure_ascii=False, default=str).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLoad:
+    """What a submitter passes on.
+
+    :param ref: the revision of the window that is to be loaded.
+    :param load: names the load; each driver that is submitted for it makes its attempt's name from it.
+    :param conf: Spark's confs, the packages among them.
+    :param program: what it runs.
+    """
+
+    ref: WindowRef
+    load: str
+    conf: Mapping[str, str]
+    program: Program
+
     def to_json(self) -> dict[str, Any]:
         """The XCom, each form of it: a dictionary, words, and one string."""
         conf_args = [word for name, value in self.conf.items() for word in ("--conf", f"{name}={value}")]
-        options = [*conf_args, "--py-files", ",".join(self.py_files)]
+        options = [*conf_args, "--py-files", ",".join(self.program.py_files)]
         forms = {
             "conf_args": conf_args,
             "options": options,
             "options_text": shlex.join(options),
-            "submit": [*options, self.application, *self.arguments],
+            "submit": [*options, self.program.application, *self.program.arguments],
         }
-        own = {"version": VERSION, "window": self.ref.window}
-        return own | asdict(self) | {"ref": self.ref.to_json()} | forms
+        own = {"version": VERSION, "window": self.ref.window, "ref": self.ref.to_json(), "load": self.load}
+        return own | {"conf": dict(self.conf)} | asdict(self.program) | forms
 
     @classmethod
     def from_json(cls, fields: Any) -> Self:
@@ -60,8 +81,8 @@ class PreparedLoad:
         """
         try:
             if fields["version"] == VERSION:
-                given = {name: fields[name] for name in cls.__slots__}
-                return cls(**given | {"ref": WindowRef.from_json(fields["ref"])})
+                program = Program(**{name: fields[name] for name in Program.__slots__})
+                return cls(WindowRef.from_json(fields["ref"]), fields["load"], fields["conf"], program)
         except (KeyError, TypeError, ConfigurationError):
             pass
         raise ConfigurationError(

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.publication import counts_over
-from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, proved_attempts
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, left_to_publish
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -73,18 +72,11 @@ class Tries:
             resolved anew since.
         :param failed: an attempt whose driver failed afterwards.
         """
-        found: list[CountedAttempt] = []
-        for revision in ledger.revisions(pinned.manifest.window):
-            folder = ledger.folder_of(revision)
-            for proved in proved_attempts(ledger, revision):
-                attempt = proved.result.attempt
-                # Whether what it would publish goes on counting beside this revision.
-                publication, written_ms = proved.publication(1, None), proved.written_ms
-                counts = counts_over(publication, pinned.manifest, written_ms=written_ms)
-                if attempt != failed and counts and self._is_own(folder.attempt(attempt)):
-                    found.append(proved)
-        # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
-        return next((proved for proved in found if proved.result.apart), found[-1] if found else None)
+
+        def is_meant(folder: WindowFolder, attempt: str) -> bool:
+            return attempt != failed and self._is_own(folder.attempt(attempt))
+
+        return left_to_publish(ledger, pinned, is_meant)
 
     def published(self, ledger: Ledger, window: str) -> str | None:
         """The attempt of an earlier try that published the window, and died before it could say so; None where there is

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.pipelines.publisher import proved_attempts
+from airflow_kafka_offsets.pipelines.publisher import proved_for
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers.polls import refusing_arguments
 
@@ -27,7 +27,8 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
 
     :param window: the window's reference: what ``KafkaResolveWindowOperator`` returned.
     :param poll_interval_s: seconds between looks.
-    :param load: name of the prepared load that is waited for: where its driver has noted a failure, waiting can't help.
+    :param load: name of the prepared load that is waited for. What others have counted that were asked for something
+        else doesn't end the wait; where its driver has noted a failure, waiting can't help.
     """
 
     def __init__(self, *, window: dict[str, Any], poll_interval_s: float, load: str | None = None) -> None:
@@ -73,7 +74,7 @@ def is_loaded(ref: WindowRef, load: str | None = None) -> bool:
     """
     ledger = ref.ledger()
     pinned, publication = ref.loaded(ledger)
-    if publication is not None or proved_attempts(ledger, pinned):
+    if publication is not None or proved_for(ledger, pinned, load):
         return True
     failure = ledger.folder_of(pinned).failure_of_load(load) if load else None
     if failure is not None:

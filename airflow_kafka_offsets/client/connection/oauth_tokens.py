@@ -6,17 +6,20 @@ A token is used until four fifths of its life are over, as Kafka's Java client d
 from __future__ import annotations
 
 import base64
+import io
 import json
+import math
 import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 
@@ -26,6 +29,8 @@ are any, a principal, which isn't used, and the token's extensions."""
 
 _USED_OF_LIFE = 0.8
 _TIMEOUT_S = 10.0
+_MOST_BYTES = 1 << 20
+"""What is read of an answer: whoever answers there could fill a triggerer's memory otherwise."""
 _LONGEST = 200
 """Characters of an identity server's answer that are shown."""
 
@@ -107,7 +112,7 @@ def _call(function: TokenFunction, config: str, now: float) -> OAuthToken:
     try:
         text, expires_at, *more = found
         return OAuthToken(str(text), _renew_at(now, float(expires_at)), dict(more[1] if len(more) > 1 else {}))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise AuthenticationError(
             f"oauth_cb {name} returned a {type(found).__name__} that isn't (token, Unix seconds when it expires), with "
             "a principal and a dictionary of extensions behind them if there are any."
@@ -115,6 +120,8 @@ def _call(function: TokenFunction, config: str, now: float) -> OAuthToken:
 
 
 def _renew_at(now: float, expires_at: float) -> float:
+    if not math.isfinite(expires_at):
+        raise ValueError("expires never")
     return now + (expires_at - now) * _USED_OF_LIFE
 
 
@@ -129,12 +136,12 @@ def _ask_endpoint(settings: OAuthSettings, now: float) -> OAuthToken:
         fields = json.loads(answer)
         text, life_s = str(fields["access_token"]), fields.get("expires_in")
         expires_at = now + float(life_s) if life_s is not None else _expiry_in(text, now)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return OAuthToken(text, _renew_at(now, expires_at), settings.extensions)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise AuthenticationError(
             f"The token endpoint {settings.endpoint} answered without a usable access_token for client "
             f"{settings.client_id}. Check sasl.oauthbearer.token.endpoint.url of the Kafka connection."
         ) from None
-    return OAuthToken(text, _renew_at(now, expires_at), settings.extensions)
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -151,9 +158,7 @@ def _post(request: Request, settings: OAuthSettings) -> bytes:
         raise ConfigurationError(f"https.ca.location {settings.ca_location} can't be used: {error}.") from error
     opener = build_opener(HTTPSHandler(context=context), _NoRedirect())
     try:
-        with opener.open(request, timeout=_TIMEOUT_S) as response:
-            answer: bytes = response.read()
-            return answer
+        return _within_its_time(lambda: _answer(opener, request))
     except HTTPError as error:
         said = " ".join(error.read().decode(errors="replace").split())[:_LONGEST]
         told = (
@@ -171,6 +176,38 @@ def _post(request: Request, settings: OAuthSettings) -> bytes:
             f"The token endpoint {settings.endpoint} can't be reached: {why}. No broker was asked. Check "
             "sasl.oauthbearer.token.endpoint.url of the Kafka connection, and https.ca.location for its certificate."
         ) from None
+
+
+def _answer(opener: OpenerDirector, request: Request) -> bytes:
+    try:
+        with opener.open(request, timeout=_TIMEOUT_S) as response:
+            answer: bytes = response.read(_MOST_BYTES)
+            return answer
+    except HTTPError as error:
+        with error:
+            said = error.read(_MOST_BYTES)
+        raise HTTPError(request.full_url, error.code, error.msg, error.hdrs, io.BytesIO(said)) from None
+
+
+def _within_its_time(ask: Callable[[], bytes]) -> bytes:
+    """What is asked, in a thread of its own: a socket's time limit is for each of its reads, and an answer may come
+    byte by byte.
+
+    :raises TimeoutError: it takes longer.
+    """
+    answer: Future[bytes] = Future()
+
+    def settle() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=settle, name="token endpoint", daemon=True).start()
+    try:
+        return answer.result(_TIMEOUT_S)
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"no whole answer within {_TIMEOUT_S:g} s") from None
 
 
 def _expiry_in(text: str, now: float) -> float:

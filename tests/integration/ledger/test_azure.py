@@ -21,10 +21,12 @@ class Blobs(BaseHTTPRequestHandler):
     """Put, get and delete blobs.
 
     :cvar careful: whether ``If-None-Match`` is heard of.
+    :cvar may_delete: whether the client may.
     """
 
     protocol_version = "HTTP/1.1"
     careful = True
+    may_delete = True
     stored: dict[str, bytes] = {}
     lock = threading.Lock()
 
@@ -44,6 +46,9 @@ class Blobs(BaseHTTPRequestHandler):
         self._answer(206, "", content, {"Content-Range": f"bytes 0-{len(content) - 1}/{len(content)}"})
 
     def do_DELETE(self) -> None:
+        if not self.may_delete:
+            self._answer(403, "AuthorizationPermissionMismatch")
+            return
         there = self.stored.pop(self.path, None) is not None
         self._answer(*((202, "") if there else (404, "BlobNotFound")))
 
@@ -84,6 +89,13 @@ def folder(blobs: Any) -> LedgerPath:
 def test_a_ledger_can_be_made(folder: LedgerPath, blobs: type[Blobs]) -> None:
     require_exclusive_creation(folder)
     assert blobs.stored == {}
+
+
+def test_who_may_create_need_not_be_allowed_to_delete(folder: LedgerPath, blobs: type[Blobs]) -> None:
+    blobs.may_delete = False
+    require_exclusive_creation(folder)
+    (probe,) = blobs.stored
+    assert "/.probe-" in probe  # which no list of the ledger's files has
 
 
 def test_a_store_that_ignores_the_condition_is_refused(folder: LedgerPath, blobs: type[Blobs]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.client.connection import oauth_tokens
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from dev.token_server import TokenServer
@@ -47,7 +50,9 @@ class TestFromAnIdentityServer:
         assert source.token().text == source.token().text == "opaque"
         assert len(server.given) == 2
 
-    @pytest.mark.parametrize("tells", [{"access_token": None}, {"expires_in": "soon"}])
+    @pytest.mark.parametrize(
+        "tells", [{"access_token": None}, {"expires_in": "soon"}, {"expires_in": "nan"}, {"expires_in": float("inf")}]
+    )
     def test_an_answer_without_one(self, server: TokenServer, settings: OAuthSettings, tells: dict[str, Any]) -> None:
         server.tells = tells
         with pytest.raises(AuthenticationError, match="without a usable access_token for client me"):
@@ -71,6 +76,36 @@ class TestFromAnIdentityServer:
             endpoint = f"http://127.0.0.1:{other.getsockname()[1]}/token"
             with pytest.raises(ClusterUnreachableError, match="can't be reached: 220 smtp"):
                 TokenSource(replace(settings, endpoint=endpoint)).token()
+
+    @pytest.mark.parametrize("status", ["200 OK", "401 Unauthorized"])
+    def test_an_answer_that_never_ends_takes_neither_time_nor_memory(
+        self, settings: OAuthSettings, status: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Byte by byte, so that no read of the socket takes long."""
+        monkeypatch.setattr(oauth_tokens, "_TIMEOUT_S", 1.0)
+        ended = Event()
+        with socket.create_server(("127.0.0.1", 0)) as other:
+
+            def answer() -> None:
+                connection, _ = other.accept()
+                with connection, suppress(OSError):
+                    connection.recv(65536)
+                    connection.sendall(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\r\n".encode())
+                    while not ended.wait(0.05):
+                        connection.sendall(b" ")
+
+            Thread(target=answer, daemon=True).start()
+            endpoint = f"http://127.0.0.1:{other.getsockname()[1]}/token"
+            try:
+                with pytest.raises(ClusterUnreachableError, match="can't be reached: no whole answer within 1 s"):
+                    TokenSource(replace(settings, endpoint=endpoint)).token()
+            finally:
+                ended.set()
+
+    def test_an_answer_without_measure_is_read_to_a_limit(self, server: TokenServer, settings: OAuthSettings) -> None:
+        server.tells = {"padding": "x" * (2 << 20)}
+        with pytest.raises(AuthenticationError, match="without a usable access_token"):
+            TokenSource(settings).token()
 
     def test_certificates_that_can_not_be_read(self, settings: OAuthSettings) -> None:
         with pytest.raises(ConfigurationError, match=r"https\.ca\.location /no/such\.pem can't be used"):
@@ -99,7 +134,7 @@ class TestFromAFunction:
         with pytest.raises(AuthenticationError, match=r"oauth_cb .*give gave no token: KeyError: 'region'"):
             TokenSource(OAuthSettings(give)).token()
 
-    @pytest.mark.parametrize("found", [None, "token", ("token",), ("token", "soon")])
+    @pytest.mark.parametrize("found", [None, "token", ("token",), ("token", "soon"), ("token", math.nan)])
     def test_one_that_returns_something_else_is_named(self, found: Any) -> None:
         with pytest.raises(AuthenticationError, match=r"returned a \w+ that isn't \(token, Unix seconds"):
             TokenSource(OAuthSettings(lambda _: found)).token()
