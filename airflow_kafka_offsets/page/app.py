@@ -6,9 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial, wraps
 from importlib.resources import files
 from typing import Annotated, Any
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Query, Request, Response, status
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
@@ -28,6 +31,9 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 _MOST_WINDOWS = 200
+_READERS = 8
+"""Requests that read ledgers at a time; more of them wait without a thread. The api-server's own threads answer the
+heartbeats of running tasks too: a store that hangs may not hold them."""
 _FILES = {"page.css": "text/css", "page.js": "text/javascript", "drawing.js": "text/javascript"}
 _HEADERS = {
     "Content-Security-Policy": (
@@ -70,13 +76,17 @@ def _serve_files(app: FastAPI) -> None:
 
 
 def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
+    apart = _apart(CapacityLimiter(_READERS))
+
     @app.get("/api/pipelines")
+    @apart
     def pipelines(reader: AnyReader) -> Json:
         with _telling():
             rows = [_row(ledgers, name, reader) for name in ledgers.pipelines()]
         return {"now_ms": now_ms(), "pipelines": [row for row in rows if row is not None]}
 
     @app.get("/api/pipelines/{pipeline}")
+    @apart
     def windows(
         reader: AnyReader,
         pipeline: str,
@@ -91,6 +101,7 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
         return _dated(found) | {"overview": _fields(overview)}
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")
+    @apart
     def window(reader: AnyReader, pipeline: str, window: str) -> Json:
         _require_window(window)
         with _telling():
@@ -105,6 +116,7 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
         return _dated(found)
 
     @app.get("/api/pipelines/{pipeline}/records")
+    @apart
     def record(
         reader: AnyReader,
         pipeline: str,
@@ -120,6 +132,19 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
             found = ledgers.ask(pipeline, question, lambda ledger: asdict(find(ledger, topic, partition, offset)))
         _require_own(reader, filter(None, [found.value["dag_id"]]))
         return _dated(found)
+
+
+def _apart(limiter: CapacityLimiter) -> Callable[[Callable[..., Json]], Callable[..., Awaitable[Json]]]:
+    """Have a route that reads ledgers wait in threads of the page's own."""
+
+    def decorate(route: Callable[..., Json]) -> Callable[..., Awaitable[Json]]:
+        @wraps(route)
+        async def answer(**asked: Any) -> Json:
+            return await run_sync(partial(route, **asked), limiter=limiter)
+
+        return answer
+
+    return decorate
 
 
 def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> Json | None:

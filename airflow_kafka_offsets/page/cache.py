@@ -25,6 +25,16 @@ class Dated(Generic[T]):
     value: T
 
 
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Reading failed.
+
+    :param error: why.
+    """
+
+    error: Exception
+
+
 class Cache:
     """What was read, by ledger and question.
 
@@ -41,17 +51,18 @@ class Cache:
 
     def get(self, pipeline: str, question: Hashable, read: Callable[[], T]) -> Dated[T]:
         """The kept answer, else a new one. While one reader reads a pipeline's ledger, others wait for it. An error is
-        raised, and not kept."""
+        kept too: they would ask a store that doesn't answer one after the other."""
         key = (pipeline, question)
         with self._lock:
             reader = self._readers[pipeline]
         with reader:
             kept = self._kept.get(key)
             if kept is None or now_ms() - kept.read_ms >= self._stands_ms:
-                began_ms = now_ms()
-                kept = Dated(began_ms, read())
+                kept = Dated(now_ms(), _outcome(read))
                 self._keep(key, kept)
-            return kept
+        if isinstance(kept.value, _Failed):
+            raise kept.value.error
+        return kept
 
     def _keep(self, key: Hashable, answer: Dated[Any]) -> None:
         with self._lock:
@@ -59,3 +70,10 @@ class Cache:
             self._kept.move_to_end(key)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
+
+
+def _outcome(read: Callable[[], T]) -> T | _Failed:
+    try:
+        return read()
+    except Exception as error:  # each store has its own
+        return _Failed(error)

@@ -36,11 +36,22 @@ def test_of_many_who_ask_at_once_one_reads() -> None:
         assert set(pool.map(lambda _: cache.get("p", "q", slowly).value, range(8))) == {1}
 
 
-def test_an_error_is_not_kept() -> None:
-    cache = Cache()
-    with pytest.raises(ZeroDivisionError):
-        cache.get("p", "q", lambda: 1 // 0)
-    assert cache.get("p", "q", lambda: 1).value == 1
+def test_an_error_stands_as_an_answer_does() -> None:
+    """Whoever waits for a store that fails after a while doesn't wait once more."""
+    asked: list[int] = []
+
+    def fail() -> int:
+        asked.append(1)
+        raise OSError("timed out")
+
+    kept, passing = Cache(stands_ms=60_000), Cache(stands_ms=0)
+    for _ in range(3):
+        with pytest.raises(OSError, match="timed out"):
+            kept.get("p", "q", fail)
+    assert len(asked) == 1
+    with pytest.raises(OSError, match="timed out"):
+        passing.get("p", "q", fail)
+    assert passing.get("p", "q", lambda: 1).value == 1
 
 
 def test_the_oldest_answer_goes_when_there_are_too_many() -> None:
