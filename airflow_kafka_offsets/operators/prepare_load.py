@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _PACKAGES = "spark.jars.packages"
 
+_SECRET_ENDINGS = ("password", "sasl.jaas.config", "ssl.keystore.key")
+"""Options of Kafka's Java client that hold one."""
+
 
 class KafkaPrepareLoadOperator(BaseOperator):
     """
@@ -169,6 +172,11 @@ class KafkaPrepareLoadOperator(BaseOperator):
         own = window_confs(pinned, {driver.LOAD: load}, allow_gaps=self.allow_gaps)
         if taken := sorted(given.keys() & {*own, driver.ATTEMPT, driver.NOTE_KEY}):
             raise ConfigurationError(f"conf= can't have {', '.join(taken)}: this task sets them.")
+        if secret := sorted(name for name in given if _holds_a_secret(name)):
+            raise ConfigurationError(
+                f"conf= can't have {', '.join(secret)}: this task's XCom would show it. Have the cluster's secret "
+                f"store give it to the driver in {driver.SECRETS_VARIABLE}."
+            )
         size = {} if driver.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
         read_by = {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
         return {**driver.GIVEN_BACK, **size, **read_by, **given, **token_endpoint_allowed(reader, given), **own}
@@ -185,6 +193,12 @@ class KafkaPrepareLoadOperator(BaseOperator):
     def _note(self, context: Context) -> dict[str, Any]:
         task = instance_of(context) | {"try_number": context["ti"].try_number}
         return {"started_at": iso_instant(now_ms()), "airflow": task}
+
+
+def _holds_a_secret(name: str) -> bool:
+    """Whether a conf is of the driver's, and one that holds what its cluster's secret store should."""
+    own = name.removeprefix(driver.PREFIX).lower()
+    return name.startswith(driver.PREFIX) and (name == driver.SECRETS or own.endswith(_SECRET_ENDINGS))
 
 
 def _conf_of(packages: Sequence[str]) -> dict[str, str]:

@@ -24,7 +24,6 @@ from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.overview import Overview
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
 from airflow_kafka_offsets.page.window_panel import window_panel
-from airflow_kafka_offsets.page.writers import dags_of
 
 log = logging.getLogger(__name__)
 
@@ -106,10 +105,7 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
         _require_window(window)
         with _telling():
             _permitted(ledgers, pipeline, reader)
-            dag_ids = ledgers.ask(
-                pipeline, ("writers", window), lambda ledger: dags_of(ledger.window_folders.live(window))
-            ).value
-            _require_own(reader, dag_ids)
+            _require_own(reader, ledgers.writers(pipeline, window))
             found = ledgers.ask(pipeline, ("window", window), lambda ledger: window_panel(ledger, window))
         if found.value is None:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"{pipeline} has no window {window} that counts.")
@@ -130,7 +126,8 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
                 raise ConfigurationError(f"{pipeline} has no topic {topic!r}; it has {', '.join(known.topics)}.")
             question = ("record", topic, partition, offset)
             found = ledgers.ask(pipeline, question, lambda ledger: asdict(find(ledger, topic, partition, offset)))
-        _require_own(reader, filter(None, [found.value["dag_id"]]))
+            if found.value["window"] is not None:
+                _require_own(reader, ledgers.writers(pipeline, found.value["window"]))
         return _dated(found)
 
 

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 from airflow_kafka_offsets.page.cache import Cache, Dated
 from airflow_kafka_offsets.page.overview import Overview, overview
+from airflow_kafka_offsets.page.writers import dags_of
 
 T = TypeVar("T")
 _ROOT = "/"
@@ -39,6 +40,14 @@ class Ledgers:
         :raises LedgerError: when the ledger isn't what it should be.
         """
         return self.ask(pipeline, "overview", overview)
+
+    def writers(self, pipeline: str, window: str) -> frozenset[str]:
+        """The Dags that made a window's attempts.
+
+        :raises LedgerError: as :meth:`overview`.
+        """
+        asked = ("writers", window)
+        return self.ask(pipeline, asked, lambda ledger: dags_of(ledger.window_folders.live(window))).value
 
     def ask(self, pipeline: str, question: object, read: Callable[[Ledger], T]) -> Dated[T]:
         """What a question to a pipeline's ledger gives.

@@ -108,14 +108,17 @@ class ClusterFiles:
     def python_file(self, place: str) -> str:
         """URI of a user's file: as it is where it is one, else stored.
 
-        :raises ConfigurationError: when there is no such file on this worker.
+        :raises ConfigurationError: when there is no such file on this worker, or nothing in it.
         """
         if _REMOTE in place and not place.startswith("file://"):
             return place
         path = Path(place.removeprefix("file://"))
         if not path.is_file():
             raise ConfigurationError(f"{place} is neither a file on this worker nor a URI that the cluster reads.")
-        return self.store(path.name, path.read_bytes())
+        content = path.read_bytes()
+        if not content:
+            raise ConfigurationError(f"{place} is empty: give a Python file with something in it, or leave it out.")
+        return self.store(path.name, content)
 
     def store(self, name: str, content: bytes) -> str:
         """Store a file under a folder that is named by what is in it.

@@ -176,6 +176,11 @@ class TestRefused:
         ("arguments", "said"),
         [
             ({"conf": {"spark.kafkaOffsets.attempt": "mine"}}, "can't have spark.kafkaOffsets.attempt"),
+            ({"conf": {"spark.kafkaOffsets.kafka.sasl.jaas.config": "x"}}, "sasl.jaas.config: this task's XCom would"),
+            ({"conf": {"spark.kafkaOffsets.kafka.ssl.truststore.password": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
+            ({"conf": {"spark.kafkaOffsets.secrets": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
+            ({"py_files": ["/dev/null"]}, "neither a file"),
+            ({"py_files": [__file__.replace("test_prepare_load", "windows/__init__")]}, "is empty"),
             ({"s3_scheme": "s3n"}, "s3_scheme is 's3' or 's3a'"),
             ({"application": "/nowhere/app.py"}, "neither a file on this worker nor a URI"),
             ({"packages": [CONNECTOR], "spark_version": "3.5.6"}, "for Spark 4.0 with Scala 2.13"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from airflow.sdk import ObjectStoragePath
 from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
@@ -16,8 +18,9 @@ from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
-from tests.integration.ledger.loads import AT_T0, OFFSETS
-from tests.integration.page.conftest import RECORD_CONTENT, As, make_trouble
+from tests.integration.ledger.loads import AT_T0, OFFSETS, load
+from tests.integration.page.auth_manager import SECRET
+from tests.integration.page.conftest import RECORD_CONTENT, As, make_trouble, open_pipeline
 from tests.unit.offsets.builders import HOUR_MS, T0
 
 STATIC = ROOT / "airflow_kafka_offsets" / "page" / "static"
@@ -70,6 +73,29 @@ class TestPermissions:
         answers = [log_in("viewer").get(address) for address in (*addresses, "/api/pipelines/nowhere")]
         assert {answer.status_code for answer in answers} == {404}
         assert len({answer.text for answer in answers}) == 1
+
+    def test_a_window_and_its_records_are_for_those_who_may_read_every_dag_that_tried_it(
+        self, log_in: As, root: str
+    ) -> None:
+        """Also one before the last ten, whose Dags decide about the pipeline."""
+        mixed = open_pipeline(root, "mixed")
+        try:
+            for hour in range(12):
+                load(mixed, hour)
+            note = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": "r", "task_id": "load"}}
+            mixed.window(window(0)).record_attempt("b-1", note)
+            answers = {}
+            for role in ("viewer", "admin"):
+                browser = TestClient(make_app(), cookies=log_in(role).cookies)
+                for hour in (0, 1):
+                    record = f"topic=t&partition=0&offset={AT_T0 + hour * OFFSETS}"
+                    for what in (f"windows/{window(hour)}", f"records?{record}"):
+                        answers[role, hour, what[:7]] = browser.get(f"/api/pipelines/mixed/{what}").status_code
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "mixed")
+        refused = {key for key, status in answers.items() if status == 403}
+        assert refused == {("viewer", 0, "windows"), ("viewer", 0, "records")}
+        assert {*answers.values()} == {200, 403}
 
     def test_every_answer_forbids_scripts_of_others_and_frames(self, log_in: As) -> None:
         for role in (None, "viewer"):
