@@ -61,7 +61,7 @@ class Cache:
                 kept = Dated(now_ms(), _outcome(read))
                 self._keep(key, kept)
         if isinstance(kept.value, _Failed):
-            raise kept.value.error
+            raise kept.value.error.with_traceback(None)  # it would grow with each reader
         return kept
 
     def _keep(self, key: Hashable, answer: Dated[Any]) -> None:
