@@ -107,9 +107,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """End what the tests of a unit share with the last of them."""
-    unit = _unit(item.nodeid)
-    if nextitem is None or _unit(nextitem.nodeid) != unit:
-        endings.end(item.session, unit)
+    if nextitem is None or _unit(nextitem.nodeid) != _unit(item.nodeid):
+        endings.end(item.session)
 
 
 class _ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist's class

@@ -1,25 +1,29 @@
-"""What ends before its test process does: with the last of the tests that share it. Idle, three brokers take a fifth of
-a core and a whole Airflow a third."""
+"""What ends before its test process does: with the tests that share it. Idle, three brokers take a fifth of a core
+and a whole Airflow a third."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-_ENDINGS = pytest.StashKey[dict[str, Callable[[], object]]]()
+_ENDINGS = pytest.StashKey[list[Callable[[], object]]]()
 
 
-def end_with(session: pytest.Session, unit: str, close: Callable[[], object]) -> None:
-    """Have something closed after the last test of a unit, such as ``cluster``.
+def end_with_unit(request: pytest.FixtureRequest) -> None:
+    """Have a session's fixture end after the last test of the unit that asked for it first.
 
-    :param close: may be called again when the session ends.
+    A test of another unit that asks for it afterwards has it made anew, so that no order of tests is a wrong one.
+
+    :param request: of the fixture itself.
     """
-    session.stash.setdefault(_ENDINGS, {})[unit] = close
+    finish = partial(request._fixturedef.finish, request)  # pytest has no public way to end a fixture early
+    request.session.stash.setdefault(_ENDINGS, []).append(finish)
 
 
-def end(session: pytest.Session, unit: str) -> None:
-    """Close what a unit shares; nothing where nobody has asked for it."""
-    close = session.stash.get(_ENDINGS, {}).pop(unit, None)
-    if close is not None:
-        close()
+def end(session: pytest.Session) -> None:
+    """End what the tests of a unit have shared."""
+    endings = session.stash.get(_ENDINGS, [])
+    while endings:
+        endings.pop()()

@@ -18,7 +18,7 @@ from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
 from dev.spark_cluster import SparkCluster
 from dev.zookeeper_broker import ZooKeeperBroker
-from tests.endings import end_with
+from tests.endings import end_with_unit
 from tests.integration.airflow.services import airflow_services
 from tests.integration.client.cases.workload import coordinator_id, wait_until
 from tests.integration.kafka_clients import connect
@@ -70,13 +70,13 @@ def old_broker() -> Iterator[ZooKeeperBroker]:
 @pytest.fixture(scope="session")
 def running_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Three brokers behind fault proxies."""
+    end_with_unit(request)
     # The cleaner looks twice a second instead of every 15 seconds, and a follower that has nothing to fetch asks again
     # after a tenth of a second instead of half a second, which is how long a new topic's first record would take.
     properties = {"log.cleaner.backoff.ms": "500", "replica.fetch.wait.max.ms": "100"}
     with KafkaCluster(name="cluster", properties=properties, proxied=True) as running:
         # Kafka makes the offsets topic now, while there are three brokers to coordinate groups.
         wait_until(lambda: coordinator_id(running, "any"), "groups have coordinators")
-        end_with(request.session, "cluster", running.close)
         yield running
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
-from tests.endings import end_with
+from tests.endings import end_with_unit
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +23,7 @@ def airflow_services(
     Modules below the repository's root, such as a test's own trigger classes, can be imported by all services. Their
     connection ``kafka_default`` reaches the session's broker, and their ``spark-submit`` has nothing to do.
     """
+    end_with_unit(request)
     home: Path = tmp_path_factory.mktemp("airflow-services")
     spark_submit = home / "bin" / "spark-submit"
     spark_submit.parent.mkdir()
@@ -36,5 +37,4 @@ def airflow_services(
         "PATH": f"{spark_submit.parent}{os.pathsep}{os.environ['PATH']}",
     }
     with AirflowServices(home, environment) as running:
-        end_with(request.session, "airflow", running.close)
         yield running
