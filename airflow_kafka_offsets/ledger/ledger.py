@@ -248,12 +248,13 @@ class Ledger:
 
     def last_pinned(self) -> PinnedManifest | None:
         """The window that ends last; None when none is settled. One that is being pinned may be taken back."""
-        for window in self.latest_windows():
-            settled = (revision for revision in reversed(self.window_folders.live(window.id)) if revision.is_settled)
-            found = next(filter(None, (revision.pinned() for revision in settled)), None)
-            if found is not None:
-                return self._own(found)
-        return None
+        return next(filter(None, (self.settled(window.id) for window in self.latest_windows())), None)
+
+    def settled(self, window: str) -> PinnedManifest | None:
+        """The newest revision of a window that is settled; None when none is. A newer one is being pinned at this
+        moment, or was when a crash came, and may be taken back: nothing is decided for good by it."""
+        settled = (revision for revision in reversed(self.window_folders.live(window)) if revision.is_settled)
+        return self._own(next(filter(None, (revision.pinned() for revision in settled)), None))
 
     def last_published(self) -> Manifest | None:
         """What is published of the window that ends last; None when nothing is published."""
@@ -291,9 +292,11 @@ class Ledger:
 
         :raises LedgerCorruptError: naming a file that isn't what it should be.
         """
-        known = self.checkpoints.read()
+        names = self.window_folders.names()
+        known = self.checkpoints.read(names)
         found = in_parallel(
-            lambda folder: known.get((folder.id, folder.revision)) or summarise(folder), self.window_folders.current()
+            lambda folder: known.get((folder.id, folder.revision)) or summarise(folder),
+            self.window_folders.current(names),
         )
         return [summary for summary in found if summary is not None]
 

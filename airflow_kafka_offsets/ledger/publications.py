@@ -40,10 +40,7 @@ class Publications:
         return counting(self.all(), live)
 
     def create(self, publication: Publication) -> bool:
-        """Store one. That is the moment of publishing.
-
-        :returns: False when its number is taken: somebody else has published meanwhile.
-        """
+        """Store one; see :meth:`.window_folders.WindowFolders.publish`."""
         return create_exclusive(self._folder / publication_file(publication.number), publication.to_bytes())
 
     def _read(self, number: int) -> Publication:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -260,9 +260,27 @@ def names(folder: StoragePath) -> list[str]:
 def names_below(folder: StoragePath) -> list[str]:
     """Paths of all files in a folder and its folders, from the folder on, in order, by one request where the store has
     no folders. Drafts are left out."""
+    if folder.protocol in _LOCAL:
+        # fsspec's own walk leaves out what it may not read, as if nothing were there.
+        return sorted(_local_names_below(folder.path))
     folder.fs.invalidate_cache(folder.path)
     found = (str(path).removeprefix(folder.path).lstrip("/") for path in folder.fs.find(folder.path))
     return sorted(path for path in found if path and not any(part.startswith(".") for part in path.split("/")))
+
+
+def _local_names_below(folder: str, start: str = "") -> Iterator[str]:
+    try:
+        entries = os.scandir(folder)
+    except FileNotFoundError:
+        return
+    with entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                yield from _local_names_below(entry.path, f"{start}{entry.name}/")
+            else:
+                yield start + entry.name
 
 
 def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:

@@ -2,7 +2,7 @@
 
 Verified windows of a day are kept together in a checkpoint, so that listing a year takes some hundred small files, and
 not some ten thousand. A checkpoint's name ends with the start of its own hash; whatever happens to a window later is
-another revision or a marker beside it, which their names tell.
+another revision or a marker beside it, which their names tell: that it was forgotten, or is published once more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.proof.publication import Publication
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.ledger_names import last_publications, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 
 FORMAT = 1
@@ -54,6 +54,7 @@ class WindowSummary:
     :param attempt: the published one; None when none is.
     :param rows: rows that it published.
     :param output: folder with them; None for an empty window too.
+    :param publication: number of that publication; None when nothing is published.
     """
 
     window: str
@@ -68,6 +69,7 @@ class WindowSummary:
     attempt: str | None = None
     rows: int | None = None
     output: str | None = None
+    publication: int | None = None
 
     @property
     def start_ms(self) -> int:
@@ -107,6 +109,7 @@ def summary_of(
         attempt=None if published is None else published.attempt,
         rows=None if published is None else published.rows,
         output=None if published is None else published.output,
+        publication=None if published is None else published.number,
     )
 
 
@@ -119,12 +122,13 @@ class Checkpoints:
     def __init__(self, folder: StoragePath) -> None:
         self._folder = folder / "checkpoints"
 
-    def read(self) -> dict[tuple[str, int], WindowSummary]:
-        """All windows in them, by name and revision.
+    def read(self, names: Iterable[str] = ()) -> dict[tuple[str, int], WindowSummary]:
+        """All windows in them that are still as they were, by name and revision.
 
+        :param names: what is in the folders of the windows' months; without it, all windows as they were once.
         :raises LedgerCorruptError: when one was changed.
         """
-        return by_revision(self.files())
+        return still_true(self.files(), names)
 
     def files(self) -> dict[str, list[WindowSummary]]:
         """What each says, by name, without those that a month's holds.
@@ -178,9 +182,20 @@ class Checkpoints:
         create_exclusive(self._folder / f"{time}_{digest(content)[:16]}.json", content)
 
 
-def by_revision(files: Mapping[str, Iterable[WindowSummary]]) -> dict[tuple[str, int], WindowSummary]:
-    """All windows of some checkpoints, by name and revision."""
-    return {(summary.window, summary.revision): summary for file in files.values() for summary in file}
+def still_true(
+    files: Mapping[str, Iterable[WindowSummary]], names: Iterable[str]
+) -> dict[tuple[str, int], WindowSummary]:
+    """All windows of some checkpoints that weren't published once more since, by name and revision.
+
+    :param names: what is in the folders of the windows' months.
+    """
+    last = last_publications(names)
+    return {
+        (summary.window, summary.revision): summary
+        for file in files.values()
+        for summary in file
+        if (summary.publication or 0) >= last.get(summary.window, 1)
+    }
 
 
 def _summaries(fields: Mapping[str, Any]) -> list[WindowSummary]:

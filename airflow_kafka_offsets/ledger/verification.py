@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.summaries import WindowSummary, by_revision, day_of, summary_of
+from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, still_true, summary_of
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -68,8 +68,8 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     :param full: read what checkpoints hold as well.
     """
     files = {} if full else ledger.checkpoints.files()
-    known = by_revision(files)
-    folders = ledger.window_folders.current()
+    names = ledger.window_folders.names()
+    known, folders = still_true(files, names), ledger.window_folders.current(names)
     kept = [known[key] for folder in folders if (key := (folder.id, folder.revision)) in known]
     last, ledger_id = ledger.snapshots.last_number(), ledger.id
     loose = [folder for folder in folders if (folder.id, folder.revision) not in known]

@@ -48,6 +48,8 @@ class WindowState(StrEnum):
 
 
 _VERDICTS = "verified"
+UNKNOWN_MS = sys.maxsize
+"""When an attempt began whose note doesn't tell: after all others, as far as they know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,20 +272,28 @@ class WindowFolder:
             return None if fields is None else SparkApplication.from_json(fields, attempt, key)
 
     def writers(self) -> dict[str, int]:
-        """When each attempt began whose driver was to write rows, Unix milliseconds; far ahead where that is half
-        written."""
+        """When each attempt began whose driver was to write rows, Unix milliseconds; :data:`UNKNOWN_MS` where that is
+        half written."""
         folder = self._folder / "applications"
         files = [name for name in names(folder) if name.endswith(".json")]
         notes = in_parallel(lambda name: json_object(read(folder / name)), files)
         return {
-            file.removesuffix(".json"): int(note.get("started_ms", sys.maxsize))
+            file.removesuffix(".json"): int(note.get("started_ms", UNKNOWN_MS))
             for file, note in zip(files, notes, strict=True)
             if note.get("writes") is not False
         }
 
+    def begun_before(self, attempt: str) -> frozenset[str]:
+        """The attempts whose notes an attempt's driver found when it began, half written ones too."""
+        return frozenset(map(str, self._note(attempt).get("after", ())))
+
     def is_refused(self, attempt: str) -> bool:
         """Whether a driver has noted since that what an attempt has written isn't to be taken over."""
-        return bool(json_object(read(self._folder / "applications" / f"{attempt}.json")).get("refused"))
+        return bool(self._note(attempt).get("refused"))
+
+    def _note(self, attempt: str) -> dict[str, Any]:
+        """What an attempt's driver noted when it began; empty where that is half written, or there is none."""
+        return json_object(read(self._folder / "applications" / f"{attempt}.json"))
 
     def result(self, attempt: str) -> RunResult | None:
         """What an attempt read and wrote; None when it never got that far.

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
     is_month,
     live_revisions,
     month_of,
+    published_again_marker,
     revision_folder,
     revisions_of,
 )
@@ -73,10 +74,13 @@ class WindowFolders:
         live = live_revisions(self.names())
         return [_newest([self.revision(window, number) for number in numbers]) for window, numbers in live.items()]
 
-    def current(self) -> list[WindowFolder]:
+    def current(self, names: Iterable[str] | None = None) -> list[WindowFolder]:
         """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
-        one."""
-        live = live_revisions(self.names())
+        one.
+
+        :param names: what is in the months' folders, where that is known.
+        """
+        live = live_revisions(self.names() if names is None else names)
         return list(chain.from_iterable(self.counting(window, numbers) for window, numbers in live.items()))
 
     def counting(self, window: str, numbers: Sequence[int]) -> list[WindowFolder]:
@@ -159,6 +163,17 @@ class WindowFolders:
         for revision in live:
             self._mark_forgotten(revision, why)
         return [revision.revision for revision in live]
+
+    def publish(self, window: str, publication: Publication) -> bool:
+        """Create a window's next publication: that is the moment of publishing.
+
+        :returns: False when its number is taken: somebody else has published meanwhile.
+        """
+        if publication.number > 1:
+            # First: whoever has kept what was published before must see it whenever this one counts.
+            marker = published_again_marker(window, publication.number)
+            create_exclusive(self._folder / month_of(window) / marker, publication.attempt.encode())
+        return self.revision(window, _FIRST).publications.create(publication)
 
     def _mark_forgotten(self, folder: WindowFolder, why: str) -> None:
         marker = self._folder / month_of(folder.id) / forgotten_marker(folder.id, folder.revision)

@@ -52,7 +52,7 @@ def readable(
         ledger.folder_of(pinned).record_loss(lost, now_ms())
         if on_data_loss == "load_rest":
             # What is left of the newest revision, which may have lost some of it before.
-            newest = ledger.pinned(manifest.window).manifest
+            newest = (ledger.settled(manifest.window) or pinned).manifest
             extents = _extents(client, newest)
             pinned = ledger.window_folders.pin_again(without_lost(newest, extents))
     check_ranges(pinned.manifest, extents)

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_folder import UNKNOWN_MS, PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counting, counts_over
@@ -171,7 +171,7 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
         if stands:
             ledger.file_lists.refresh(folder.id)  # which a crash may have left out
             return found
-        folder.publications.create(found)
+        ledger.window_folders.publish(folder.id, found)
     raise LedgerError(
         f"Window {folder.id} was published {_MOST_TRIES} times while one attempt was being published. Is "
         "something looping?"
@@ -294,9 +294,13 @@ def _later_writer(folder: WindowFolder, counted: CountedAttempt) -> str | None:
         return None
     writers = folder.writers()
     since = writers.get(counted.result.written_by, counted.result.started_ms)
-    own = {counted.result.attempt, counted.result.written_by}
+    earlier = {counted.result.attempt, counted.result.written_by}
+    if UNKNOWN_MS in writers.values():
+        # A driver that died with its note half written never says when it began; whoever found the note began later.
+        found = folder.begun_before(counted.result.written_by)
+        earlier.update(attempt for attempt in found if writers.get(attempt) == UNKNOWN_MS)
     return next(
-        (attempt for attempt, began_ms in sorted(writers.items()) if began_ms > since and attempt not in own), None
+        (attempt for attempt, began_ms in sorted(writers.items()) if began_ms > since and attempt not in earlier), None
     )
 
 
@@ -306,7 +310,7 @@ def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:
     if counted.result.apart:
         return
     manifest = counted.pinned.manifest
-    newest = ledger.window_folders.newest(manifest.window).revision
+    newest = (ledger.settled(manifest.window) or counted.pinned).manifest.revision
     if newest > manifest.revision:
         raise LedgerConflictError(
             f"Revision {newest} of window {manifest.window} has been resolved since, and in "

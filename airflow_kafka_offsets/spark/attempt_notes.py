@@ -8,6 +8,8 @@ that isn't among the earlier ones looks again (:attr:`~airflow_kafka_offsets.spa
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -78,12 +80,22 @@ class AttemptNotes:
             context = window.spark.sparkContext
             application = SparkApplication(str(context.applicationId), context.uiWebUrl)
             note = application.to_json(attempt.name, window.note_key)
-            self._write(attempt.name, note | {"started_ms": attempt.started_ms})
+            self._write(attempt.name, note | {"started_ms": attempt.started_ms, "after": sorted(notes)})
         return attempt
 
     def writes(self, attempt: str, writes: bool) -> None:
         """Note whether an attempt writes, or counts what was published before."""
         self._write(attempt, self._read(attempt) | {"writes": writes})
+
+    @contextmanager
+    def unwritten(self, attempt: str) -> Iterator[None]:
+        """Note that an attempt hasn't written, where it ends here: whoever has counted before may be published."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # the error itself is what counts
+                self.writes(attempt, False)
+            raise
 
     def distrust(self, attempt: str) -> None:
         """Note that what an attempt committed isn't to be taken over: the next one writes anew."""

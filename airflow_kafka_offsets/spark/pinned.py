@@ -131,7 +131,8 @@ def _write(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
             return recorded
         notes.writes(attempt.name, True)
     if not is_connect(window.spark):
-        window.source_check().before()
+        with notes.unwritten(attempt.name):
+            window.source_check().before()
     result = _load(folder, window, rows, sink, attempt)
     folder.write_result(result)
     _refuse_unproved(folder, window, result)
@@ -169,7 +170,9 @@ def _recorded(
         )
     if published.revision < manifest.revision and published.sink == sink.kind and not sink.keeps_attempts_apart:
         found = _held(window, recorded, sink, attempt)
-        return None if found and found != recorded.written else recorded
+        if not found and recorded.written:
+            raise _rows_gone(published, attempt, 0)
+        return None if found != recorded.written else recorded
     return recorded
 
 
@@ -188,13 +191,18 @@ def _recounted(
     if found and _overwritten(window, recorded, sink, attempt):
         return None
     if found != recorded.written:
-        raise LedgerConflictError(
-            f"Window {name} is published with {published.rows} rows in {published.output}, and the output of this run "
-            f"holds {sum(tally.count for tally in found)} of them. A window has one output: use another pipeline name "
-            "for another one. If the rows were lost, restore them; or, to load the window again, "
-            f"kafka-offsets ledger forget {attempt.pipeline} {name} --force."
-        )
+        raise _rows_gone(published, attempt, sum(tally.count for tally in found))
     return recorded
+
+
+def _rows_gone(published: Publication, attempt: Attempt, held: int) -> LedgerConflictError:
+    """The error of published rows that this run's output doesn't hold."""
+    return LedgerConflictError(
+        f"Window {attempt.window} is published with {published.rows} rows in {published.output}, and the output of "
+        f"this run holds {held} of them. A window has one output: use another pipeline name for another one. If the rows "
+        "were lost, restore them; or, to load the window again, "
+        f"kafka-offsets ledger forget {attempt.pipeline} {attempt.window} --force."
+    )
 
 
 def _overwritten(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> bool:

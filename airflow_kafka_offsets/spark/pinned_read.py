@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.compat.spark_versions import splits_by_records
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, WindowError
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerCorruptError, WindowError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, split_plan
@@ -177,10 +177,17 @@ class PinnedRead:
                 "doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its own."
             )
         published = PinnedFolder.of(self.spark, self.folder, self.manifest).publication()
-        if published is not None and published.manifest_sha256 == self.manifest.sha256:
+        is_published = published is not None and published.manifest_sha256 == self.manifest.sha256
+        if published is not None and is_published and published.apart:
             return [self._unasked(columns)]
         rows = DriverRows(self.spark, self.clients(), headers)
-        return [rows.frame(stretch) for stretch in self._apart]
+        try:
+            return [rows.frame(stretch) for stretch in self._apart]
+        except KafkaOffsetsError:
+            if not is_published:
+                raise
+            # In a table other rows may have taken the place of the published ones: then these are needed after all.
+            return [self._unasked(columns)]
 
     def _unasked(self, columns: str) -> DataFrame:
         """In place of the records that the driver would read of a published window: retention may have passed them,

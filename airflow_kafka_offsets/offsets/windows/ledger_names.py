@@ -7,6 +7,7 @@
       20261121T050000000Z_20261121T060000000Z/                        the window
       20261121T050000000Z_20261121T060000000Z.r2/                     its second revision
       20261121T050000000Z_20261121T060000000Z.r1.forgotten            its first one doesn't count any more
+      20261121T050000000Z_20261121T060000000Z.p2                      it has a second publication, or is to have one
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _WINDOW = re.compile(_ID)
 _MONTH = re.compile(r"\d{6}")
 _REVISION = re.compile(rf"({_ID})(?:\.r(\d+))?")
 _FORGOTTEN = re.compile(rf"({_ID})\.r(\d+)\.forgotten")
+_PUBLISHED_AGAIN = re.compile(rf"({_ID})\.p(\d+)")
 
 
 def window_id(start_ms: int, end_ms: int) -> str:
@@ -75,6 +77,20 @@ def revision_folder(window: str, revision: int) -> str:
 def forgotten_marker(window: str, revision: int) -> str:
     """The name of the file by which a revision is forgotten."""
     return f"{window}.r{revision}.forgotten"
+
+
+def published_again_marker(window: str, number: int) -> str:
+    """The name of the file that tells of a window's second publication, or a later one, before it is created: what was
+    kept of an earlier one may not be what counts."""
+    return f"{window}.p{number}"
+
+
+def last_publications(names: Iterable[str]) -> dict[str, int]:
+    """The highest number that a publication may have, of the windows that may have several.
+
+    :param names: what is in the folders of some months.
+    """
+    return {window: numbers[-1] for window, numbers in _numbers(_PUBLISHED_AGAIN, names).items()}
 
 
 def revisions_of(names: Iterable[str]) -> dict[str, list[int]]:

@@ -11,13 +11,14 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import names, to_json_bytes
+from airflow_kafka_offsets.ledger.storage import create_exclusive, names, to_json_bytes
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import published_again_marker
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from tests.integration.ledger.loads import OFFSETS, load, publish, publish_result, resolve, result_of
 from tests.unit.offsets.proof.results import publication
@@ -177,6 +178,34 @@ class TestCheckpoints:
             f"24 windows, {24 * OFFSETS} offsets, proved before",
             f"24 published windows tile, {24 * OFFSETS} offsets",
         ]
+
+    def test_a_window_of_a_table_that_is_published_once_more_is_looked_at_again(self, local: Ledger) -> None:
+        """Two attempts side by side: the rows of the one that began later have taken the place of the others'."""
+        pinned = resolve(local, DAY[0])
+        folder = local.folder_of(pinned)
+        for attempt, started_ms in (("a-1", 1_000), ("b-2", 2_000)):
+            folder.record_attempt(attempt, {})
+            result = _in_a_table(pinned, attempt, started_ms)
+            publish_result(local, pinned, result)
+            folder.record_verified(attempt, judge(pinned.manifest, result))
+            verify(local)
+            assert [(each.attempt, each.state) for each in local.summaries()] == [(attempt, WindowState.VERIFIED)]
+        replace_file(local, pinned, "results/b-2.json", b"{}")
+        verified = [each for each in verify(local) if each.claim == "checkpoints"]
+        assert [each.found for each in verified] == [f"1 window, {OFFSETS} offsets, proved before"]
+
+    def test_a_publisher_that_died_before_it_published_once_more_leaves_a_checkpoint_unread(
+        self, local: Ledger
+    ) -> None:
+        """Its marker comes first."""
+        pinned = resolve(local, DAY[0])
+        local.folder_of(pinned).record_attempt("a-1", {})
+        publish_result(local, pinned, _in_a_table(pinned, "a-1", 1_000))
+        verify(local)
+        marker = published_again_marker(pinned.manifest.window, 2)
+        create_exclusive(local.folder / "windows" / "202611" / marker, b"b-2")
+        assert [(each.attempt, each.publication) for each in local.summaries()] == [("a-1", 1)]
+        assert not broken(local)
 
     def test_full_reads_it_all_again(self, local: Ledger) -> None:
         pinned = [load(local, hour) for hour in DAY]

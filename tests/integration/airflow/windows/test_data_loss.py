@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,6 +146,19 @@ class TestBetweenPinAndLoad:
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert (row["state"], row["revision"], row["offsets"], row["lost"]) == ("published", 2, 2, 3)
         assert load(window, on_data_loss="load_rest").execute(context)["published_attempt"] == result["attempt"]
+
+    def test_the_rest_is_that_of_a_revision_that_counts(
+        self, ten: str, window: XCom, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace
+    ) -> None:
+        """S13: another task is pinning a newer one, and takes it back a moment later."""
+        manifest = ledger.pinned(window["window"]).manifest
+        wider = tuple(replace(each, end_offset=each.end_offset + 2) for each in manifest.ranges)
+        being_pinned = ledger.folder_of(ledger.window_folders.pin_next(replace(manifest, ranges=wider)))
+        in_sparks_place(COUNT)
+        load(window, on_data_loss="load_rest").execute(context)
+        assert ledger.window_folders.take_back(being_pinned, "shares offsets")
+        (rest,) = ledger.pinned(window["window"]).manifest.ranges
+        assert (rest.start_offset, rest.end_offset, rest.lost_offsets) == (5, 7, 3)
 
     def test_a_published_window_stays_published_and_kafka_is_not_asked(
         self,

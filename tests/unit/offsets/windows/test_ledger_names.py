@@ -8,8 +8,10 @@ from airflow_kafka_offsets.errors import IntervalError
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     forgotten_marker,
     is_month,
+    last_publications,
     live_revisions,
     month_of,
+    published_again_marker,
     revision_folder,
     revisions_of,
     window_extent,
@@ -44,6 +46,8 @@ class TestRevisions:
         f"{FIVE}.r9",
         FIVE,
         f"{FIVE}.r9.forgotten",
+        f"{FIVE}.p2",
+        f"{FIVE}.p10",
         ".draft.0a1b",
         "notes.txt",
     )
@@ -56,6 +60,10 @@ class TestRevisions:
 
     def test_those_that_are_not_forgotten_count_by_window_in_order_of_time(self) -> None:
         assert list(live_revisions(self.NAMES).items()) == [(FIVE, [1, 10]), (SIX, [1, 2])]
+
+    def test_a_window_may_have_as_many_publications_as_markers_tell(self) -> None:
+        assert last_publications(self.NAMES) == {FIVE: 10}
+        assert published_again_marker(FIVE, 10) in self.NAMES
 
     def test_a_window_of_which_all_are_forgotten_is_absent(self) -> None:
         markers = [forgotten_marker(SIX, number) for number in (1, 2)]
