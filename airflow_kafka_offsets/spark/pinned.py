@@ -199,8 +199,8 @@ def _rows_gone(published: Publication, attempt: Attempt, held: int) -> LedgerCon
     """The error of published rows that this run's output doesn't hold."""
     return LedgerConflictError(
         f"Window {attempt.window} is published with {published.rows} rows in {published.output}, and the output of "
-        f"this run holds {held} of them. A window has one output: use another pipeline name for another one. If the rows "
-        "were lost, restore them; or, to load the window again, "
+        f"this run holds {held} of them. A window has one output: use another pipeline name for another one. If the "
+        "rows were lost, restore them; or, to load the window again, "
         f"kafka-offsets ledger forget {attempt.pipeline} {attempt.window} --force."
     )
 

@@ -31,5 +31,5 @@ def test_keeps_no_older_one_from_being_published(ledger: Ledger) -> None:
 
     assert ledger.folder_of(newer).settle()
     later = replace(result, attempt="a-2", written_by="a-2", started_ms=result.started_ms + 1)
-    with pytest.raises(LedgerConflictError, match="Revision 2 of window .* has been resolved since"):
+    with pytest.raises(LedgerConflictError, match=r"Revision 2 of window .* has been resolved since"):
         publish_result(ledger, pinned, later)

@@ -99,7 +99,7 @@ def test_published_rows_that_are_gone_are_not_reported_by_a_newer_revision(
     spark.sql(f"DELETE FROM {sql_name(table_sink.kind, table_sink.table)}")
     left = replace(nine, ranges=(replace(nine.ranges[0], start_offset=1, lost_offsets=1),))
     newer = open_window(left, "try-2")
-    with pytest.raises(LedgerConflictError, match="published with 9 rows .* holds 0 of them"):
+    with pytest.raises(LedgerConflictError, match=r"published with 9 rows .* holds 0 of them"):
         newer.write(newer.read(), table_sink)
 
 
