@@ -49,7 +49,7 @@ _LOADS = (
 )
 _OVERTAKEN = ", overtaken"
 _RACES = ("second", "second to another revision")
-"""Seen on one store or another: two publishers at one time, of one revision or of two, whichever overtakes the other."""
+"""Seen on one store or another: two publishers at a time, of one revision or of two, whichever overtakes the other."""
 _CUTS = ("cut refused", "cut pinned first")
 _CLEARED = "again: WindowOverlapError of a cut"
 _REMADE = "remade refused by TopicChangedError"
