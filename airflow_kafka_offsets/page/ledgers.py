@@ -9,9 +9,9 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import LedgerPath, names
+from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names, read
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, PIPELINE_NAME
 from airflow_kafka_offsets.page.cache import Cache, Dated
 from airflow_kafka_offsets.page.overview import Overview, overview
 from airflow_kafka_offsets.page.writers import dags_of
@@ -60,4 +60,16 @@ class Ledgers:
 def _pipelines() -> list[str]:
     root = LedgerPath.of(ObjectStoragePath(ledger_root(None)))
     found = [name for name in names(root) if PIPELINE_NAME.fullmatch(name)]
-    return [name for name in found if open_ledger(None, name).read_pipeline() is not None]
+    there = in_parallel(lambda name: _is_there(root / name / PIPELINE), found)
+    return [name for name, is_there in zip(found, there, strict=True) if is_there]
+
+
+def _is_there(file: LedgerPath) -> bool:
+    """Whether there is a file, whatever it holds, and also where the store lets nobody read it: what is wrong with a
+    pipeline is for its own answer to say, to those who may see it."""
+    try:
+        return read(file, limit_bytes=1) is not None
+    except NotADirectoryError:  # a file beside the pipelines
+        return False
+    except Exception:  # each store has its own
+        return True

@@ -59,14 +59,14 @@ class TestPermissions:
             assert browser.get("/api/pipelines").status_code in (401, 403)
 
     @pytest.mark.parametrize(
-        ("role", "seen"), [("viewer", ["troubled"]), ("admin", ["damaged", "secret", "troubled", "unloaded"])]
+        ("role", "seen"), [("viewer", ["troubled"]), ("admin", ["damaged", "secret", "torn", "troubled", "unloaded"])]
     )
     def test_a_pipeline_is_listed_for_those_who_may_read_its_dags(self, log_in: As, role: str, seen: list[str]) -> None:
         """Of one that is damaged, or that nobody has loaded yet, no Dag is known."""
         answer = log_in(role).get("/api/pipelines").json()
         assert [each["pipeline"] for each in answer["pipelines"]] == seen
 
-    @pytest.mark.parametrize("pipeline", ["secret", "unloaded", "damaged"])
+    @pytest.mark.parametrize("pipeline", ["secret", "unloaded", "damaged", "torn"])
     def test_others_are_told_what_they_are_told_of_one_that_is_not_there(self, log_in: As, pipeline: str) -> None:
         addresses = [address for address in all_addresses(pipeline) if pipeline in address]
         assert len(addresses) == 3
@@ -143,6 +143,7 @@ class TestSaysWhatTheCommandsSay:
         answer = log_in("viewer").get("/api/pipelines/troubled", params={"most": 5}).json()
         assert [row["kind"] for row in answer["rows"]] == ["hole", *["window"] * 5]
         assert answer["more"]
+        assert "torn/pipeline.json is not JSON" in rows["torn"]["error"]
         earlier = log_in("viewer").get("/api/pipelines/troubled", params={"before": window(3)}).json()
         assert [row["window"] for row in earlier["rows"]] == [window(0), window(1)]
         assert not earlier["more"]
