@@ -13,7 +13,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.ledger.whereabouts import find
+from airflow_kafka_offsets.ledger.whereabouts import find_known
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import revisions_of
@@ -75,12 +75,7 @@ def verify_ledger(args: Any) -> int:
 @command
 def find_record(args: Any) -> int:
     """One row: where a record is."""
-    ledger = stored_ledger(args)
-    found = find(ledger, args.topic, args.partition, args.offset)
-    windows = ledger.windows()
-    topics = ledger.pinned(windows[-1].id).manifest.topics if windows and found.window is None else {}
-    if topics and args.topic not in topics:
-        raise ConfigurationError(f"{ledger.uri} has no topic {args.topic!r}; it has {', '.join(sorted(topics))}.")
+    found = find_known(stored_ledger(args), args.topic, args.partition, args.offset)
     row = {"topic": args.topic, "partition": args.partition, "offset": args.offset} | asdict(found)
     print_rows([row], args, every_column([row]), single=True)
     return 0 if found.window is not None else 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
@@ -66,6 +67,19 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
         return Whereabouts(_why_nowhere(folders, end))
     # Where windows overlap, the rows are where one of them was published.
     return next((place for place in found if place.attempt), found[0])
+
+
+def find_known(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
+    """As :func:`find`, for a person, who may misspell a topic.
+
+    :raises ConfigurationError: when no window has the record, and the newest one doesn't have the topic.
+    """
+    found = find(ledger, topic, partition, offset)
+    windows = ledger.windows() if found.window is None else []
+    topics = ledger.pinned(windows[-1].id).manifest.topics if windows else {}
+    if topics and topic not in topics:
+        raise ConfigurationError(f"{ledger.uri} has no topic {topic!r}; it has {', '.join(sorted(topics))}.")
+    return found
 
 
 def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:

@@ -15,7 +15,7 @@ from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Query, Request, Response, status
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
-from airflow_kafka_offsets.ledger.whereabouts import find
+from airflow_kafka_offsets.ledger.whereabouts import find_known
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
 from airflow_kafka_offsets.page.cache import Dated
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 _MOST_WINDOWS = 200
+_LONGEST_TOPIC = 249
+"""What Kafka allows."""
 _READERS = 8
 """Requests that read ledgers at a time; more of them wait without a thread. The api-server's own threads answer the
 heartbeats of running tasks too: a store that hangs may not hold them."""
@@ -116,16 +118,14 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
     def record(
         reader: AnyReader,
         pipeline: str,
-        topic: str,
-        partition: Annotated[int, Query(ge=0)],
-        offset: Annotated[int, Query(ge=0)],
+        topic: Annotated[str, Query(max_length=_LONGEST_TOPIC)],
+        partition: Annotated[int, Query(ge=0, lt=2**31)],
+        offset: Annotated[int, Query(ge=0, lt=2**63)],
     ) -> Json:
         with _telling():
-            known = _permitted(ledgers, pipeline, reader).value[0]
-            if topic not in known.topics:
-                raise ConfigurationError(f"{pipeline} has no topic {topic!r}; it has {', '.join(known.topics)}.")
+            _permitted(ledgers, pipeline, reader)
             question = ("record", topic, partition, offset)
-            found = ledgers.ask(pipeline, question, lambda ledger: asdict(find(ledger, topic, partition, offset)))
+            found = ledgers.ask(pipeline, question, lambda ledger: asdict(find_known(ledger, topic, partition, offset)))
             if found.value["window"] is not None:
                 _require_own(reader, ledgers.writers(pipeline, found.value["window"]))
         return _dated(found)

@@ -20,7 +20,7 @@ _DRAWN = 48
 class Overview:
     """One pipeline.
 
-    :param topics: its topics, as the ledger was opened with.
+    :param topics: the newest window's topics; before the first window those that the ledger was opened with.
     :param windows: how many windows there are, published or not.
     :param published: the published window that ends last; None when none is.
     :param published_until_ms: where it ends, Unix milliseconds.
@@ -61,7 +61,7 @@ def overview(ledger: Ledger) -> tuple[Overview, Sequence[WindowSummary]]:
     return (
         Overview(
             pipeline=ledger.pipeline,
-            topics=tuple((ledger.read_pipeline() or {}).get("topics", ())),
+            topics=_topics(ledger, summaries),
             windows=len({summary.window for summary in summaries}),
             published=published[-1].window if published else None,
             published_until_ms=published[-1].end_ms if published else None,
@@ -75,3 +75,10 @@ def overview(ledger: Ledger) -> tuple[Overview, Sequence[WindowSummary]]:
         ),
         summaries,
     )
+
+
+def _topics(ledger: Ledger, summaries: Sequence[WindowSummary]) -> tuple[str, ...]:
+    if not summaries:
+        return tuple((ledger.read_pipeline() or {}).get("topics", ()))
+    newest = summaries[-1]
+    return tuple(sorted(ledger.pinned(newest.window, newest.revision).manifest.topics))

@@ -31,7 +31,7 @@ def open_pipeline(root: str, pipeline: str) -> Ledger:
 
 def make_trouble(root: str) -> None:
     """``troubled`` has a hole in hour 2, a loss in hour 5, a load that failed in hour 6 and a pinned window; others are
-    a pipeline of a Dag that few may read, one that no Dag has loaded yet, two that are damaged, and a file that is none."""
+    a pipeline of a Dag that few may read, one that no Dag has loaded yet, two that are damaged; and a file beside."""
     troubled = open_pipeline(root, "troubled")
     for hour in (0, 1, 3, 4):
         load(troubled, hour)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,13 +16,15 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
-from tests.integration.ledger.loads import AT_T0, OFFSETS, load
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
 from tests.integration.page.auth_manager import SECRET
 from tests.integration.page.conftest import RECORD_CONTENT, As, make_trouble, open_pipeline
-from tests.unit.offsets.builders import HOUR_MS, T0
+from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
 STATIC = ROOT / "airflow_kafka_offsets" / "page" / "static"
 
@@ -37,6 +40,17 @@ def all_addresses(pipeline: str = "troubled") -> list[str]:
     assert all(route.methods in ({"GET"}, {"GET", "HEAD"}) for route in routes)
     paths = [route.path.format(pipeline=pipeline, window=window(0), name="page.js") for route in routes]
     return [path + query if path.endswith("/records") else path for path in paths]
+
+
+def with_added_topic(hour: int) -> OffsetSnapshot:
+    taken = snapshot({0: AT_T0 + hour * OFFSETS}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
+    facts = TopicFacts("added", "id-2", 1, "delete", -1, -1, "CreateTime")
+    added = boundary(0, AT_T0 + hour * OFFSETS, topic="added")
+    return replace(
+        taken,
+        topics={**taken.topics, "added": facts},
+        boundaries={**taken.boundaries, TopicPartition("added", 0): added},
+    )
 
 
 def files_of(root: str) -> dict[str, bytes]:
@@ -129,6 +143,7 @@ class TestSaysWhatTheCommandsSay:
     def test_a_damaged_ledger_says_what_is_wrong(self, log_in: As) -> None:
         rows = {each["pipeline"]: each for each in log_in("admin").get("/api/pipelines").json()["pipelines"]}
         assert "pipeline.json is damaged" in rows["damaged"]["error"]
+        assert "torn/pipeline.json is not JSON" in rows["torn"]["error"]
 
     def test_the_grid_has_each_window_as_it_is_and_the_hole_between(self, log_in: As) -> None:
         answer = log_in("viewer").get("/api/pipelines/troubled").json()
@@ -143,7 +158,6 @@ class TestSaysWhatTheCommandsSay:
         answer = log_in("viewer").get("/api/pipelines/troubled", params={"most": 5}).json()
         assert [row["kind"] for row in answer["rows"]] == ["hole", *["window"] * 5]
         assert answer["more"]
-        assert "torn/pipeline.json is not JSON" in rows["torn"]["error"]
         earlier = log_in("viewer").get("/api/pipelines/troubled", params={"before": window(3)}).json()
         assert [row["window"] for row in earlier["rows"]] == [window(0), window(1)]
         assert not earlier["more"]
@@ -178,7 +192,34 @@ class TestSaysWhatTheCommandsSay:
         assert answer["window"] == (None if hour is None else window(hour))
         assert answer["found"] == found or "no window has it" in answer["found"]
 
-    @pytest.mark.parametrize("asked", ["topic=other&partition=0&offset=1", "topic=t&partition=-1&offset=1", "topic=t"])
+    def test_a_topic_that_was_added_later_is_one_of_the_pipelines(self, log_in: As, root: str) -> None:
+        """``pipeline.json`` keeps the first list; the newest window has those of today."""
+        grown = open_pipeline(root, "grown")
+        try:
+            load(grown, 0)
+            publish(grown, grown.pin_window(*grown.snapshots.append_all([with_added_topic(hour) for hour in (1, 2)])))
+            browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
+            records = "/api/pipelines/grown/records"
+            found = browser.get(records, params={"topic": "added", "partition": 0, "offset": AT_T0 + OFFSETS}).json()
+            refused = browser.get(records, params={"topic": "other", "partition": 0, "offset": 1})
+            overview = browser.get("/api/pipelines/grown").json()["overview"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "grown")
+        assert (found["found"], found["window"]) == ("published", window(1))
+        assert refused.status_code == 400
+        assert refused.json()["detail"].endswith("has no topic 'other'; it has added, t.")
+        assert overview["topics"] == ["added", "t"]
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            "topic=other&partition=0&offset=1",
+            "topic=t&partition=-1&offset=1",
+            f"topic=t&partition=0&offset={2**63}",
+            f"topic={'t' * 250}&partition=0&offset=1",
+            "topic=t",
+        ],
+    )
     def test_a_question_that_makes_no_sense_is_refused(self, log_in: As, asked: str) -> None:
         assert log_in("viewer").get(f"/api/pipelines/troubled/records?{asked}").status_code in (400, 422)
 
