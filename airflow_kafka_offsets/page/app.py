@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial, wraps
 from importlib.resources import files
 from typing import Annotated, Any
@@ -15,19 +14,18 @@ from anyio.to_thread import run_sync
 from fastapi import FastAPI, HTTPException, Query, Request, Response, status
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
-from airflow_kafka_offsets.ledger.whereabouts import find_known
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
+from airflow_kafka_offsets.page.answer import Answer, encoded, joined
 from airflow_kafka_offsets.page.cache import Dated
 from airflow_kafka_offsets.page.grid import grid
 from airflow_kafka_offsets.page.ledgers import Ledgers
-from airflow_kafka_offsets.page.overview import Overview
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
+from airflow_kafka_offsets.page.record import record
 from airflow_kafka_offsets.page.window_panel import window_panel
 
 log = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 _MOST_WINDOWS = 200
 _LONGEST_TOPIC = 249
@@ -35,6 +33,10 @@ _LONGEST_TOPIC = 249
 _READERS = 8
 """Requests that read ledgers at a time; more of them wait without a thread. The api-server's own threads answer the
 heartbeats of running tasks too: a store that hangs may not hold them."""
+_UNREADABLE = (
+    "A file of this ledger can't be read, so it isn't known which Dags made what you asked for. Users who may read "
+    "all Dags are told here what is wrong, and so is whoever runs kafka-offsets ledger verify."
+)
 _FILES = {"page.css": "text/css", "page.js": "text/javascript", "drawing.js": "text/javascript"}
 _HEADERS = {
     "Content-Security-Policy": (
@@ -81,10 +83,11 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
 
     @app.get("/api/pipelines")
     @apart
-    def pipelines(reader: AnyReader) -> Json:
+    def pipelines(reader: AnyReader) -> Response:
         with _telling():
             rows = [_row(ledgers, name, reader) for name in ledgers.pipelines()]
-        return {"now_ms": now_ms(), "pipelines": [row for row in rows if row is not None]}
+        listed = b'{"pipelines":[' + b",".join(filter(None, rows)) + b"]}"
+        return _json(encoded({"now_ms": now_ms()}), listed)
 
     @app.get("/api/pipelines/{pipeline}")
     @apart
@@ -93,50 +96,53 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
         pipeline: str,
         before: str | None = None,
         most: Annotated[int, Query(ge=1, le=_MOST_WINDOWS)] = 100,
-    ) -> Json:
+    ) -> Response:
         if before is not None:
             _require_window(before)
+
+        def read(ledger: Ledger) -> Answer:
+            return Answer(encoded(grid(ledger, overview.summaries, before, most)), overview.dag_ids)
+
         with _telling():
-            overview, summaries = _permitted(ledgers, pipeline, reader).value
-            found = ledgers.ask(pipeline, ("grid", before, most), lambda ledger: grid(ledger, summaries, before, most))
-        return _dated(found) | {"overview": _fields(overview)}
+            found = _permitted(ledgers, pipeline, reader)
+            overview = found.answer
+            # Of the overview that it was made from, so that both are of one age and for the same users.
+            rows = _own(ledgers, pipeline, reader, ("grid", found.read_ms, before, most), read).answer
+        return _json(_dates(found), rows.shown, b'{"overview":' + overview.shown + b"}")
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")
     @apart
-    def window(reader: AnyReader, pipeline: str, window: str) -> Json:
+    def window(reader: AnyReader, pipeline: str, window: str) -> Response:
         _require_window(window)
         with _telling():
             _permitted(ledgers, pipeline, reader)
-            _require_own(reader, ledgers.writers(pipeline, window))
-            found = ledgers.ask(pipeline, ("window", window), lambda ledger: window_panel(ledger, window))
-        if found.value is None:
+            found = _own(ledgers, pipeline, reader, ("window", window), lambda ledger: window_panel(ledger, window))
+        if not found.answer.shown:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"{pipeline} has no window {window} that counts.")
-        return _dated(found)
+        return _json(_dates(found), found.answer.shown)
 
     @app.get("/api/pipelines/{pipeline}/records")
     @apart
-    def record(
+    def records(
         reader: AnyReader,
         pipeline: str,
         topic: Annotated[str, Query(max_length=_LONGEST_TOPIC)],
         partition: Annotated[int, Query(ge=0, lt=2**31)],
         offset: Annotated[int, Query(ge=0, lt=2**63)],
-    ) -> Json:
+    ) -> Response:
+        asked = topic, partition, offset
         with _telling():
             _permitted(ledgers, pipeline, reader)
-            question = ("record", topic, partition, offset)
-            found = ledgers.ask(pipeline, question, lambda ledger: asdict(find_known(ledger, topic, partition, offset)))
-            if found.value["window"] is not None:
-                _require_own(reader, ledgers.writers(pipeline, found.value["window"]))
-        return _dated(found)
+            found = _own(ledgers, pipeline, reader, ("record", *asked), lambda ledger: record(ledger, *asked))
+        return _json(_dates(found), found.answer.shown)
 
 
-def _apart(limiter: CapacityLimiter) -> Callable[[Callable[..., Json]], Callable[..., Awaitable[Json]]]:
+def _apart(limiter: CapacityLimiter) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
     """Have a route that reads ledgers wait in threads of the page's own."""
 
-    def decorate(route: Callable[..., Json]) -> Callable[..., Awaitable[Json]]:
+    def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
         @wraps(route)
-        async def answer(**asked: Any) -> Json:
+        async def answer(**asked: Any) -> Response:
             return await run_sync(partial(route, **asked), limiter=limiter)
 
         return answer
@@ -144,19 +150,20 @@ def _apart(limiter: CapacityLimiter) -> Callable[[Callable[..., Json]], Callable
     return decorate
 
 
-def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> Json | None:
+def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> bytes | None:
     """A pipeline's row; None for a user who may not read it. What is wrong with one hides no other."""
     try:
         found = ledgers.overview(pipeline)
     except Exception as error:  # each store has its own
         told = str(error) if isinstance(error, KafkaOffsetsError) else _told(error)
-        return {"pipeline": pipeline, "error": told} if reader.may_read(()) else None
-    overview = found.value[0]
-    return {"read_ms": found.read_ms} | _fields(overview) if reader.may_read(overview.dag_ids) else None
+        return encoded({"pipeline": pipeline, "error": told}) if reader.may_read(()) else None
+    if not reader.may_read(found.answer.dag_ids):
+        return None
+    return joined(encoded({"read_ms": found.read_ms}), found.answer.shown)
 
 
-def _permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated[Any]:
-    """A pipeline's overview and windows, for a user who may read them.
+def _permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated:
+    """A pipeline's overview, for a user who may read it.
 
     :raises HTTPException: 404 for everybody else, and where there is none.
     """
@@ -167,23 +174,37 @@ def _permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated[Any]:
     except Exception:
         reader.require(())
         raise
-    reader.require(found.value[0].dag_ids)
+    reader.require(found.answer.dag_ids)
     return found
 
 
-def _require_own(reader: Reader, dag_ids: Iterable[str]) -> None:
-    """Of a pipeline that a user may read, refuse a window that a Dag has loaded which the user may not read."""
-    asked = frozenset(dag_ids)
-    if asked and not reader.may_read(asked):
+def _own(
+    ledgers: Ledgers, pipeline: str, reader: Reader, question: Hashable, read: Callable[[Ledger], Answer]
+) -> Dated:
+    """Of a pipeline that a user may read, an answer that may be about other Dags than its overview is.
+
+    :raises HTTPException: 403 for a user who may not read one of the Dags that made what it shows; 502 when it can't
+        be read, so that these aren't known, for a user who may not read all Dags.
+    """
+    try:
+        found = ledgers.ask(pipeline, question, read)
+    except ConfigurationError:
+        raise
+    except KafkaOffsetsError as error:
+        if reader.may_read(()):
+            raise
+        raise HTTPException(status.HTTP_502_BAD_GATEWAY, _UNREADABLE) from error
+    if found.answer.dag_ids and not reader.may_read(found.answer.dag_ids):
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Another Dag has loaded this window, which you may not read.")
+    return found
 
 
-def _fields(overview: Overview) -> Json:
-    return asdict(overview) | {"dag_ids": sorted(overview.dag_ids)}
+def _dates(found: Dated) -> bytes:
+    return encoded({"read_ms": found.read_ms, "now_ms": now_ms()})
 
 
-def _dated(found: Dated[Any]) -> Json:
-    return {"read_ms": found.read_ms, "now_ms": now_ms(), **found.value}
+def _json(*shown: bytes) -> Response:
+    return Response(joined(*shown), media_type="application/json")
 
 
 def _require_window(name: str) -> None:

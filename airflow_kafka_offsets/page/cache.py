@@ -2,78 +2,109 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Generic, TypeVar
 
+from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.page.answer import Answer
 
-T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_PLACE_BYTES = 1_000
+"""What keeping an answer takes beside it, about: the question, and its places."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dated(Generic[T]):
-    """Something that was read.
+class Dated:
+    """An answer that was read.
 
     :param read_ms: when its reading began, Unix milliseconds: whatever was written since may not be in it.
-    :param value: what was read.
+    :param answer: what was read.
     """
 
     read_ms: int
-    value: T
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
-class _Failed:
-    """Reading failed.
+class _Kept:
+    """What came of reading.
 
-    :param error: why.
+    :param read_ms: as of :class:`Dated`.
+    :param outcome: what was read, or why it wasn't.
     """
 
-    error: Exception
+    read_ms: int
+    outcome: Answer | Exception
+
+    @property
+    def size_bytes(self) -> int:
+        size = len(str(self.outcome)) if isinstance(self.outcome, Exception) else self.outcome.size_bytes
+        return size + _PLACE_BYTES
 
 
 class Cache:
-    """What was read, by ledger and question.
+    """What was read, by ledger and question. What doesn't stand any more goes when something is kept.
 
-    :param stands_ms: how long it stands, milliseconds.
-    :param most: how many answers are kept; the oldest goes first.
+    :param stands_ms: how long an answer stands, milliseconds.
+    :param most_bytes: how much memory all of them may take; the oldest goes first.
     """
 
-    def __init__(self, stands_ms: int = 20_000, most: int = 200) -> None:
+    def __init__(self, stands_ms: int = 20_000, most_bytes: int = 64 * 2**20) -> None:
         self._stands_ms = stands_ms
-        self._most = most
-        self._kept: OrderedDict[Hashable, Dated[Any]] = OrderedDict()
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._size_bytes = 0
         self._readers: defaultdict[str, Lock] = defaultdict(Lock)
         self._lock = Lock()
 
-    def get(self, pipeline: str, question: Hashable, read: Callable[[], T]) -> Dated[T]:
+    @property
+    def size_bytes(self) -> int:
+        """How much memory what is kept takes, about."""
+        return self._size_bytes
+
+    def get(self, pipeline: str, question: Hashable, read: Callable[[], Answer]) -> Dated:
         """The kept answer, else a new one. While one reader reads a pipeline's ledger, others wait for it. An error is
         kept too: they would ask a store that doesn't answer one after the other."""
         key = (pipeline, question)
         with self._lock:
             reader = self._readers[pipeline]
         with reader:
-            kept = self._kept.get(key)
-            if kept is None or now_ms() - kept.read_ms >= self._stands_ms:
-                kept = Dated(now_ms(), _outcome(read))
+            with self._lock:
+                kept = self._kept.get(key)
+            if kept is None or not self._stands(kept):
+                kept = _Kept(now_ms(), _outcome(read))
                 self._keep(key, kept)
-        if isinstance(kept.value, _Failed):
-            raise kept.value.error.with_traceback(None)  # it would grow with each reader
-        return kept
+        if isinstance(kept.outcome, Exception):
+            raise kept.outcome.with_traceback(None)  # it would grow with each reader
+        return Dated(kept.read_ms, kept.outcome)
 
-    def _keep(self, key: Hashable, answer: Dated[Any]) -> None:
+    def _stands(self, kept: _Kept) -> bool:
+        return now_ms() - kept.read_ms < self._stands_ms
+
+    def _keep(self, key: Hashable, kept: _Kept) -> None:
         with self._lock:
-            self._kept[key] = answer
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            for other in [other for other, each in self._kept.items() if other == key or not self._stands(each)]:
+                self._drop(other)
+            self._kept[key] = kept
+            self._size_bytes += kept.size_bytes
+            while self._size_bytes > self._most_bytes:
+                self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Hashable) -> None:
+        self._size_bytes -= self._kept.pop(key).size_bytes
 
 
-def _outcome(read: Callable[[], T]) -> T | _Failed:
+def _outcome(read: Callable[[], Answer]) -> Answer | Exception:
     try:
         return read()
     except Exception as error:  # each store has its own
-        return _Failed(error)
+        if not isinstance(error, KafkaOffsetsError):
+            log.warning("A ledger's store failed.", exc_info=error)
+        # What it came from holds what was read: a file's whole text.
+        error.__cause__ = error.__context__ = error.__traceback__ = None
+        return error

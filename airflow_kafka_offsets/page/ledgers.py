@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+import json
+from collections.abc import Callable, Hashable
 
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names, read
-from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, PIPELINE_NAME
+from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.cache import Cache, Dated
-from airflow_kafka_offsets.page.overview import Overview, overview
-from airflow_kafka_offsets.page.writers import dags_of
+from airflow_kafka_offsets.page.overview import overview
 
-T = TypeVar("T")
 _ROOT = "/"
 """Stands for the root among the pipelines' names, none of which has a slash."""
 
@@ -32,27 +30,21 @@ class Ledgers:
 
         :raises ConfigurationError: when no root is set.
         """
-        return self._cache.get(_ROOT, None, _pipelines).value
+        kept = self._cache.get(_ROOT, None, lambda: Answer(encoded(_pipelines())))
+        found: list[str] = json.loads(kept.answer.shown)
+        return found
 
-    def overview(self, pipeline: str) -> Dated[tuple[Overview, Sequence[WindowSummary]]]:
-        """The overview of a pipeline, and its windows.
+    def overview(self, pipeline: str) -> Dated:
+        """The overview of a pipeline, made from all its windows.
 
         :raises LedgerError: when the ledger isn't what it should be.
         """
         return self.ask(pipeline, "overview", overview)
 
-    def writers(self, pipeline: str, window: str) -> frozenset[str]:
-        """The Dags that made a window's attempts.
-
-        :raises LedgerError: as :meth:`overview`.
-        """
-        asked = ("writers", window)
-        return self.ask(pipeline, asked, lambda ledger: dags_of(ledger.window_folders.live(window))).value
-
-    def ask(self, pipeline: str, question: object, read: Callable[[Ledger], T]) -> Dated[T]:
+    def ask(self, pipeline: str, question: Hashable, read: Callable[[Ledger], Answer]) -> Dated:
         """What a question to a pipeline's ledger gives.
 
-        :param question: what tells it from others, hashable.
+        :param question: what tells it from others.
         """
         return self._cache.get(pipeline, question, lambda: read(open_ledger(None, pipeline)))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import tiling_of
 from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
 
 _DRAWN = 48
@@ -47,33 +48,35 @@ class Overview:
     dag_ids: frozenset[str]
 
 
-def overview(ledger: Ledger) -> tuple[Overview, Sequence[WindowSummary]]:
-    """The overview of a pipeline, and the summaries that it was made from.
+def overview(ledger: Ledger) -> Answer:
+    """The overview of a pipeline, with the summaries that it was made from.
 
     :raises LedgerError: when the ledger isn't what it should be.
     """
     ledger.exists()
     summaries = ledger.summaries()
+    found = _overview(ledger, summaries)
+    return Answer(encoded(asdict(found) | {"dag_ids": sorted(found.dag_ids)}), found.dag_ids, summaries)
+
+
+def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
     by_end = sorted(summaries, key=lambda summary: summary.end_ms)
     published = [summary for summary in by_end if summary.attempt is not None]
     proved = [summary.window for summary in published if summary.state is WindowState.VERIFIED]
     tiling = tiling_of(ledger, summaries, {})
-    return (
-        Overview(
-            pipeline=ledger.pipeline,
-            topics=_topics(ledger, summaries),
-            windows=len({summary.window for summary in summaries}),
-            published=published[-1].window if published else None,
-            published_until_ms=published[-1].end_ms if published else None,
-            proved=proved[-1] if proved else None,
-            states=dict(Counter(str(summary.state) for summary in summaries)),
-            holes=tiling.holes,
-            problems=tiling.problems,
-            lost_offsets=sum(summary.lost_offsets for summary in summaries),
-            rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),
-            dag_ids=dags_of_pipeline(ledger, summaries),
-        ),
-        summaries,
+    return Overview(
+        pipeline=ledger.pipeline,
+        topics=_topics(ledger, summaries),
+        windows=len({summary.window for summary in summaries}),
+        published=published[-1].window if published else None,
+        published_until_ms=published[-1].end_ms if published else None,
+        proved=proved[-1] if proved else None,
+        states=dict(Counter(str(summary.state) for summary in summaries)),
+        holes=tiling.holes,
+        problems=tiling.problems,
+        lost_offsets=sum(summary.lost_offsets for summary in summaries),
+        rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),
+        dag_ids=dags_of_pipeline(ledger, summaries),
     )
 
 

@@ -14,14 +14,16 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.grid import state_of
 from airflow_kafka_offsets.page.words import EVIDENCE, STATES
+from airflow_kafka_offsets.page.writers import dags_of_window
 
 Json = dict[str, Any]
 
 
-def window_panel(ledger: Ledger, window: str) -> Json | None:
-    """All of a window; None when no revision of it counts.
+def window_panel(ledger: Ledger, window: str) -> Answer:
+    """All of a window; nothing when no revision of it counts.
 
     :raises LedgerError: when a file isn't what it should be.
     """
@@ -31,18 +33,18 @@ def window_panel(ledger: Ledger, window: str) -> Json | None:
         _revision(ledger, folder, pinned, counting) for folder in folders if (pinned := folder.pinned()) is not None
     ]
     if not revisions:
-        return None
+        return Answer(b"")
     start_ms, end_ms = window_extent(window)
-    publications = folders[0].publications.all()
-    return {
+    shown = {
         "window": window,
         "start": iso_instant(start_ms),
         "end": iso_instant(end_ms),
         "revisions": revisions,
-        "publications": [_publication(each, counting) for each in publications],
+        "publications": [_publication(each, counting) for each in folders[0].publications.all()],
         "states": STATES,
         "evidence": {str(kind): words for kind, words in EVIDENCE.items()},
     }
+    return Answer(encoded(shown), dags_of_window(ledger, window, folders))
 
 
 def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, counting: Publication | None) -> Json:

@@ -8,6 +8,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 
 _LATEST = 10
 """So many windows with an attempt are asked, from the last one back."""
@@ -16,14 +17,31 @@ _LATEST = 10
 def dags_of_pipeline(ledger: Ledger, summaries: Sequence[WindowSummary]) -> frozenset[str]:
     """The Dags that made the attempts of the last windows; empty where no attempt names one."""
     latest = [summary for summary in summaries if summary.attempts][-_LATEST:]
-    return dags_of(ledger.window_folders.revision(each.window, each.revision) for each in latest)
+    return _dags_of(ledger.window_folders.revision(each.window, each.revision) for each in latest)
 
 
-def dags_of(folders: Iterable[WindowFolder]) -> frozenset[str]:
-    """The Dags that made the attempts of some windows."""
+def dags_of_window(ledger: Ledger, window: str, folders: Iterable[WindowFolder]) -> frozenset[str]:
+    """The Dags that made a window's attempts, and whatever was published of it, in forgotten revisions too. To be asked
+    for after what is shown was read: no note is ever taken away, so that none is left out.
+
+    :param folders: its revisions that are shown.
+    """
+
+    def of_publication(publication: Publication) -> set[str]:
+        return _dag_of(ledger.window_folders.revision(window, publication.revision), publication.attempt)
+
+    published = ledger.window_folders.revision(window, 1).publications.all()
+    return _dags_of(folders).union(*in_parallel(of_publication, published))
+
+
+def _dags_of(folders: Iterable[WindowFolder]) -> frozenset[str]:
     return frozenset().union(*in_parallel(_of_folder, folders))
 
 
 def _of_folder(folder: WindowFolder) -> set[str]:
-    runs = (folder.attempt(attempt).get("airflow") or {} for attempt in folder.listing().attempts)
-    return {str(run["dag_id"]) for run in runs if run.get("dag_id")}
+    return set().union(*(_dag_of(folder, attempt) for attempt in folder.listing().attempts))
+
+
+def _dag_of(folder: WindowFolder, attempt: str) -> set[str]:
+    run = folder.attempt(attempt).get("airflow") or {}
+    return {str(run["dag_id"])} if run.get("dag_id") else set()
