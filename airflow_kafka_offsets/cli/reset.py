@@ -57,6 +57,8 @@ def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
     described = resetter.describe()
     if described.members:
         return f"Nothing was changed. The group has {len(described.members)} active members now: stop them first."
+    if described.may_have_members:
+        return f"Nothing was changed. The {described.kind} group is {described.state}: stop its members first."
     if len(plan.errors()):
         return "Nothing was changed, nor would it be: some partitions are in error."
     if described.is_unknown:

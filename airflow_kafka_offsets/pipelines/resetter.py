@@ -215,6 +215,11 @@ class Resetter:
                 f"{shorten(map(str, described.members))}. Stop them, wait until the group is empty, and try "
                 "again."
             )
+        if described.may_have_members:
+            raise CommitRefusedError(
+                f"Group {self._group} is a {described.kind} group ({described.state}), whose active members own its "
+                "commits and can't be listed here. Stop them, wait until the group is empty, and try again."
+            )
         if not new_group:
             self._refuse_unknown(described)
 

@@ -16,7 +16,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from airflow_kafka_offsets.client.connection.response_errors import UNSUPPORTED_VERSION, left_out
+from airflow_kafka_offsets.client.connection.response_errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    UNSUPPORTED_VERSION,
+    left_out,
+    named_error,
+)
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
 from airflow_kafka_offsets.client.lookups.extent_lookup import BOTH_ENDS, fetch_extents
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
@@ -35,6 +40,12 @@ _NEVER_COMMITTED = ResponseError(
     "NO_COMMIT", -1, True, "the group exists but has committed nothing; name the topics to count from their log starts"
 )
 """The error of a group without commits and members whose topics nobody named: a sum over no partitions would be 0."""
+_NOT_LISTED = named_error(
+    COORDINATOR_LOAD_IN_PROGRESS,
+    "the group has committed offsets, and its coordinator neither describes nor lists it, so that it isn't known what "
+    "else it reads; wait, or name the topics (topics=, --topics)",
+)
+"""The error of a group with commits of which nobody says that it has no members: a coordinator has just taken over."""
 _HIGH_WATERMARK = IsolationLevel.READ_UNCOMMITTED
 
 
@@ -109,7 +120,7 @@ async def lags_on_committed(
 ) -> GroupLags:
     """Lag on all partitions of every topic that each group has commits on, or that its members read. One that can't be
     described has partitions that nobody knows: what is known of it is in error, so that the total is unknown. So is the
-    total while members haven't told all their topics.
+    total while members haven't told all their topics, or nobody has told of the members.
     """
     expected = set().union(*(session.touched.get(group, set()) for group in groups))
     await session.coordinators.locate(groups, session.deadline)  # once, not by each of the next two
@@ -222,7 +233,8 @@ def _lag(
             hidden = hidden or description.error
     has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
     if description is not None and description.is_unknown and has_offsets:
-        description = None  # a coordinator that has just taken over may not describe yet what it fetches
+        hidden = hidden or (None if description.listed is None else _NOT_LISTED)
+        description = None  # it is there, whatever it is
     unknown = description is not None and description.is_unknown
     if not unknown and not len(extents):
         hidden = hidden or _NEVER_COMMITTED

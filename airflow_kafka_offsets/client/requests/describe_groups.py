@@ -1,8 +1,10 @@
 """Group descriptions: DescribeGroups (key 15) and ConsumerGroupDescribe (key 69, KIP-848), asked of the coordinators.
 
 A classic group is known to the first request alone, a KIP-848 group to the second, and each calls the other's groups
-dead or not found (E33). Both are asked at the same time; who is known to neither is unknown (E19). Before version 6
-(Kafka 4.0, KIP-1043), DescribeGroups says Dead of unknown groups as well as of those that are being removed.
+dead or not found (E33). Both are asked at the same time. Who is known to neither may be of a kind that has a request of
+its own, which isn't asked here: streams (KIP-1071) or share (KIP-932). So it is looked up in its coordinator's list
+(:mod:`.list_groups`), and is unknown when it isn't there either (E19). Before version 6 (Kafka 4.0, KIP-1043),
+DescribeGroups says Dead of unknown groups as well as of those that are being removed.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
     response_error,
 )
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.requests.list_groups import look_up_listed
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
@@ -134,7 +137,8 @@ def join_descriptions(classic: GroupDescription, consumer: GroupDescription | No
 
 
 async def fetch_descriptions(session: Session, groups: Collection[str]) -> GroupDescriptions:
-    """Ask all coordinators at the same time; an element for every group, by the deadline."""
+    """Ask all coordinators at the same time; an element for every group, by the deadline. Groups that come back unknown
+    take one round more."""
 
     async def classic(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
         version = await session.transport.version(node, DescribeGroupsRequest, attempt)
@@ -169,4 +173,7 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         return GroupDescription(group, error=error)
 
     found = await FanOut(session, session.coordinators, ask, passing, failed).run(groups)
+    unknown = [group.group for group in found.values() if group.is_unknown]
+    if unknown:
+        found |= await look_up_listed(session, unknown)
     return GroupDescriptions(found.values())

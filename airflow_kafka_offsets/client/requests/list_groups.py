@@ -1,7 +1,8 @@
 """Groups: which consumer groups there are (ListGroups, key 16).
 
 A broker lists the groups that it coordinates, so that all groups are the lists of all brokers together. Versions: 4
-knows states (KIP-518), 5 types (KIP-848). What is in a group is :mod:`.describe_groups`.
+knows states (KIP-518), 5 types (KIP-848). What is in a group is :mod:`.describe_groups`; of one that isn't described,
+its list says whether there is such a group, and of which kind.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from typing import Any
 from kafka.protocol.admin import ListGroupsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.connection.transport import NodeId
+from airflow_kafka_offsets.client.connection.response_errors import UNSUPPORTED_VERSION, response_error
+from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, Locator
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.answers.groups import UNKNOWN, GroupDescription, GroupKind
 
 _CONSUMER_PROTOCOLS = ("consumer", "")
 """Groups of consumers, and groups that only commit; Kafka Connect's and others' name their own."""
 _CONSUMER_TYPES = ("classic", "consumer")
 """``consumer`` is KIP-848's. Brokers before 3.8 know no others, and don't tell."""
+_TELLS_TYPES = 5
 _OFFSETS_TOPIC = "__consumer_offsets"
 """Kafka's own topic of commits. The leader of a partition coordinates the groups that it holds."""
 
@@ -49,6 +52,26 @@ def parse_list_groups(response: Any) -> BrokerGroups:
     return BrokerGroups(consuming, response_error(response.error_code))
 
 
+def parse_listed(response: Any, groups: Iterable[str]) -> dict[str, GroupDescription]:
+    """What the list of their coordinator says of some groups, of whatever kind they are.
+
+    :param response: of version 5 or later.
+    """
+    error = response_error(response.error_code)
+    if error is not None:
+        return {group: GroupDescription(group, error=error) for group in groups}
+    listed = {answer.group_id: answer for answer in response.groups}
+    return {
+        group: _listed(listed[group]) if group in listed else GroupDescription(group, listed=False) for group in groups
+    }
+
+
+def _listed(answer: Any) -> GroupDescription:
+    kind = GroupKind(answer.group_type.lower())
+    named = answer.protocol_type or ("" if kind.is_described else answer.group_type.lower())
+    return GroupDescription(answer.group_id, answer.group_state or UNKNOWN, kind, named, listed=True)
+
+
 class _Itself:
     """The :class:`.fan_out.Locator` of brokers: each answers for itself."""
 
@@ -57,6 +80,29 @@ class _Itself:
 
     def forget(self, pieces: Iterable[int]) -> None:
         pass
+
+
+async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str, GroupDescription]:
+    """What coordinators list of groups that nobody describes; an element for every group, by the deadline. Brokers that
+    don't tell types (before Kafka 3.8) have no groups but those that are described, and aren't asked.
+    """
+
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
+        try:
+            version = await session.transport.version(node, ListGroupsRequest, attempt)
+        except RequestFailedError as failed:
+            if failed.error.code != UNSUPPORTED_VERSION:
+                raise
+            version = 0
+        if version < _TELLS_TYPES:
+            return {group: GroupDescription(group) for group in groups}
+        response = await session.transport.send(node, ListGroupsRequest[version](), attempt)
+        return parse_listed(response, groups)
+
+    def failed(group: str, error: ResponseError) -> GroupDescription:
+        return GroupDescription(group, error=error)
+
+    return await FanOut(session, session.coordinators, ask, lambda found: found.error, failed).run(groups)
 
 
 async def fetch_groups(session: Session) -> list[str]:

@@ -161,6 +161,21 @@ class GroupKind(StrEnum):
     """Members agree on their assignment among themselves; also a group that only commits."""
     CONSUMER = "consumer"
     """The coordinator assigns (KIP-848, Kafka 4.0)."""
+    STREAMS = "streams"
+    """The coordinator assigns tasks of Kafka Streams (KIP-1071, Kafka 4.1). Not described here."""
+    SHARE = "share"
+    """Members share partitions (KIP-932, Kafka 4.0), and commit no offsets. Not described here."""
+    OTHER = "other"
+    """One that is younger than this package. Not described here."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> GroupKind:
+        return cls.OTHER
+
+    @property
+    def is_described(self) -> bool:
+        """Whether there is a request that this package asks for such groups' members."""
+        return self in (GroupKind.CLASSIC, GroupKind.CONSUMER)
 
 
 CONSUMER_PROTOCOL = "consumer"
@@ -169,6 +184,7 @@ CONSUMER_PROTOCOL = "consumer"
 UNKNOWN, EMPTY, DEAD = "Unknown", "Empty", "Dead"
 """States by which groups without members are told apart: no such group (E19), nobody in it now (E21), being removed.
 The others (``Stable``, ``PreparingRebalance``, ``Assigning``, …) are Kafka's own names, and have members."""
+_WITHOUT_MEMBERS = (EMPTY, DEAD)
 STABLE, ASSIGNING = "Stable", "Assigning"
 """States on which it depends whether members' topics are told: see :attr:`GroupDescription.untold`."""
 
@@ -202,13 +218,15 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """One group, classic or of KIP-848.
+    """One group, classic or of KIP-848; of one that no request describes, what the list of groups says.
 
     :param state: Kafka's name for its state, or :data:`UNKNOWN`.
     :param kind: which protocol it uses; None when unknown.
     :param protocol_type: ``consumer``, ``connect``, …; empty for a group that only commits, and when unknown.
     :param members: its active members, in order of their ids.
     :param error: why it can't be described; its state is then :data:`UNKNOWN` too, and says nothing.
+    :param listed: of one that isn't described, whether its coordinator lists it among the groups of all kinds; None
+        when it is described, and when the list doesn't tell kinds (before Kafka 3.8).
     """
 
     group: str
@@ -217,6 +235,12 @@ class GroupDescription:
     protocol_type: str = ""
     members: tuple[GroupMember, ...] = ()
     error: ResponseError | None = None
+    listed: bool | None = None
+
+    @property
+    def may_have_members(self) -> bool:
+        """Whether somebody is in it, or may be as far as it is told."""
+        return bool(self.members) or (bool(self.listed) and self.state not in _WITHOUT_MEMBERS)
 
     @property
     def is_unknown(self) -> bool:
@@ -237,13 +261,31 @@ class GroupDescription:
 
         A classic group's coordinator tells subscriptions only while the group is stable. A KIP-848 group's tells names
         always, but what an expression matches only by what it has assigned, some seconds later; and of several
-        expressions nobody can tell which one an assignment comes from. Members of other protocols read no topics.
+        expressions nobody can tell which one an assignment comes from. Members of other protocols read no topics, but
+        for those of kinds that aren't described: they never tell.
         """
+        if self.kind is not None and not self.kind.is_described:
+            return ResponseError("INCONSISTENT_GROUP_PROTOCOL", 23, False, self._why_never_told(self.kind))
         if self.protocol_type != CONSUMER_PROTOCOL:
             return None
-        why = self._why_classic_untold() if self.kind is GroupKind.CLASSIC else self._why_regex_untold()
+        why = self._why_untold()
         advice = "wait, or name the topics (topics=, --topics)"
         return ResponseError("REBALANCE_IN_PROGRESS", 27, True, f"{why}; {advice}") if why else None
+
+    def _why_never_told(self, kind: GroupKind) -> str:
+        name = self.protocol_type if kind is GroupKind.OTHER else kind
+        if kind is GroupKind.SHARE:
+            return f"it is a {name} group ({self.state}), which commits no offsets: there is no lag to measure"
+        return (
+            f"it is a {name} group ({self.state}), of which this package can't ask what its members read; name the "
+            "topics (topics=, --topics)"
+        )
+
+    def _why_untold(self) -> str:
+        if self.listed:
+            why = f"the group is listed ({self.state}), and its coordinator doesn't describe it"
+            return why if self.may_have_members else ""
+        return self._why_classic_untold() if self.kind is GroupKind.CLASSIC else self._why_regex_untold()
 
     def _why_classic_untold(self) -> str:
         if self.state == STABLE or all(member.topics for member in self.members):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.admin import (
     DescribeConfigsResponse,
@@ -253,14 +253,29 @@ def _groups_are(
     return lambda request: response_class(groups=[described(each) for each in asked(request)])
 
 
-def groups_are_listed(*groups: str, error_code: int = 0) -> Answer:
-    """A ListGroups answer: classic consumer groups."""
+class Listed(NamedTuple):
+    """A group of a ListGroups answer; unless told otherwise, one of classic consumers."""
+
+    group: str
+    state: str = "Empty"
+    kind: str = "classic"
+    protocol_type: str = "consumer"
+
+
+def groups_are_listed(*groups: str | Listed, error_code: int = 0) -> Answer:
+    """A ListGroups answer."""
     listed_class = ListGroupsResponse.ListedGroup
 
     def answer(_: Any) -> Any:
+        found = [group if isinstance(group, Listed) else Listed(group) for group in groups]
         listed = [
-            listed_class(group_id=each, protocol_type="consumer", group_state="Empty", group_type="classic")
-            for each in groups
+            listed_class(
+                group_id=each.group,
+                protocol_type=each.protocol_type,
+                group_state=each.state,
+                group_type=each.kind,
+            )
+            for each in found
         ]
         return ListGroupsResponse(error_code=error_code, groups=listed)
 

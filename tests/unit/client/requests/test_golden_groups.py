@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from airflow_kafka_offsets.client.requests.describe_groups import parse_consumer_group_describe, parse_describe_groups
-from airflow_kafka_offsets.client.requests.list_groups import parse_list_groups
+from airflow_kafka_offsets.client.requests.list_groups import parse_list_groups, parse_listed
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupDescription, GroupKind
 from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
@@ -74,6 +74,16 @@ class TestListGroups:
     @every(frames("list_groups", "response", "groups of all kinds"))
     def test_groups_of_consumers_are_told_from_others_in_every_version(self, frame: Frame) -> None:
         assert parse_list_groups(frame.decode()).groups == {"g", "gruppe-ü", "commits-only"}
+
+    @every(frames("list_groups", "response", "groups of all kinds", since=5))
+    def test_those_of_all_kinds_are_found_by_name(self, frame: Frame) -> None:
+        found = parse_listed(frame.decode(), ["g", "s", "commits-only", "no-such"])
+        assert found == {
+            "g": GroupDescription("g", "Stable", GroupKind.CLASSIC, "consumer", listed=True),
+            "s": GroupDescription("s", "Stable", GroupKind.SHARE, "share", listed=True),
+            "commits-only": GroupDescription("commits-only", EMPTY, GroupKind.CLASSIC, listed=True),
+            "no-such": GroupDescription("no-such", listed=False),
+        }
 
     @every(frames("list_groups", "response", "a coordinator that still loads"))
     def test_a_coordinator_that_still_loads_lists_none_and_says_so(self, frame: Frame) -> None:

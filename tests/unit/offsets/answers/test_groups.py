@@ -80,6 +80,36 @@ class TestGroupOfKip848:
         assert moving.topics() == {"a"}
 
 
+def listed(state: str, kind: GroupKind, protocol_type: str = CONSUMER_PROTOCOL) -> GroupDescription:
+    return GroupDescription("g", state, kind, protocol_type, listed=True)
+
+
+class TestGroupThatIsOnlyListed:
+    @pytest.mark.parametrize("kind", ["streams", "share", "of-tomorrow"])
+    @pytest.mark.parametrize("state", [EMPTY, "Stable"])
+    def test_never_tells_when_it_is_of_a_kind_that_cannot_be_described(self, kind: str, state: str) -> None:
+        untold = listed(state, GroupKind(kind), kind).untold
+        assert untold is not None
+        assert not untold.retriable
+        assert f"it is a {kind} group ({state})" in untold.message
+        assert ("name the topics" in untold.message) == (kind != "share"), "a share group commits nothing on any topic"
+
+    @pytest.mark.parametrize("kind", [GroupKind.CLASSIC, GroupKind.CONSUMER])
+    def test_is_told_when_it_has_no_members(self, kind: GroupKind) -> None:
+        """E21"""
+        for state in (EMPTY, "Dead"):
+            assert listed(state, kind).untold is None
+            assert not listed(state, kind).may_have_members
+        assert listed("Stable", kind).may_have_members
+        untold = listed("Stable", kind).untold
+        assert untold is not None
+        assert untold.retriable
+
+    def test_is_not_unknown(self) -> None:
+        assert not listed(EMPTY, GroupKind.STREAMS).is_unknown
+        assert GroupDescription("g", listed=False).is_unknown
+
+
 def test_the_error_may_pass_and_says_what_to_do() -> None:
     group = GroupDescription("g", "PreparingRebalance", GroupKind.CLASSIC, CONSUMER_PROTOCOL, (member(),))
     assert group.untold is not None
