@@ -10,12 +10,13 @@ from typing import Any
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, ask
-from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError
+from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch, LogExtents, Producers
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
+from airflow_kafka_offsets.offsets.instants import is_from_future, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -205,18 +206,60 @@ def read_at(partitions: Sequence[Behind], isolation_level: IsolationLevel) -> As
     return LeftToRead(records, tuple(sorted(why)))
 
 
-def time_of(record: FirstRecord) -> int:
-    """A record's timestamp, Unix milliseconds, for a limit on its age.
+@dataclass(frozen=True, slots=True)
+class RecordAges:
+    """How old some first records are, by their timestamps and this machine's clock.
 
-    :raises ConfigurationError: when it is unknown.
+    :param oldest_ms: the highest age that is known, milliseconds; None when none is.
+    :param unknown: partitions where nobody can tell, and why, in words: a record has no timestamp, or one from the
+        future (E5).
     """
-    if record.timestamp_ms is None:
+
+    oldest_ms: int | None = None
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, records: Iterable[FirstRecord], now_ms: int) -> RecordAges:
+        """Their ages, for a limit on them.
+
+        :param records: without errors. Where there is none yet, though its log ends further on, its age is unknown too.
+        :raises ConfigurationError: when a timestamp can't be told for want of a codec on this machine.
+        """
+        ages, unknown = [], []
+        for record in records:
+            why = _why_ageless(record, now_ms)
+            if why:
+                unknown.append(f"{record.topic}-{record.partition} ({why})")
+            else:
+                assert record.timestamp_ms is not None, "or there would be a reason"
+                ages.append(max(0, now_ms - record.timestamp_ms))
+        return cls(max(ages, default=None), tuple(unknown))
+
+    @property
+    def known_ms(self) -> int | None:
+        """The age of the oldest of them; None when nobody can tell."""
+        return None if self.unknown else self.oldest_ms
+
+    def note(self, what: str) -> str:
+        """For the end of a summary; empty when all ages are known."""
+        return f"; the age of {what} is unknown on {shorten(self.unknown)}" if self.unknown else ""
+
+
+def _why_ageless(record: FirstRecord, now_ms: int) -> str:
+    """Why a record's timestamp doesn't tell how old it is, in words; empty when it does."""
+    if record.missing_codec:
         raise ConfigurationError(
             f"max_age needs the timestamp of the record at {record.topic}-{record.partition} offset {record.offset}, "
-            "which is unknown: its codec isn't installed (pip install 'airflow-kafka-offsets[codecs]'), it was "
-            "written before Kafka 0.10, or its timestamp is negative."
+            f"which is compressed with {record.missing_codec}: its library isn't installed on this machine (pip "
+            "install 'airflow-kafka-offsets[codecs]')."
         )
-    return record.timestamp_ms
+    if record.offset is None:
+        return "its leader gave no record yet"
+    if record.timestamp_ms is None:
+        return "it has no timestamp"
+    if is_from_future(record.timestamp_ms, now_ms):
+        return f"its timestamp lies in the future: {iso_instant(record.timestamp_ms)}"
+    return ""
 
 
 def worst(partitions: Iterable[Behind]) -> str:

@@ -6,6 +6,7 @@ E13). So where arithmetic on offsets alone stands in the way, the log is read fr
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -14,15 +15,15 @@ from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
 from airflow_kafka_offsets.conditions.client_calls import (
     Lags,
     LagsOn,
+    RecordAges,
     ask_partitions,
     read_at,
     read_left,
-    time_of,
     worst,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind, GroupStanding, NoCommit, judge_group
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
@@ -38,7 +39,8 @@ class GroupsCaughtUp(Condition):
     limit, and for all topics that a group has committed on or reads. ``no_commit`` (E18) is what a partition without a
     commit counts, empty ones too; ``unknown_group`` (E19) and ``ahead_of_log`` (E17, S15) never pass.
 
-    :param max_age_ms: in milliseconds, by the first unread record's timestamp and this machine's clock.
+    :param max_age_ms: in milliseconds, by the first unread record's timestamp and this machine's clock. An age that
+        nobody can tell, of deleted records or by a timestamp that is missing or from the future, meets no limit.
     """
 
     kind: ClassVar[str] = "groups_caught_up"
@@ -78,7 +80,7 @@ class GroupsCaughtUp(Condition):
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
         ages = yield from self._ages(groups)
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
-        done = fits and all(age_ms is not None and age_ms <= (self.max_age_ms or 0) for age_ms in ages.values())
+        done = fits and all(self._is_young(age) for age in ages.values())
         summary = "; ".join(_describe(group, ages.get(group.group)) for group in groups)
         summary += "" if done else left.note()
         totals = [group.total for group in groups]
@@ -125,36 +127,40 @@ class GroupsCaughtUp(Condition):
         within = limit is None or sum(lags) <= limit
         return within and (partition_limit is None or max(lags, default=0) <= partition_limit)
 
-    def _ages(self, groups: list[GroupStanding]) -> Asking[dict[str, int | None]]:
-        """The age in milliseconds of each group's oldest unread record, where there is a limit to it.
+    def _is_young(self, age: RecordAges) -> bool:
+        """An age that nobody knows is within no limit."""
+        return age.known_ms is not None and age.known_ms <= (self.max_age_ms or 0)
 
-        None where records were deleted before they were read: nobody knows how old they were.
+    def _ages(self, groups: list[GroupStanding]) -> Asking[dict[str, RecordAges]]:
+        """The age of each group's oldest unread record, where there is a limit to it; 0 where there is none.
+
+        Unknown where records were deleted before they were read: nobody knows how old they were.
         """
         if self.max_age_ms is None:
             return {}
-        unread = [(group.group, behind) for group in groups if not group.lost for behind in group.behind]
+        known = [group for group in groups if group.total is not None]
+        unread = [(group.group, behind) for group in known if not group.lost for behind in group.behind]
         left = yield from read_at([behind for _, behind in unread], self.isolation_level)
-        now = now_ms()
-        ages = {group.group: None if group.lost else 0 for group in groups if group.total is not None}
+        ages = {group.group: RecordAges() if group.lost else RecordAges(0) for group in known}
+        first: dict[str, list[FirstRecord]] = defaultdict(list)
         for name, behind in unread:
-            if left.is_clear(behind):
-                continue
-            timestamp_ms, known = _timestamp(behind, left.records), ages.get(name)
-            ages[name] = None if known is None or timestamp_ms is None else max(known, now - timestamp_ms)
-        return ages
+            if not left.is_clear(behind):
+                first[name].append(_first(behind, left.records))
+        now = now_ms()
+        return ages | {name: RecordAges.of(records, now) for name, records in first.items()}
 
-    def _result(self, groups: Iterable[GroupStanding], ages: dict[str, int | None]) -> dict[str, Any]:
+    def _result(self, groups: Iterable[GroupStanding], ages: dict[str, RecordAges]) -> dict[str, Any]:
         limits = {"max_lag": self._limit(), "max_partition_lag": self.max_partition_lag}
         result: dict[str, Any] = {"groups": {group.group: group.total for group in groups}}
         result |= {name: limit for name, limit in limits.items() if limit is not None}
         if self.max_age_ms is not None:
-            in_s = {group: None if ms is None else ms / 1000 for group, ms in ages.items()}
+            in_s = {group: None if (ms := age.known_ms) is None else ms / 1000 for group, age in ages.items()}
             result |= {"max_age_s": self.max_age_ms / 1000, "age_s": in_s}
         return result
 
 
 def _measures(
-    lags: Iterable[GroupLag], groups: Iterable[GroupStanding], ages: Mapping[str, int | None]
+    lags: Iterable[GroupLag], groups: Iterable[GroupStanding], ages: Mapping[str, RecordAges]
 ) -> Iterator[Measure]:
     """Lag by group, and by topic, of all topics that it has: 0 is told too, as a gauge keeps its last value."""
     for lag, group in zip(lags, groups, strict=True):
@@ -166,21 +172,21 @@ def _measures(
             by_topic[behind.position.topic] += behind.lag
         for topic, count in by_topic.items():
             yield Measure("lag", count, {"group": group.group, "topic": topic})
-        age_ms = ages.get(group.group)
+        age_ms = ages.get(group.group, RecordAges()).known_ms
         if age_ms is not None:
             yield Measure("lag_age", age_ms / 1000, {"group": group.group})
 
 
-def _timestamp(behind: Behind, records: FirstRecords) -> int | None:
-    """The first unread record's; None where the leader gave none yet, though its log ends further on."""
+def _first(behind: Behind, records: FirstRecords) -> FirstRecord:
+    """The first unread record."""
     found = records.lookup(*behind.position)
     assert found is not None, "every position was asked for"
     if found.error is not None:
         raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
-    return None if found.offset is None else time_of(found)
+    return found
 
 
-def _describe(group: GroupStanding, age_ms: int | None) -> str:
+def _describe(group: GroupStanding, age: RecordAges | None) -> str:
     if group.why_unknown:
         return f"{group.group} {group.why_unknown}"
     text = f"{group.group} is {group.total} behind"
@@ -190,6 +196,6 @@ def _describe(group: GroupStanding, age_ms: int | None) -> str:
         text += f"; it has no commit on {group.uncommitted} partitions"
     if group.lost:
         text += f"; {group.lost} offsets were deleted before it read them, so their age is unknown"
-    if age_ms:
-        text += f"; its oldest unread record is {duration_text(age_ms / 1000)} old"
-    return text
+    if age is not None and age.oldest_ms:
+        text += f"; its oldest unread record is {duration_text(age.oldest_ms / 1000)} old"
+    return text + ("" if age is None else age.note("what it hasn't read"))

@@ -11,11 +11,11 @@ from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.client_calls import (
     Extents,
     Listed,
+    RecordAges,
     Records,
     ask_same_logs,
     ask_topics,
     note_unknowable,
-    time_of,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import shorten
@@ -40,7 +40,8 @@ class NewData(Condition):
     :param since: where old data ends. A partition that isn't in it is new from its log start on (E23).
     :param min_records: how many, 1 or more.
     :param max_age_ms: how old the first new record may become before fewer are enough, milliseconds, by its timestamp
-        and this machine's clock; None to wait for all.
+        and this machine's clock; None to wait for all. One whose age nobody can tell is old enough: firing early only
+        makes a smaller load.
     :param isolation_level: which records count.
     """
 
@@ -68,10 +69,11 @@ class NewData(Condition):
         total = sum(counts.values())
         enough = total >= self.min_records
         real = (yield from self._holds_record(new)) if enough else False
-        age_ms = (yield from self._age_ms(new)) if new and not real else None
+        age = (yield from self._age(new)) if new and not real else RecordAges()
+        age_ms = age.known_ms
         stale = yield from self._stale(partitions, counts)
         result = {"new": counts, "stale": stale, "since": self.since.source} | self.since.where()
-        aged = age_ms is not None and age_ms >= (self.max_age_ms or 0)
+        aged = bool(age.unknown) or (age_ms is not None and age_ms >= (self.max_age_ms or 0))
         if self.max_age_ms is not None:
             result |= {"age_s": None if age_ms is None else age_ms / 1000}
         done = real or aged
@@ -80,7 +82,8 @@ class NewData(Condition):
             result["unknowable"] = unknowable
         text = f"{_describe(counts, stale, self.min_records, real or aged)}; since {self.since.source}"
         if age_ms is not None:
-            text += f"; the first of them is {duration_text(max(age_ms, 0) / 1000)} old"
+            text += f"; the first of them is {duration_text(age_ms / 1000)} old"
+        text += age.note("what is new")
         ends = FixedOffsets.of_ends("log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids)
         return Progress(done, text + note_unknowable(unknowable), result, ends=ends)
 
@@ -115,16 +118,15 @@ class NewData(Condition):
         unread.raise_for_errors()
         return False
 
-    def _age_ms(self, new: list[Behind]) -> Asking[int | None]:
-        """How old the first new record is, where that may be enough; None where there is none, but markers alone."""
+    def _age(self, new: list[Behind]) -> Asking[RecordAges]:
+        """How old the first new record is, where that may be enough; nothing where there is none, but markers alone."""
         if self.max_age_ms is None:
-            return None
+            return RecordAges()
         records = (yield from ask(Records, ((None, data.position) for data in new), self.isolation_level))[None]
-        times = [time_of(record) for record in records if record.offset is not None]
-        oldest = now_ms() - min(times) if times else None
-        if oldest is None or oldest < self.max_age_ms:
+        ages = RecordAges.of((record for record in records if record.offset is not None), now_ms())
+        if not ages.unknown and (ages.oldest_ms is None or ages.oldest_ms < self.max_age_ms):
             FirstRecords(records.errors()).raise_for_errors()  # an older one may be there
-        return oldest
+        return ages
 
     def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[dict[str, str | None]]:
         """The newest timestamps of the topics without new data: that of a record, or of a transaction's end (E41). None

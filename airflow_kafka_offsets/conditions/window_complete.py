@@ -13,7 +13,7 @@ from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationErro
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms, to_datetime
+from airflow_kafka_offsets.offsets.instants import duration_text, is_from_future, iso_instant, now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.completeness import (
@@ -24,8 +24,6 @@ from airflow_kafka_offsets.offsets.windows.completeness import (
 )
 
 _APPEND_TIME = "LogAppendTime"
-_MOST_AHEAD_MS = 3_600_000
-"""Clocks of producers may be so far ahead, which is what brokers allow by default (KIP-1030)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,5 +159,5 @@ class WindowComplete(Condition):
 
 def _from_the_future(listed: ListedOffsets) -> list[TopicPartition]:
     """Where the record that was found can't be of today (E5): the first one that late in the log."""
-    latest_ms = now_ms() + _MOST_AHEAD_MS
-    return [TopicPartition(own.topic, own.partition) for own in listed if (own.timestamp_ms or 0) > latest_ms]
+    now = now_ms()
+    return [TopicPartition(own.topic, own.partition) for own in listed if is_from_future(own.timestamp_ms, now)]

@@ -20,12 +20,22 @@ _CYCLE_MS = 146_097 * 86_400_000
 """After so many days the Gregorian calendar begins anew."""
 _PLAUSIBLE_MS = range(100_000_000_000, 10_000_000_000_000)
 """March 1973 to November 2286: seconds and microseconds of our times lie outside."""
+FUTURE_TOLERANCE_MS = 3_600_000
+"""How far ahead of the clock a record's timestamp may be: Kafka 4's default of ``message.timestamp.after.max.ms``
+(KIP-937, KIP-1030)."""
 _COMPACT = re.compile(r"\d{8}T\d{9}Z")
 
 
 def now_ms() -> int:
     """This machine's clock, Unix milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+def is_from_future(timestamp_ms: int | None, now_ms: int) -> bool:
+    """Whether a record's timestamp is further ahead of the clock than clocks are apart (E5): it doesn't say when the
+    record was written.
+    """
+    return timestamp_ms is not None and timestamp_ms > now_ms + FUTURE_TOLERANCE_MS
 
 
 def instant_ms(moment: datetime | int) -> int:

@@ -111,5 +111,5 @@ class _RecordReader(LogReader):
 
     def element(self) -> FirstRecord:
         """The answer."""
-        offset, timestamp_ms = self._record or (None, None)
-        return FirstRecord(*self.position, offset, timestamp_ms, self._end, self.error)
+        offset, timestamp_ms, missing_codec = self._record or (None, None, "")
+        return FirstRecord(*self.position, offset, timestamp_ms, self._end, self.error, missing_codec)

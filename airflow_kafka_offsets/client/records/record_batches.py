@@ -45,10 +45,12 @@ class FoundRecord(NamedTuple):
     :param offset: its offset.
     :param timestamp_ms: Unix milliseconds; None when it has none, its codec isn't installed, or it stands behind more
         than is unpacked of a batch.
+    :param missing_codec: the codec that would tell the timestamp, and isn't installed; empty otherwise.
     """
 
     offset: int
     timestamp_ms: int | None
+    missing_codec: str = ""
 
 
 class AbortedTransaction(NamedTuple):
@@ -149,10 +151,10 @@ def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRec
         return FoundRecord(offset, _or_none(batch.max_timestamp))
     try:
         return _decoded(batch, position, at_or_after_ms)
-    except (UnsupportedCodecError, TooLargeError):
+    except (UnsupportedCodecError, TooLargeError) as error:
         if has_gaps or at_or_after_ms is not None:
             raise
-        return FoundRecord(offset, None)
+        return FoundRecord(offset, None, _codec_of(batch) if isinstance(error, UnsupportedCodecError) else "")
 
 
 def _decoded(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
@@ -162,6 +164,10 @@ def _decoded(batch: Any, position: int, at_or_after_ms: int | None) -> FoundReco
         if record.offset >= position and is_late:
             return FoundRecord(record.offset, timestamp_ms)
     return None
+
+
+def _codec_of(batch: Any) -> str:
+    return _CODECS.get(batch.compression_type, f"codec {batch.compression_type}")
 
 
 def _or_none(timestamp: int | None) -> int | None:
@@ -174,11 +180,10 @@ def _why_unreadable(error: Exception, batch: Any, offset: int) -> ResponseError:
     :param offset: what was read up to.
     """
     if isinstance(error, UnsupportedCodecError):
-        codec = _CODECS.get(batch.compression_type, f"codec {batch.compression_type}")
         return named_error(
             UNSUPPORTED_COMPRESSION_TYPE,
-            f"the records up to offset {_last_offset_of(batch)} are compressed with {codec}, whose library isn't "
-            "installed: pip install 'airflow-kafka-offsets[codecs]'",
+            f"the records up to offset {_last_offset_of(batch)} are compressed with {_codec_of(batch)}, whose library "
+            "isn't installed: pip install 'airflow-kafka-offsets[codecs]'",
         )
     if isinstance(error, TooLargeError):
         return named_error(

@@ -36,12 +36,13 @@ class FirstRecord(NamedTuple):
     :param position: the offset that was asked about.
     :param offset: the record's; above ``position`` where offsets in between are markers, aborted, compacted away, older
         than was asked for, or deleted (``position`` below the log start).
-    :param timestamp_ms: the record's, Unix milliseconds; None when the record has none (before Kafka 0.10), or when it
-        can't be told because the batch's codec isn't installed.
+    :param timestamp_ms: the record's, Unix milliseconds; None when it has none (before Kafka 0.10, or a negative one),
+        or when it can't be told since the batch's codec isn't installed, or the batch unpacks to too much.
     :param searched_to: without a record, the end of the visible log as it was read: last stable offset under
         read_committed, high watermark under read_uncommitted; below ``position`` when that lies past the end. None
         with a record or an error.
     :param error: Kafka's error for this position alone; nothing else is known then.
+    :param missing_codec: the codec that would tell the timestamp, and isn't installed on this machine; empty otherwise.
     """
 
     topic: str
@@ -51,6 +52,7 @@ class FirstRecord(NamedTuple):
     timestamp_ms: int | None = None
     searched_to: int | None = None
     error: ResponseError | None = None
+    missing_codec: str = ""
 
 
 class FirstRecords(AnswerSet[FirstRecord]):

@@ -12,13 +12,11 @@ from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, shorten
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.instants import is_from_future, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FORMAT = 1
-FUTURE_TOLERANCE_MS = 3_600_000
-"""How far ahead of the clock a record's timestamp may be: Kafka 4's default of ``message.timestamp.after.max.ms``."""
 _RUN = re.compile(r"[0-9a-z]+")
 
 
@@ -279,7 +277,8 @@ def future_warning(snapshot: OffsetSnapshot) -> str | None:
 
 def _future_records(snapshot: OffsetSnapshot) -> list[Boundary]:
     """Boundaries that rest on a record from the future: they freeze every later window until it ages out (E5, S7)."""
-    limit = snapshot.resolved_at_ms + FUTURE_TOLERANCE_MS
     return [
-        boundary for _, boundary in sorted(snapshot.boundaries.items()) if (boundary.matched_timestamp_ms or 0) > limit
+        boundary
+        for _, boundary in sorted(snapshot.boundaries.items())
+        if is_from_future(boundary.matched_timestamp_ms, snapshot.resolved_at_ms)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from datetime import timedelta
 
 import pytest
@@ -16,7 +16,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.instants import duration_text
+from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from dev.kafka import Broker
@@ -115,6 +115,48 @@ class TestMaxAge:
             last = send(producer, ten)[-1]
             producer.commit_transaction()
         assert look(group(ten, {0: last + 1}), max_age=0).done
+
+
+class TestUnknownAge:
+    """E5: whoever may write may stamp a record as they like. What its timestamp doesn't tell is no age of 0."""
+
+    @pytest.fixture
+    def stamped(self, topic: MakeTopic, produce: Produce, group: MakeGroup) -> Callable[[int], tuple[str, str]]:
+        """Makes a topic and a group whose first unread record has a timestamp, with ones of two days ago behind it."""
+
+        def make(first_ms: int) -> tuple[str, str]:
+            name = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+            old_ms = int(time.time() - 2 * 86_400) * 1000
+            produce(name, 0, [(stamp, None, b"x") for stamp in (first_ms, old_ms, old_ms)])
+            return name, group(name, {0: 0})
+
+        return make
+
+    def test_of_a_record_from_the_future_meets_no_limit(
+        self, stamped: Callable[[int], tuple[str, str]], look: Look
+    ) -> None:
+        name, reader = stamped(now_ms() + 10 * 86_400_000)
+        found = look(reader, max_age=timedelta(days=365))
+        assert (found.done, found.result["age_s"]) == (False, {reader: None})
+        assert f"; the age of what it hasn't read is unknown on {name}-0 (" in found.summary
+        assert "its timestamp lies in the future: 20" in found.summary
+
+    def test_a_clock_that_is_a_little_ahead_is_no_future(
+        self, stamped: Callable[[int], tuple[str, str]], look: Look
+    ) -> None:
+        _, reader = stamped(now_ms() + 3_500_000)
+        found = look(reader, max_age=60)
+        assert (found.done, found.result["age_s"]) == (True, {reader: 0})
+
+    def test_of_a_record_without_a_timestamp_meets_no_limit_until_it_is_read(
+        self, stamped: Callable[[int], tuple[str, str]], commit: Commit, look: Look
+    ) -> None:
+        name, reader = stamped(-(10**16))
+        found = look(reader, max_age=timedelta(days=365))
+        assert (found.done, found.result["age_s"]) == (False, {reader: None})
+        assert f"unknown on {name}-0 (it has no timestamp)" in found.summary
+        commit(reader, name, 1)
+        assert look(reader, max_age=timedelta(days=365)).done
 
 
 class TestStablePolls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -91,6 +92,23 @@ class TestSinceSnapshot:
         old = look(ten, since=since, min_records=5, max_age=60)
         assert (old.done, old.result["new"]) == (True, {ten: 2})
         assert look(ten, since=since, min_records=2, max_age=600).result["age_s"] is None
+
+    @pytest.mark.parametrize(
+        ("ahead_ms", "why"),
+        [(10 * 86_400_000, "its timestamp lies in the future"), (-(10**16), "it has no timestamp")],
+        ids=["future", "none"],
+    )
+    def test_whose_age_cannot_be_told_are_old_enough(
+        self, topic: MakeTopic, produce: Produce, snapshot: Snapshot, look: Look, ahead_ms: int, why: str
+    ) -> None:
+        """E5: firing early only makes a smaller load."""
+        name = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+        since = snapshot(name)
+        produce(name, 0, [(now_ms() + ahead_ms, None, b"x"), *ONE])
+        found = look(name, since=since, min_records=5, max_age=timedelta(days=365))
+        assert (found.done, found.result["age_s"]) == (True, None)
+        assert f"the age of what is new is unknown on {name}-0 ({why}" in found.summary
+        assert not look(name, since=since, min_records=5).done, "without a limit, only their number counts"
 
     def test_markers_do_not_age(self, broker: Broker, topic: MakeTopic, snapshot: Snapshot, look: Look) -> None:
         """E12: what ends an aborted transaction is no record, however long ago it came."""

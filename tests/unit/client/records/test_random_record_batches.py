@@ -66,7 +66,13 @@ class History:
         producer = event.producer or -1
         attributes = 0x10 if event.producer else 0
         self.stored += (
-            batch(*written, base=first_offset, last=self.end - 1, producer=producer, codec=self._codec)
+            batch(
+                *(each[:2] for each in written),
+                base=first_offset,
+                last=self.end - 1,
+                producer=producer,
+                codec=self._codec,
+            )
             if written
             else emptied(first_offset, self.end - 1, attributes=attributes, producer=producer)
         )

@@ -18,7 +18,12 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from airflow_kafka_offsets.client.records import record_heads as heads
 from airflow_kafka_offsets.client.records import unpacking
-from airflow_kafka_offsets.client.records.record_batches import BatchesRead, count_batches, read_first_record
+from airflow_kafka_offsets.client.records.record_batches import (
+    BatchesRead,
+    FoundRecord,
+    count_batches,
+    read_first_record,
+)
 from airflow_kafka_offsets.client.records.record_heads import RecordHead, record_heads
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError, Unpacked
 from airflow_kafka_offsets.offsets.answers.records import LogContent
@@ -122,7 +127,7 @@ class TestEveryCodec:
 
 class TestBombs:
     def test_are_read_to_the_first_record_alone(self, bomb: bytes) -> None:
-        assert read_first_record(bomb, [], 0) == BatchesRead((0, T0), 0)  # type: ignore[arg-type]
+        assert read_first_record(bomb, [], 0) == BatchesRead(FoundRecord(0, T0), 0)
 
     @pytest.mark.parametrize("read", [read_first_record, count_batches])
     def test_past_the_most_are_an_error_of_their_partition(self, bomb: bytes, read: Callable[..., object]) -> None:
@@ -154,7 +159,7 @@ class TestBombs:
         """A first offset without a timestamp, as where the codec isn't installed."""
         monkeypatch.setattr(unpacking, "MOST_BYTES", 10)
         stored = batch((7, T0), (8, T0 + 1), codec=GZIP)
-        assert read_first_record(stored, [], 7) == BatchesRead((7, None), 7)  # type: ignore[arg-type]
+        assert read_first_record(stored, [], 7) == BatchesRead(FoundRecord(7, None), 7)
         assert count_batches(stored, [], LogContent("t", 0, 7, 9)).records == 2
 
     def test_a_zstd_frame_that_wants_gigabytes_for_its_window_is_too_large(self) -> None:
@@ -178,7 +183,7 @@ class TestLies:
     def test_more_records_than_there_are_is_an_error(self, count: int) -> None:
         stored = patched(bytearray(batch((0, T0), (1, T0 + 1), codec=GZIP)), 0, 5, count=count)
         found = read_first_record(stored, [], 0, T0 + 1)
-        assert found.record == (1, T0 + 1), "it is there"
+        assert found.record == FoundRecord(1, T0 + 1), "it is there"
         found = read_first_record(with_records(stored[61:], GZIP, count, 2**31 - 1), [], 0, LATE)
         assert (found.record, found.error and found.error.name) == (None, "CORRUPT_MESSAGE")
 
