@@ -54,7 +54,11 @@ class Backlog:
         """What couldn't be asked for the forecasts, a line each."""
 
     def forecasts(self) -> list[WindowForecast]:
-        """A forecast for every window that isn't loaded and holds something, and for the backlog."""
+        """A forecast for every window that isn't loaded and holds something, and for the backlog.
+
+        :raises TopicChangedError: another cluster, or a topic that is missing or was re-created.
+        :raises LogTruncatedError: a log ends before one of them begins or ends.
+        """
         pending = self._pending()
         ranges = [unloaded for several in pending.values() for unloaded in several]
         records, paces, at_ms = self._first_records(ranges), self._paces(ranges), now_ms()
@@ -68,6 +72,7 @@ class Backlog:
     def _pending(self) -> dict[str, list[LogRange]]:
         for manifest in self._manifests:
             check_topics(manifest, self._survey.cluster_id, self._survey.facts)
+            FixedOffsets.of_window_end(manifest).refuse_truncated(self._extents)
         pending = {
             manifest.window: [pinned.log_range for pinned in manifest.non_empty()] for manifest in self._manifests
         }
@@ -77,6 +82,7 @@ class Backlog:
         """What is after the last window. A partition that it doesn't have is new, and all of it is in the next one."""
         ids = {topic: facts.topic_id for topic, facts in self._survey.facts.items()}
         self._end.refuse_other_source(self._survey.cluster_id, ids)
+        self._end.refuse_truncated(self._extents)
         offsets = dict(self._end.items())
         for extent in self._extents:
             assert extent.log_start_offset is not None and extent.high_watermark is not None

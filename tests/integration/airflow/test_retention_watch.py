@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ from kafka.admin import (
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import TopicChangedError
+from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.boundaries import at_earliest
+from airflow_kafka_offsets.offsets.windows.boundaries import at_earliest, at_latest
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
@@ -118,6 +119,15 @@ def remember_growth(client: OffsetsClient, ledger: Ledger, topic: str, minutes: 
     )
     ledger.open([topic], survey.cluster_id, level)
     ledger.snapshots.append(snapshot)
+
+
+def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> OffsetSnapshot:
+    """Store a snapshot of another time, when a log ended there."""
+    survey, level = client.survey([topic]), IsolationLevel.READ_COMMITTED
+    boundaries = {key: replace(each, offset=offset) for key, each in at_latest(survey.extents, level).items()}
+    as_of = AsOf(AsOfKind.GROUP, group="g") if ledger.exists() else AsOf(AsOfKind.LATEST)
+    ledger.open([topic], survey.cluster_id, level)
+    return ledger.snapshots.append(OffsetSnapshot(as_of, survey.cluster_id, level, now_ms(), survey.facts, boundaries))
 
 
 def timed(watch: Watch) -> tuple[list[dict[str, Any]], int]:
@@ -349,6 +359,34 @@ class TestLost:
         with pytest.raises(AirflowFailException, match="was re-created") as failed:
             watch()
         assert fails_with(TopicChangedError, failed)
+
+
+class TestTruncated:
+    """S15: a log that ends before what is pinned has lost its end, and that is no backlog of nothing."""
+
+    def test_below_the_end_of_what_is_stored_fails_the_task(
+        self, topic: MakeTopic, write: Write, watch: Watch, client: OffsetsClient, ledger: Ledger
+    ) -> None:
+        name = topic(DAY)
+        write(name, [now_ms()] * 2)
+        store(client, ledger, name, 3)
+        with pytest.raises(
+            AirflowFailException, match=rf"{name}-0 ends at 2 now, before offset 3 of snapshot"
+        ) as failed:
+            watch()
+        assert fails_with(LogTruncatedError, failed)
+
+    def test_below_a_window_that_is_not_loaded_fails_the_task_though_a_later_one_ends_before(
+        self, topic: MakeTopic, write: Write, watch: Watch, client: OffsetsClient, ledger: Ledger
+    ) -> None:
+        """Whose snapshots don't stand in the chain."""
+        name = topic(DAY)
+        write(name, [now_ms()] * 2)
+        for end in (9, 2):
+            start = store(client, ledger, name, 0)
+            ledger.pin_window(start, store(client, ledger, name, end), on_overlap="allow")
+        with pytest.raises(AirflowFailException, match=rf"{name}-0 ends at 2 now, before offset 9 of end of window"):
+            watch()
 
 
 class TestWithoutTheAclOnTheCluster:
