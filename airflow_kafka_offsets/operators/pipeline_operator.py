@@ -19,8 +19,9 @@ from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
-from airflow_kafka_offsets.offsets.instants import given_instant
+from airflow_kafka_offsets.offsets.instants import given_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -113,7 +114,8 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
         offsets: ``fail`` (default), naming it, or ``allow``. Their common records are then loaded by both, and verify
         fails on both.
     :param new_topics_from: where a topic begins that is added to the pipeline: at an instant in ISO-8601 with a zone,
-        or, by default, at its log start. (templated)
+        which has passed and isn't after the end of the first window with the topic, or, by default, at its log start.
+        (templated)
 
     The other arguments are those of :class:`KafkaPipelineOperator`.
     """
@@ -156,8 +158,15 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
             super().policies(),
             on_data_loss=self.on_data_loss,
             on_overlap=self.on_overlap,
-            new_topics_from_ms=given_instant(self.new_topics_from) if self.new_topics_from else None,
+            new_topics_from_ms=self._new_topics_from_ms(),
         )
+
+    def _new_topics_from_ms(self) -> int | None:
+        if not self.new_topics_from:
+            return None
+        found = given_instant(self.new_topics_from)
+        refuse_future(found, now_ms(), "Give a new_topics_from= that has passed.")
+        return found
 
     def _log(self, pinned: PinnedManifest) -> None:
         ranges = sorted(pinned.manifest.non_empty(), key=lambda records: -records.span)

@@ -10,12 +10,14 @@ from functools import partial
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
+    InstantError,
     InstantForgottenError,
+    shorten,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.instants import to_datetime
+from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -35,8 +37,8 @@ class Policies:
     :param on_future_record: a record from the future would leave all windows up to its time empty on its partition,
         and put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
     :param on_overlap: another window of the pipeline has some of a window's offsets: ``fail``, or ``allow``.
-    :param new_topics_from_ms: where a topic begins that is added to a pipeline: at this instant, Unix milliseconds;
-        None for the log start.
+    :param new_topics_from_ms: where a topic begins that is added to a pipeline: at this instant, Unix milliseconds, up
+        to the end of the first window that has it; None for the log start.
     """
 
     on_data_loss: DataLossPolicy = "fail"
@@ -87,6 +89,7 @@ class WindowPinner:
         :raises IntervalError: when the end isn't after the start.
         :raises DataLossError: when records of the window were gone already when its end was resolved.
         :raises WindowOverlapError: when another window of the pipeline has some of its offsets.
+        :raises InstantError: when topics that are added would begin after its end.
         """
         name = window_id(start_ms, end_ms)
         for _ in range(_MOST_TRIES):
@@ -170,15 +173,29 @@ class WindowPinner:
         return number
 
     def _added(self, start: OffsetSnapshot, end: OffsetSnapshot) -> dict[TopicPartition, int]:
-        """Where the topics begin that the start doesn't have."""
+        """Where the topics begin that the start doesn't have.
+
+        :raises InstantError: after the end: what the window left out would be in the next one all the same.
+        :raises OffsetsError: when a partition is in error, or answered with an older record (E37).
+        """
         at_ms = self._policies.new_topics_from_ms
         partitions = [partition for partition in end.boundaries if partition.topic not in start.topics]
         if at_ms is None or not partitions:
             return {}
+        name = window_id(start.timestamp_ms, end.timestamp_ms)
+        if at_ms > end.timestamp_ms and self._ledger.window(name).pinned() is None:  # what is pinned stays as it is
+            topics = shorten(sorted({partition.topic for partition in partitions}))
+            raise InstantError(
+                f"new_topics_from={iso_instant(at_ms)} is after the end of window {name} at "
+                f"{iso_instant(end.timestamp_ms)}, the first one with {topics}: the next one would have what this one "
+                "left out. Give an instant up to that end, or leave the topics out of this window."
+            )
         listed = self._client.list_offsets(
             partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self._isolation_level
         )
-        offsets = {TopicPartition.of(answer): answer.offset for answer in listed.raise_for_errors()}
+        offsets = {
+            TopicPartition.of(answer): answer.offset for answer in listed.raise_for_errors().refuse_older_answers()
+        }
         # No record that late: nothing of the topic up to the window's end.
         return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 
@@ -15,8 +16,10 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from airflow_kafka_offsets.errors import FutureRecordError, OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, now_ms
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.pipelines.window_pinner import Policies, WindowPinner
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from tests.integration.airflow.conftest import (
@@ -34,6 +37,7 @@ from tests.integration.airflow.windows.conftest import HOUR_S, Increment, Said, 
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import offsets_are
 from tests.integration.conftest import MakeTopic, Produce
+from tests.unit.offsets.builders import snapshot
 
 
 class TestOutOfOrder:
@@ -146,6 +150,17 @@ class TestOtherBrokers:
                 resolve("a", at(0), at(5), kafka_conn_id="other")
         assert fails_with(OffsetsError, failed)
         assert (ledger.snapshots.entries(), ledger.windows()) == ([], [])
+
+    def test_an_answer_with_an_older_record_is_no_place_for_a_topic_to_begin(self, ledger: Ledger) -> None:
+        """E37, S17"""
+        start, end = snapshot({}, at_ms=T0_MS), snapshot({0: 9}, at_ms=T0_MS + DAY_MS)
+        start = replace(start, topics={})
+        with ScriptedCluster({"t": [0]}) as cluster:
+            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, timestamp=T0_MS - 1))
+            policies = Policies(new_topics_from_ms=T0_MS)
+            pinner = WindowPinner(cluster.client(), ledger, ["t"], IsolationLevel.READ_COMMITTED, policies)
+            with pytest.raises(OffsetsError, match=r"t-0: .*older than asked"):
+                pinner.window_between(start, end)
 
 
 class TestDaylightSaving:

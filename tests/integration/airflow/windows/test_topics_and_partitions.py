@@ -9,8 +9,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, InstantError
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.pipelines.preflight import readable
 from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, Run, at, fails_with, recreate
@@ -120,7 +121,7 @@ class TestSeveralTopics:
 
     @pytest.mark.parametrize(
         ("begin", "start", "why"),
-        [(None, 0, "new_partition"), (at(3), 2, "chosen"), (at(99), 4, "chosen")],
+        [(None, 0, "new_partition"), (at(3), 2, "chosen"), (at(20), 4, "chosen")],
         ids=["at its log start", "at an instant", "at an instant after all of it"],
     )
     def test_one_that_is_added_begins_where_the_user_says(
@@ -141,6 +142,25 @@ class TestSeveralTopics:
         assert named_ranges(window) == {ten: (5, 10), other: (start, 4)}
         assert [each.start_evidence for each in manifest_of(window).ranges if each.topic == other] == [why]
         assert resolve([ten, other], at(5), at(20)) == window, "what is pinned stays as it is"
+
+    def test_one_that_is_added_begins_at_no_instant_that_its_window_does_not_reach(
+        self, ten: str, topic: MakeTopic, produce: Produce, resolve: Resolve, ledger: Ledger
+    ) -> None:
+        """E36, S17: what the window leaves out would be in the next one, whatever the user says there."""
+        resolve(ten, at(0), at(5))
+        other = topic()
+        produce(other, 0, stamped(1, 2, 30))
+        with pytest.raises(
+            AirflowFailException, match=r"new_topics_from=.*after the end of window .* at 20\d\d-"
+        ) as late:
+            resolve([ten, other], at(5), at(20), new_topics_from=at(21))
+        with pytest.raises(AirflowFailException, match=r"lies in the future.*new_topics_from") as future:
+            resolve([ten, other], at(5), at(20), new_topics_from=iso_instant(now_ms() + 86_400_000))
+        assert all(fails_with(InstantError, failed) for failed in (late, future))
+        assert len(ledger.windows()) == 1
+        window = resolve([ten, other], at(5), at(20), new_topics_from=at(2))
+        assert named_ranges(window)[other] == (1, 2)
+        assert resolve([ten, other], at(5), at(20), new_topics_from=at(21)) == window, "what is pinned stays as it is"
 
     def test_one_that_is_added_is_in_no_window_of_the_time_before(
         self, ten: str, topic: MakeTopic, produce: Produce, resolve: Resolve
