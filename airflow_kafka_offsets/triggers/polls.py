@@ -209,6 +209,7 @@ class SharedPoll:
         self.listeners = 0
         self._kafka_conn_id = kafka_conn_id
         self._heard: set[asyncio.Queue[Poll | Exception]] = set()
+        self._ended_with: Exception | None = None
         self._task = asyncio.create_task(self._poll())
 
     @property
@@ -217,7 +218,12 @@ class SharedPoll:
         return self._task.done()
 
     async def polls(self) -> AsyncGenerator[Poll]:
-        """What each poll finds out from now on."""
+        """What each poll finds out from now on.
+
+        :raises Exception: what it has ended with, also for whoever comes after that.
+        """
+        if self._ended_with is not None:
+            raise self._ended_with
         heard: asyncio.Queue[Poll | Exception] = asyncio.Queue()
         self._heard.add(heard)
         try:
@@ -240,6 +246,7 @@ class SharedPoll:
                 async for poll in polls:
                     self._tell(poll)
         except Exception as error:
+            self._ended_with = error
             self._tell(error)
 
     def _tell(self, poll: Poll | Exception) -> None:

@@ -6,14 +6,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
+from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule, SharedPoll, joined_poll
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from airflow_kafka_offsets.triggers.watchers import KafkaLagZeroTrigger, KafkaNewDataTrigger, KafkaWindowCompleteTrigger
 
@@ -127,6 +129,62 @@ class TestOutcomes:
             return [event.payload async for event in trigger.events(polls(), PollSchedule())]
 
         assert asyncio.run(work()) == []
+
+
+@dataclass(frozen=True, slots=True)
+class Unaskable(Condition):
+    """What no class of ours can ask: the poll ends with an error that nobody expected."""
+
+    kind: ClassVar[str] = "unaskable"
+
+
+class SlowStore:
+    """The state of an asset, from a database that takes its time."""
+
+    async def aget(self, key: str) -> Any:
+        await asyncio.sleep(10 * INTERVAL_S)
+        return False
+
+    async def aset(self, key: str, value: Any) -> None:
+        pass
+
+
+class TestAPollThatEndedUnexpectedly:
+    @pytest.fixture(autouse=True)
+    def connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
+
+    async def ended(self, shared: SharedPoll) -> None:
+        with shared.waits.joined(Unaskable(), INTERVAL_S):
+            while not shared.has_ended:
+                await asyncio.sleep(INTERVAL_S / 10)
+
+    def test_tells_whoever_listens_later_what_it_ended_with(self) -> None:
+        async def work() -> None:
+            async with joined_poll("kafka_default", IsolationLevel.READ_COMMITTED) as shared:
+                await asyncio.wait_for(self.ended(shared), 10)
+                for _ in range(2):
+                    with pytest.raises(NotImplementedError):
+                        await asyncio.wait_for(anext(shared.polls()), 1)
+
+        asyncio.run(work())
+
+    def test_ends_a_watcher_that_read_its_state_meanwhile(self) -> None:
+        """Airflow starts it again then."""
+        watcher = KafkaLagZeroTrigger(groups="g", poll_interval_s=INTERVAL_S)
+        watcher.asset_state_store = SlowStore()
+
+        async def watch() -> list[TriggerEvent]:
+            return [event async for event in watcher.run()]
+
+        async def work() -> None:
+            async with joined_poll("kafka_default", IsolationLevel.READ_COMMITTED) as shared:
+                watching = asyncio.ensure_future(watch())
+                await asyncio.wait_for(self.ended(shared), 10)
+                with pytest.raises(NotImplementedError):
+                    await asyncio.wait_for(watching, 5)
+
+        asyncio.run(work())
 
 
 class TestArguments:
