@@ -9,9 +9,12 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.pipelines.publisher import proved_for
 from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.triggers import store_looks
 from airflow_kafka_offsets.triggers.polls import refusing_arguments
+from airflow_kafka_offsets.triggers.store_looks import Look, looks_at
 
 _SHORTEST_S = 1.0
 """Each look is some requests to the ledger's store."""
@@ -23,7 +26,7 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
     replaced it; or counted by a driver and proved, so that it can be published.
 
     The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "..."}`` when waiting can't help, as for a
-    window that was forgotten. A store that can't be read is logged, and asked again.
+    window that was forgotten. A store that can't be read, or doesn't answer, is logged, and asked again.
 
     :param window: the window's reference: what ``KafkaResolveWindowOperator`` returned.
     :param poll_interval_s: seconds between looks.
@@ -46,19 +49,36 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        look: Look | None = None
         while True:
-            try:
-                # In a thread: stores block, and so does looking up the connection in the ledger's root.
-                if await asyncio.to_thread(is_loaded, self._ref, self._load):
-                    yield TriggerEvent({"status": "done"})
+            look = look or self._look()
+            if await look.ends():
+                event = self._event(look)
+                if event is not None:
+                    yield event
                     return
-                self._say(f"Window {self._ref.window} isn't loaded yet.")
-            except KafkaOffsetsError as error:
-                yield TriggerEvent({"status": "failed", "message": str(error)})
-                return
-            except Exception as error:  # each store has its own
-                self._say(f"The ledger at {self._ref.ledger_root} can't be read ({type(error).__name__}: {error}).")
+                look = None
+            else:
+                longest = duration_text(store_looks.LONGEST_LOOK_S)
+                self._say(f"The store of the ledger at {self._ref.ledger_root} doesn't answer within {longest}.")
             await asyncio.sleep(self._poll_interval_s)
+
+    def _look(self) -> Look:
+        ref, load = self._ref, self._load
+        # Looking up the connection in the ledger's root blocks too.
+        return looks_at(ref.ledger_root).begin((ref, load), lambda: is_loaded(ref, load))
+
+    def _event(self, look: Look) -> TriggerEvent | None:
+        """What a look that has ended makes of the wait; None where it goes on."""
+        try:
+            if look.result():
+                return TriggerEvent({"status": "done"})
+            self._say(f"Window {self._ref.window} isn't loaded yet.")
+        except KafkaOffsetsError as error:
+            return TriggerEvent({"status": "failed", "message": str(error)})
+        except Exception as error:  # each store has its own
+            self._say(f"The ledger at {self._ref.ledger_root} can't be read ({type(error).__name__}: {error}).")
+        return None
 
     def _say(self, line: str) -> None:
         if line != self._said:

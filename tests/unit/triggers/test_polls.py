@@ -152,7 +152,9 @@ class SlowStore:
 class TestAPollThatEndedUnexpectedly:
     @pytest.fixture(autouse=True)
     def connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}'
+        )
 
     async def ended(self, shared: SharedPoll) -> None:
         with shared.waits.joined(Unaskable(), INTERVAL_S):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import pkgutil
 import time
 from collections.abc import Iterator, MutableMapping
@@ -20,9 +22,11 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowSta
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.triggers import store_looks
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, use_connection
+from tests.integration.airflow.waits.runner import running
 from tests.integration.airflow.waits.waits import Triggerer, triggering, wait_for_lines
 from tests.integration.ledger.loads import OFFSETS, publish, resolve
 
@@ -132,6 +136,66 @@ class TestUnpublished:
     def test_without_a_timeout_it_waits_without_end(self, verify: KafkaVerifyWindowOperator, context: Context) -> None:
         verify.timeout = None
         assert deferred(verify, context).timeout is None
+
+
+@pytest.fixture
+def pipe(pinned: PinnedManifest) -> Iterator[Path]:
+    """A pipe in place of what a driver has counted: whoever opens it waits until somebody writes, as at a store that
+    doesn't answer."""
+    path = Path(pinned.uri.removeprefix("file://")).with_name("results") / "a-0.json"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    yield path
+    if path.exists():
+        let_go(path)
+
+
+def let_go(pipe: Path) -> None:
+    """Whoever waits there reads nothing, and nobody waits there any more."""
+    writing = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    pipe.unlink()
+    os.close(writing)
+
+
+class TestAStoreThatHangs:
+    def test_is_told_and_heard_of_when_it_answers_again(
+        self,
+        verify: KafkaVerifyWindowOperator,
+        context: Context,
+        triggerer: Triggerer,
+        ledger: Ledger,
+        pinned: PinnedManifest,
+        said: list[MutableMapping[str, Any]],
+        monkeypatch: pytest.MonkeyPatch,
+        request: pytest.FixtureRequest,
+    ) -> None:
+        monkeypatch.setattr(store_looks, "LONGEST_LOOK_S", 1.0)
+        wait = deferred(verify, context)
+        pipe = request.getfixturevalue("pipe")
+        number = triggerer.start(taken_up(wait.trigger))
+        wait_for_lines(said, "doesn't answer within 1 s", "Looking again")
+        assert triggerer.events(number) == []
+        let_go(pipe)
+        wait_for_lines(said, "isn't loaded yet", "Looking again")
+        publish(ledger, pinned)
+        assert triggerer.event(number) == {"status": "done"}
+
+    def test_keeps_no_other_trigger_from_resolving_a_name(
+        self, pinned: PinnedManifest, ledger_root: Path, pipe: Path
+    ) -> None:
+        window = WindowRef.of(ledger_root.as_uri(), pinned).to_json()
+
+        async def work() -> None:
+            async with running() as runner:
+                for number in range((os.cpu_count() or 1) + 5):
+                    runner.start(KafkaWindowLoadedTrigger(window=window, poll_interval_s=1, load=f"load-{number}"))
+                await asyncio.sleep(1)
+                try:
+                    await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), 5)
+                finally:
+                    let_go(pipe)
+
+        asyncio.run(work())
 
 
 class TestPublished:

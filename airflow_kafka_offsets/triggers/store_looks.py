@@ -1,0 +1,96 @@
+"""Looks at ledgers' stores from an event loop. Stores block, and some hang: so each store has a few threads of its own,
+which nothing else waits for, each look has a deadline, and nobody is asked a second time what he hasn't answered yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from threading import Lock
+from urllib.parse import urlsplit
+
+MOST_THREADS = 8
+"""Of each store: as many looks at it are under way at most, and the others wait their turn."""
+LONGEST_LOOK_S = 60.0
+"""A look that takes longer is told; it isn't ended, which nothing can."""
+
+
+class Look:
+    """A look that is under way, or has ended.
+
+    :param work: what it finds.
+    """
+
+    def __init__(self, work: Future[bool]) -> None:
+        self._work = work
+        self._until_s = time.monotonic() + LONGEST_LOOK_S
+
+    async def ends(self) -> bool:
+        """Wait for its end; False once it has taken too long, be it in a thread or before it got one."""
+        left_s = self._until_s - time.monotonic()
+        if left_s > 0:
+            loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+            def tell(_: Future[bool]) -> None:
+                with suppress(RuntimeError):  # the loop was closed meanwhile
+                    loop.call_soon_threadsafe(ended.set)
+
+            self._work.add_done_callback(tell)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await ended.wait()
+        return self._work.done()
+
+    def result(self) -> bool:
+        """What one that has ended found out; raises what that raised."""
+        return self._work.result(timeout=0)
+
+
+class StoreLooks:
+    """The looks at one store that are under way.
+
+    :param store: its name, for that of the threads.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix=f"kafka-offsets-{store}")
+        self._under_way: dict[Hashable, Look] = {}
+        self._lock = Lock()
+
+    def begin(self, what: Hashable, ask: Callable[[], bool]) -> Look:
+        """Look, or join the look that is under way.
+
+        :param what: what is looked for: equal ones are one.
+        :param ask: asks the store.
+        """
+        with self._lock:
+            found = self._under_way.get(what)
+            if found is not None:
+                return found
+            work = self._threads.submit(ask)
+            look = self._under_way[what] = Look(work)
+        work.add_done_callback(lambda _: self._forget(what))
+        return look
+
+    def _forget(self, what: Hashable) -> None:
+        with self._lock:
+            del self._under_way[what]
+
+
+def looks_at(root: str) -> StoreLooks:
+    """The looks at the store that a ledger is on: a bucket, a container, or this machine's disks.
+
+    :param root: folder of all ledgers, as users name it.
+    """
+    place = urlsplit(root)
+    return _looks(f"{place.scheme or 'file'}://{place.netloc.rpartition('@')[2]}")
+
+
+@cache
+def _looks(store: str) -> StoreLooks:
+    """For good: threads that hang in a store outlive whoever waits for it."""
+    return StoreLooks(store)
