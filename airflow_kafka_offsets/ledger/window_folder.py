@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, SparkFailedError
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
@@ -355,12 +355,34 @@ class WindowFolder:
         return noted or (read_json(self._folder / "attempts" / f"{load}.json") if apart else None) or {}
 
     def failure_of_load(self, load: str) -> FailureNote | None:
-        """Why a driver of a prepared load failed; None while another one may be running, or has counted."""
+        """The newest failure of a prepared load's drivers, once all that have begun have ended: have failed, or
+        counted. None while one may be running, and where none has failed."""
         found = self.listing()
         known = {*found.attempts, *found.results, *found.failures}
-        of_load = sorted(name for name in known if name.startswith(f"{load}{OF_LOAD}"))
-        ended = of_load and all(name in found.failures for name in of_load)
-        return self.failure(of_load[-1]) if ended else None
+        of_load = {name for name in known if name.startswith(f"{load}{OF_LOAD}")}
+        failed = of_load.intersection(found.failures)
+        if not failed or not all(map(self._has_counted, of_load - failed)):
+            return None
+        # Names end at random. A note of an earlier version doesn't tell its time, and one that is half written is new.
+        return max(map(self._failure_to_tell, sorted(failed)), key=lambda note: note.noted_ms or 0)
+
+    def _has_counted(self, attempt: str) -> bool:
+        """Whether an attempt has a whole result: half written, it may be on its way."""
+        try:
+            return self.result(attempt) is not None
+        except LedgerCorruptError:
+            return False
+
+    def _failure_to_tell(self, attempt: str) -> FailureNote:
+        """Why an attempt failed that did. It may pass where the note can't be read: it says nothing else."""
+        try:
+            note = self.failure(attempt)
+            why = "The file is gone."
+        except LedgerCorruptError as error:
+            note, why = None, str(error)
+        return note or FailureNote(
+            SparkFailedError.__name__, f"Attempt {attempt} failed, and why can't be read. {why}", sys.maxsize
+        )
 
     def loading(self) -> str | None:
         """The newest attempt that may be running, in words; None when there is none."""

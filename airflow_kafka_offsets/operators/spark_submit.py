@@ -192,7 +192,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         except Exception as error:
             failure = spark_failure(folder, attempt, self._printed(), error)
             with suppress(Exception):  # each store has its own; the failure itself must come through
-                folder.record_failure(attempt, FailureNote(type(failure).__name__, _TASKS_LOG))
+                folder.record_failure(attempt, FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
             if published is None:
                 failure = load.explain(pinned, failure)
             raise failure from None  # the provider's own is a long command, and output that is in the log

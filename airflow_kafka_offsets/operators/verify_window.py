@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
-from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError, shorten
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger.holes import Surroundings
@@ -65,9 +65,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), where the driver doesn't reach
         the ledger, as a client of Spark Connect; by default what the ledger has. (templated)
-    :param load: what ``KafkaPrepareLoadOperator`` returned, where that has made the load ready: a failure that its
-        driver has noted fails the task at once, and what a load has counted that was asked for something else isn't
-        published. (templated)
+    :param load: what ``KafkaPrepareLoadOperator`` returned, where that has made the load ready: a failure that a
+        driver has noted fails the try once all that have begun have ended, or the task where it doesn't pass; and what
+        a load has counted that was asked for something else isn't published. (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
         must run before retention comes to the window.
     :param on_hole: what to do about a hole before this window that nobody loads: ``fail`` (default), naming it and the
@@ -118,10 +118,25 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Judge, record, and fail unless proved; or wait first."""
         one_of("on_hole", self.on_hole, "fail", "warn")
+        return self._verify_loaded(context, None)
+
+    def _verify_loaded(self, context: Context, until_ms: int | None) -> dict[str, Any]:
+        """Verify what is loaded, or wait; also where it turns out now that a driver has begun meanwhile, whose rows
+        take the place of those that were to be published.
+
+        :param until_ms: when the wait ends that has begun before, Unix milliseconds.
+        """
         ref, load = self._asked()
+        self._wait_unless_loaded(ref, load, until_ms)
+        try:
+            return self._verify(ref, load, context)
+        except (UnprovenError, CommitConflictError):
+            self._wait_unless_loaded(ref, load, until_ms)
+            raise
+
+    def _wait_unless_loaded(self, ref: WindowRef, load: str | None, until_ms: int | None) -> None:
         if self.result is None and (self.deferrable or load) and not is_loaded(ref, load) and self.deferrable:
-            self._wait(ref, load)
-        return self._verify(ref, load, context)
+            self._wait(ref, load, until_ms)
 
     def _asked(self) -> tuple[WindowRef, str | None]:
         """The window, in the revision that a prepared load is of, and the name of that load."""
@@ -143,12 +158,20 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             )
         return ref, prepared.load
 
-    def _wait(self, ref: WindowRef, load: str | None) -> NoReturn:
+    def _wait(self, ref: WindowRef, load: str | None, until_ms: int | None) -> NoReturn:
+        longest = self._longest_wait()
+        if until_ms is not None:
+            longest = timedelta(milliseconds=until_ms - now_ms())
+            if longest <= timedelta(0):
+                raise AirflowFailException(self._took_too_long())
+        elif longest is not None:
+            until_ms = now_ms() + longest // timedelta(milliseconds=1)
         poll_interval_ms = as_milliseconds(self.poke_interval, "poke_interval") or 0
         self.defer(
             trigger=KafkaWindowLoadedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000, load=load),
             method_name="execute_complete",
-            timeout=self._longest_wait(),
+            kwargs={"until_ms": until_ms},
+            timeout=longest,
         )
 
     def _longest_wait(self) -> timedelta | None:
@@ -156,22 +179,30 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         return None if timeout_ms is None else timedelta(milliseconds=timeout_ms)
 
     @failing_fast()
-    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        if event.get("status") != "done":
+    def execute_complete(
+        self, context: Context, event: Mapping[str, Any], until_ms: int | None = None
+    ) -> dict[str, Any]:
+        """Look again: a driver may have begun since the trigger looked. What may pass fails the try, if it still is so.
+
+        :param until_ms: when the wait ends, Unix milliseconds; None where it doesn't.
+        """
+        if event.get("status") != "done" and not event.get("retriable"):
             raise AirflowFailException(event.get("message") or f"The trigger sent {event!r}: clear the task.")
-        return self._verify(*self._asked(), context)
+        return self._verify_loaded(context, until_ms)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Say what was waited for when the wait has taken too long."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout as error:
-            window, longest = WindowRef.from_json(self.window).window, self._longest_wait()
-            within = "its time" if longest is None else duration_text(longest.total_seconds())
-            raise AirflowFailException(
-                f"Window {window} was not loaded within {within}: find out what happened to its load, then "
-                "clear this task."
-            ) from error
+            raise AirflowFailException(self._took_too_long()) from error
+
+    def _took_too_long(self) -> str:
+        window, longest = WindowRef.from_json(self.window).window, self._longest_wait()
+        within = "its time" if longest is None else duration_text(longest.total_seconds())
+        return (
+            f"Window {window} was not loaded within {within}: find out what happened to its load, then clear this task."
+        )
 
     def _verify(self, ref: WindowRef, load: str | None, context: Context) -> dict[str, Any]:
         ledger = ref.ledger()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -25,13 +26,14 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
     Looks into the ledger until the window is loaded: published, in the revision that is referred to or one that
     replaced it; or counted by a driver and proved, so that it can be published.
 
-    The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "..."}`` when waiting can't help, as for a
-    window that was forgotten. A store that can't be read, or doesn't answer, is logged, and asked again.
+    The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "...", "retriable": False}`` when waiting
+    can't help, as for a window that was forgotten; ``retriable`` is whether another try of the task may. A
+    store that can't be read, or doesn't answer, is logged, and asked again.
 
     :param window: the window's reference: what ``KafkaResolveWindowOperator`` returned.
     :param poll_interval_s: seconds between looks.
     :param load: name of the prepared load that is waited for. What others have counted that were asked for something
-        else doesn't end the wait; where its driver has noted a failure, waiting can't help.
+        else doesn't end the wait; where its drivers have ended, and one has noted a failure, waiting can't help.
     """
 
     def __init__(self, *, window: dict[str, Any], poll_interval_s: float, load: str | None = None) -> None:
@@ -75,7 +77,7 @@ class KafkaWindowLoadedTrigger(BaseTrigger):
                 return TriggerEvent({"status": "done"})
             self._say(f"Window {self._ref.window} isn't loaded yet.")
         except KafkaOffsetsError as error:
-            return TriggerEvent({"status": "failed", "message": str(error)})
+            return TriggerEvent({"status": "failed", "message": str(error), "retriable": error.retriable})
         except Exception as error:  # each store has its own
             self._say(f"The ledger at {self._ref.ledger_root} can't be read ({type(error).__name__}: {error}).")
         return None
@@ -90,13 +92,18 @@ def is_loaded(ref: WindowRef, load: str | None = None) -> bool:
     """Whether a window is published, or can be.
 
     :param load: name of the prepared load that is waited for.
-    :raises KafkaOffsetsError: what that load's driver has failed with.
+    :raises KafkaOffsetsError: what a driver of that load has failed with last, where all have ended and have left
+        nothing that can be published.
     """
     ledger = ref.ledger()
     pinned, publication = ref.loaded(ledger)
-    if publication is not None or proved_for(ledger, pinned, load):
+    if publication is not None:
         return True
+    # Before the results: what the last driver counts that was still running is among them then.
     failure = ledger.folder_of(pinned).failure_of_load(load) if load else None
+    if proved_for(ledger, pinned, load):
+        return True
     if failure is not None:
-        raise failure.as_error()
+        ended = f"Each driver that has begun load {load} has ended, and none has left what can be published"
+        raise replace(failure, message=f"{failure.message.rstrip('.')}. {ended}: submit the load again.").as_error()
     return False

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError
+from airflow_kafka_offsets.offsets.instants import now_ms
 
 FAILURES = "failures"
 """Folder of a window in the ledger."""
@@ -41,14 +42,17 @@ class FailureNote:
 
     :param error: name of the exception's class.
     :param message: what it says, as one line.
+    :param noted_ms: when that was noted, Unix milliseconds; None where nobody said so.
     """
 
     error: str
     message: str
+    noted_ms: int | None = None
 
     def to_bytes(self) -> bytes:
         """JSON for the file."""
-        return json.dumps({"format": 1} | asdict(self), ensure_ascii=False).encode()
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps({"format": 1} | fields, ensure_ascii=False).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -58,8 +62,12 @@ class FailureNote:
         """
         try:
             fields = json.loads(content)
-            return cls(one_line(str(fields["error"])), one_line(str(fields["message"])))
-        except (KeyError, TypeError, ValueError) as error:
+            noted_ms = fields.get("noted_ms")
+            known = isinstance(noted_ms, int) and not isinstance(noted_ms, bool)
+            return cls(
+                one_line(str(fields["error"])), one_line(str(fields["message"])), int(noted_ms) if known else None
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a note of a failure: {error!r}.") from error
 
     @property
@@ -74,8 +82,8 @@ class FailureNote:
 
 
 def note_of(error: Exception) -> FailureNote:
-    """The note of an exception."""
-    return FailureNote(type(error).__name__, one_line(str(error)))
+    """The note of an exception, now."""
+    return FailureNote(type(error).__name__, one_line(str(error)), now_ms())
 
 
 def exit_line(error: Exception) -> str:

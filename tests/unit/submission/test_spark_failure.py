@@ -22,6 +22,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import MOST_BYTES, FailureNote, exit_line, note_of
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure, spark_failure
 
@@ -83,6 +84,17 @@ class TestNote:
         assert note.message.isprintable()
         assert len(note.to_bytes()) < MOST_BYTES
         assert type(note.as_error()) is SparkFailedError
+
+    def test_it_says_when_it_was_noted(self) -> None:
+        before_ms = now_ms()
+        noted_ms = FailureNote.from_bytes(note_of(UnprovenError("no")).to_bytes()).noted_ms
+        assert noted_ms is not None
+        assert before_ms <= noted_ms <= now_ms()
+
+    @pytest.mark.parametrize("noted", [{}, {"noted_ms": None}, {"noted_ms": "soon"}, {"noted_ms": True}])
+    def test_one_of_an_earlier_version_or_of_somebody_else_does_not(self, noted: dict[str, object]) -> None:
+        found = FailureNote.from_bytes(json.dumps({"error": "E", "message": "no"} | noted).encode())
+        assert found == FailureNote("E", "no", None)
 
     def test_a_message_of_any_letters_fits(self) -> None:
         assert len(note_of(UnprovenError("\U0001f600" * 10_000)).to_bytes()) > MOST_BYTES // 4
