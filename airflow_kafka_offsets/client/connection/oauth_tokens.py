@@ -6,21 +6,20 @@ A token is used until four fifths of its life are over, as Kafka's Java client d
 from __future__ import annotations
 
 import base64
-import io
 import json
 import math
 import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
+from urllib.request import Request
 
+from airflow_kafka_offsets.client.connection.timed_requests import TimedRequests
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 
 TokenFunction = Callable[[str], tuple[Any, ...]]
@@ -29,8 +28,6 @@ are any, a principal, which isn't used, and the token's extensions."""
 
 _USED_OF_LIFE = 0.8
 _TIMEOUT_S = 10.0
-_MOST_BYTES = 1 << 20
-"""What is read of an answer: whoever answers there could fill a triggerer's memory otherwise."""
 _LONGEST = 200
 """Characters of an identity server's answer that are shown."""
 
@@ -82,6 +79,7 @@ class TokenSource:
     def __init__(self, settings: OAuthSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
+        self._requests = TimedRequests()
         self._token: OAuthToken | None = None
 
     def token(self) -> OAuthToken:
@@ -99,7 +97,7 @@ class TokenSource:
     def _new_token(self) -> OAuthToken:
         now = time.time()
         if self._settings.token_function is None:
-            return _ask_endpoint(self._settings, now)
+            return _ask_endpoint(self._settings, self._requests, now)
         return _call(self._settings.token_function, self._settings.config, now)
 
 
@@ -125,13 +123,13 @@ def _renew_at(now: float, expires_at: float) -> float:
     return now + (expires_at - now) * _USED_OF_LIFE
 
 
-def _ask_endpoint(settings: OAuthSettings, now: float) -> OAuthToken:
+def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) -> OAuthToken:
     """Grant by client credentials (RFC 6749, 4.4)."""
     assert settings.endpoint is not None
     asked = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
     known_as = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
     headers = {"Authorization": f"Basic {known_as}", "Accept": "application/json"}
-    answer = _post(Request(settings.endpoint, urlencode(asked).encode(), headers), settings)
+    answer = _post(Request(settings.endpoint, urlencode(asked).encode(), headers), settings, requests)
     try:
         fields = json.loads(answer)
         text, life_s = str(fields["access_token"]), fields.get("expires_in")
@@ -144,21 +142,13 @@ def _ask_endpoint(settings: OAuthSettings, now: float) -> OAuthToken:
         ) from None
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """The secret goes to the endpoint that the connection names, and nowhere else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _post(request: Request, settings: OAuthSettings) -> bytes:
+def _post(request: Request, settings: OAuthSettings, requests: TimedRequests) -> bytes:
     try:
         context = ssl.create_default_context(cafile=settings.ca_location)
     except OSError as error:
         raise ConfigurationError(f"https.ca.location {settings.ca_location} can't be used: {error}.") from error
-    opener = build_opener(HTTPSHandler(context=context), _NoRedirect())
     try:
-        return _within_its_time(lambda: _answer(opener, request))
+        return requests.answer(request, context, _TIMEOUT_S)
     except HTTPError as error:
         said = " ".join(error.read().decode(errors="replace").split())[:_LONGEST]
         told = (
@@ -176,38 +166,6 @@ def _post(request: Request, settings: OAuthSettings) -> bytes:
             f"The token endpoint {settings.endpoint} can't be reached: {why}. No broker was asked. Check "
             "sasl.oauthbearer.token.endpoint.url of the Kafka connection, and https.ca.location for its certificate."
         ) from None
-
-
-def _answer(opener: OpenerDirector, request: Request) -> bytes:
-    try:
-        with opener.open(request, timeout=_TIMEOUT_S) as response:
-            answer: bytes = response.read(_MOST_BYTES)
-            return answer
-    except HTTPError as error:
-        with error:
-            said = error.read(_MOST_BYTES)
-        raise HTTPError(request.full_url, error.code, error.msg, error.hdrs, io.BytesIO(said)) from None
-
-
-def _within_its_time(ask: Callable[[], bytes]) -> bytes:
-    """What is asked, in a thread of its own: a socket's time limit is for each of its reads, and an answer may come
-    byte by byte.
-
-    :raises TimeoutError: it takes longer.
-    """
-    answer: Future[bytes] = Future()
-
-    def settle() -> None:
-        try:
-            answer.set_result(ask())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=settle, name="token endpoint", daemon=True).start()
-    try:
-        return answer.result(_TIMEOUT_S)
-    except TimeoutError as error:
-        raise TimeoutError(str(error) or f"no whole answer within {_TIMEOUT_S:g} s") from None
 
 
 def _expiry_in(text: str, now: float) -> float:

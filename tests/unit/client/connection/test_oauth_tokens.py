@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
+from threading import enumerate as threads
 from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.client.connection import oauth_tokens
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
+from airflow_kafka_offsets.client.connection.timed_requests import THREAD
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from dev.token_server import TokenServer
 
@@ -29,6 +31,11 @@ def server(tmp_path: Path) -> Iterator[TokenServer]:
 @pytest.fixture
 def settings(server: TokenServer) -> OAuthSettings:
     return OAuthSettings(endpoint=server.endpoint, client_id="me", client_secret="s3cret")
+
+
+def look_ups() -> int:
+    """How many are under way."""
+    return sum(thread.name == THREAD for thread in threads())
 
 
 class TestFromAnIdentityServer:
@@ -101,6 +108,71 @@ class TestFromAnIdentityServer:
                     TokenSource(replace(settings, endpoint=endpoint)).token()
             finally:
                 ended.set()
+
+    @pytest.mark.parametrize("how", ["whole answer", "handshake", "proxy"])
+    def test_of_an_answer_that_never_ends_nothing_goes_on(
+        self, settings: OAuthSettings, how: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However often it is asked for, and whatever it is that drips."""
+        monkeypatch.setattr(oauth_tokens, "_TIMEOUT_S", 1.0)
+        begins = {
+            "whole answer": b"HTTP/1.1 200 OK\r\n\r\n",
+            "handshake": b"\x16\x03\x03\x40\x00",
+            "proxy": b"HTTP/1.1 ",
+        }
+        left = Semaphore(0)
+        with socket.create_server(("127.0.0.1", 0)) as other:
+
+            def answer(connection: socket.socket) -> None:
+                with connection, suppress(OSError):
+                    connection.recv(65536)
+                    connection.sendall(begins[how])
+                    while True:
+                        connection.sendall(b" ")
+                        time.sleep(0.05)
+                left.release()
+
+            def accept() -> None:
+                with suppress(OSError):
+                    while True:
+                        Thread(target=answer, args=(other.accept()[0],), daemon=True).start()
+
+            Thread(target=accept, daemon=True).start()
+            place = f"127.0.0.1:{other.getsockname()[1]}"
+            if how == "proxy":
+                monkeypatch.setenv("https_proxy", f"http://{place}")
+                monkeypatch.delenv("no_proxy", raising=False)
+                place = "login.example.org"
+            scheme = "http" if how == "whole answer" else "https"
+            source = TokenSource(replace(settings, endpoint=f"{scheme}://{place}/token"))
+            for _ in range(3):
+                with pytest.raises(ClusterUnreachableError, match=r"no whole answer within 1 s|handshake .* timed out"):
+                    source.token()
+                assert look_ups() == 0
+                assert left.acquire(timeout=5), "the server has seen that its connection has ended"
+
+    def test_while_one_can_not_be_ended_no_other_begins(
+        self, settings: OAuthSettings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The look-up of a name, for example, which nothing ends."""
+        monkeypatch.setattr(oauth_tokens, "_TIMEOUT_S", 0.5)
+        go, asked = Event(), []
+
+        def hang(*place: Any, **_: Any) -> Any:
+            asked.append(place)
+            go.wait(30)
+            raise OSError("no such name")
+
+        monkeypatch.setattr(socket, "getaddrinfo", hang)
+        source = TokenSource(replace(settings, endpoint="http://login.example.org/token"))
+        try:
+            with pytest.raises(ClusterUnreachableError, match=r"no whole answer within 0\.5 s"):
+                source.token()
+            with pytest.raises(ClusterUnreachableError, match="the last look-up hasn't ended"):
+                source.token()
+            assert (len(asked), look_ups()) == (1, 1)
+        finally:
+            go.set()
 
     def test_an_answer_without_measure_is_read_to_a_limit(self, server: TokenServer, settings: OAuthSettings) -> None:
         server.tells = {"padding": "x" * (2 << 20)}
