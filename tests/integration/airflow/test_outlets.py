@@ -26,7 +26,7 @@ from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import Context, Resolve, at
 
 TABLE = Asset("table", uri="s3://lake/table")
-DEADLINE_S = 240.0
+DEADLINE_S = 600.0
 EXTENT = {"start": "2026-11-20T06:00:02.000Z", "end": "2026-11-20T06:00:07.000Z"}
 
 

@@ -21,7 +21,7 @@ from tests.integration.airflow.conftest import T0, T0_MS, Commit, Context, sasl,
 from tests.integration.conftest import USERS, MakeTopic, Produce
 
 
-def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 20) -> dict[str, Any]:
+def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 120) -> dict[str, Any]:
     async def first() -> TriggerEvent:
         return await anext(trigger.run())  # type: ignore[call-overload, no-any-return]  # an async generator
 

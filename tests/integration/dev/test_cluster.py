@@ -15,7 +15,7 @@ from dev.cluster import SIZE, KafkaCluster
 from dev.kafka import Broker
 from tests.integration.kafka_clients import connect
 
-DEADLINE_S = 60.0
+DEADLINE_S = 240.0
 
 
 class TestStart:

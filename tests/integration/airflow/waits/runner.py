@@ -41,7 +41,7 @@ class Runner:
         """What a trigger has fired so far."""
         return [each.event.payload for each in self._airflow.events if each.trigger_id == number]
 
-    async def event(self, number: int, timeout_s: float = 20) -> Any:
+    async def event(self, number: int, timeout_s: float = 120) -> Any:
         """The first event of a trigger."""
         async with asyncio.timeout(timeout_s):
             while not self.events(number):

@@ -91,7 +91,7 @@ class TestSharing:
         async def work(runner: Runner) -> None:
             runner.start(wait_for(f"a-{ten}", poll_interval_s=600))
             await asyncio.sleep(0.2)
-            assert (await runner.event(runner.start(wait_for(f"b-{ten}")), timeout_s=5))["status"] == "done"
+            assert (await runner.event(runner.start(wait_for(f"b-{ten}"))))["status"] == "done"
 
         drive(work)
 

@@ -8,7 +8,7 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.kafka import Broker
 
-DEADLINE_S = 240.0
+DEADLINE_S = 600.0
 
 
 def commit(broker: Broker, topic: str, offset: int | None, *groups: str) -> None:

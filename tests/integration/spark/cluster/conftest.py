@@ -41,7 +41,7 @@ SLOW_LOAD = Path(__file__).parent.parent / "slow_load.py"
 T = TypeVar("T")
 
 
-def wait_for(answers: Callable[[], T], what: str, deadline_s: float = 200) -> T:
+def wait_for(answers: Callable[[], T], what: str, deadline_s: float = 600) -> T:
     """Wait until something is so; what it answered at last."""
     deadline = time.monotonic() + deadline_s
     while not (answer := answers()):

@@ -157,6 +157,7 @@ def rdds_of_stages(spark: SparkSession) -> list[list[str]]:
     """The RDDs of each stage that Spark has run so far, as its UI draws them."""
     context = spark.sparkContext
     no_quantiles = context._gateway.new_array(context._jvm.double, 0)  # type: ignore[union-attr]
+    context._jsc.sc().listenerBus().waitUntilEmpty()  # the status is told on another thread, minutes later when busy
     status = context._jsc.sc().statusStore()
     stages = status.stageList(None, False, False, no_quantiles, None)
     numbers = sorted(stages.apply(each).stageId() for each in range(stages.size()))
