@@ -57,7 +57,7 @@ class StoreLooks:
     """
 
     def __init__(self, store: str) -> None:
-        self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix=f"kafka-offsets-{store}")
+        self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix=f"ledgers-{store}")
         self._under_way: dict[Hashable, Look] = {}
         self._lock = Lock()
 

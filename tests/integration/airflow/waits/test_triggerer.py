@@ -171,6 +171,9 @@ class TestLeaving:
         ask(airflow_services, "POST", f"/dags/{dag_id}/clearTaskInstances", clearing)
         run = f"/dags/{dag_id}/dagRuns/{run_ids['deleted']}"
         ask(airflow_services, "PATCH", run, {"state": "failed"})  # a run that isn't over can't be deleted
+        # A scheduler that is looking at the run when it is deleted ends with an error.
+        before = _heartbeats(airflow_services)
+        airflow_services.wait_until(lambda: _heartbeats(airflow_services) != before, DEADLINE_S)
         ask(airflow_services, "DELETE", run)
         airflow_services.wait_until(lambda: _tries(airflow_services, dag_id, run_ids["cleared"]) == [2], DEADLINE_S)
         commit(counting, "left", None, "cleared-2", "stays-1")
@@ -185,6 +188,11 @@ def _tries(airflow: AirflowServices, dag_id: str, run_id: str) -> list[int]:
     """How often a run's deferred tasks were tried. Their triggers' ids tell nothing: SQLite gives one again."""
     found = "SELECT try_number FROM task_instance WHERE dag_id = ? AND run_id = ? AND state = 'deferred'"
     return [each for (each,) in airflow.query(found, dag_id, run_id)]
+
+
+def _heartbeats(airflow: AirflowServices) -> list[tuple[Any, ...]]:
+    """When the scheduler ended its last round."""
+    return airflow.query("SELECT latest_heartbeat FROM job WHERE job_type = 'SchedulerJob' ORDER BY id")
 
 
 def _requests_within(broker: Broker, seconds: float) -> Counter[int]:

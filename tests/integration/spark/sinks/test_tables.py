@@ -47,7 +47,7 @@ class TestRevisions:
         """The rows may be the newer one's by then. One that only counts what is published replaces none."""
         publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
         newer = replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9)
-        with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.before"):
+        with interrupted("airflow_kafka_offsets.spark.sinks.table_sink.TableSink.write"):
             publish(open_window(newer, "try-2"), table_sink)
         with pytest.raises(LedgerConflictError, match="attempt try-2 has begun to load revision 2"):
             read_published(spark, f"file://{ledger}")
