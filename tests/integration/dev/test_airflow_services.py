@@ -57,6 +57,10 @@ class TestAirflowServices:
         (airflow_services.dags_folder / f"{dag_id}.py").write_text(ASSET_DAG.format(dag_id=dag_id, path=path))
         airflow_services.unpause(dag_id)
         airflow_services.start_watchers(dag_id)
+        # SQLite may have given the watcher's trigger the id of one that is gone, and a triggerer that has just
+        # cancelled that one never starts the other.
+        airflow_services.stop_triggerer()
+        airflow_services.start_triggerer()
         for count in (1, 2):
             path.touch()
             wait_for_runs(airflow_services, dag_id, ["success"] * count)
