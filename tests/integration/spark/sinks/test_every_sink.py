@@ -49,9 +49,10 @@ class TestEverySink:
     ) -> None:
         """Spark resolves the source again when rows are written. The session stays as it was."""
         window = open_window(manifest)
-        before = len(rdds_of_stages(window.spark))
+        before = rdds_of_stages(window.spark).keys()
         publish(window, sink)
-        ran = {name for stage in rdds_of_stages(window.spark)[before:] for name in stage}
+        stages = rdds_of_stages(window.spark)
+        ran = {name for number in stages.keys() - before for name in stages[number]}
         assert "DataSourceRDD" in ran
         assert "KafkaSourceRDD" not in ran
         assert OLDER_SOURCES not in window.spark.conf.getAll
@@ -153,15 +154,17 @@ def test_a_rerun_of_a_sink_that_kept_an_earlier_attempts_rows_counts_those(
     assert publish(open_window(short, "try-3"), Keeping(table)) == "try-2"
 
 
-def rdds_of_stages(spark: SparkSession) -> list[list[str]]:
-    """The RDDs of each stage that Spark has run so far, as its UI draws them."""
+def rdds_of_stages(spark: SparkSession) -> dict[int, list[str]]:
+    """The RDDs of the last stages that Spark has run, as its UI draws them, by number. It forgets those before the last
+    thousand.
+    """
     context = spark.sparkContext
     no_quantiles = context._gateway.new_array(context._jvm.double, 0)  # type: ignore[union-attr]
     context._jsc.sc().listenerBus().waitUntilEmpty()  # the status is told on another thread, minutes later when busy
     status = context._jsc.sc().statusStore()
     stages = status.stageList(None, False, False, no_quantiles, None)
-    numbers = sorted(stages.apply(each).stageId() for each in range(stages.size()))
-    return [_names(status.operationGraphForStage(each).rootCluster()) for each in numbers]
+    numbers = [int(stages.apply(each).stageId()) for each in range(stages.size())]
+    return {number: _names(status.operationGraphForStage(number).rootCluster()) for number in numbers}
 
 
 def _names(cluster: Any) -> list[str]:
