@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -72,12 +73,12 @@ class Load:
 
     :param folder: ledger, output, and what the task keeps.
     :param arguments: the operator's.
-    :param ui_url: the driver's UI.
+    :param ui_port: where the driver's UI is to be.
     """
 
     folder: Path
     arguments: dict[str, Any]
-    ui_url: str
+    ui_port: int
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -115,6 +116,12 @@ class Load:
         output = Path(json.loads(published.read_text())["output"].removeprefix("file:").replace("///", "/"))
         found = [row for file in output.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
         return sorted((row["partition"], row["offset"]) for row in found)
+
+    @property
+    def ui_url(self) -> str:
+        """The driver's UI, as the task found it: Spark takes another port where a neighbour was faster."""
+        found = re.findall(r"its UI is (http://\S+)", self.log())
+        return str(found[-1]) if found else f"http://{HOST}:{self.ui_port}"
 
     def ask_ui(self, path: str) -> Any:
         """What the driver's REST API answers for its only application; None while it is silent."""
@@ -197,7 +204,7 @@ def make_load(
             "executor_memory": "512m",
             "driver_memory": "512m",
         }
-        made.append(Load(tmp_path, arguments, f"http://{HOST}:{ui_port}"))
+        made.append(Load(tmp_path, arguments, ui_port))
         return made[-1]
 
     yield make
