@@ -142,11 +142,7 @@ def _lag_rows(lag: GroupLag, paces: Paces | None) -> Iterator[Row]:
 
 
 def _pace_fields(pace: Pace | None) -> Row:
-    if pace is None:
-        return dict.fromkeys(_PACE)
-    left_s = None if pace.caught_up_in_s is None else round(pace.caught_up_in_s)
-    values = round(pace.written, 2), round(pace.read, 2), str(pace.trend), left_s
-    return dict(zip(_PACE, values, strict=True))
+    return dict.fromkeys(_PACE) if pace is None else pace.to_json()
 
 
 def _status(lag: GroupLag) -> LagStatus:

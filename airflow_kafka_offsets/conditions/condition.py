@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterError
+from airflow_kafka_offsets.offsets.groups.lag import LagSums
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -64,6 +65,7 @@ class Progress:
     :param remaining: offsets that are still to go; None where the condition has no such number, or doesn't know it.
     :param ends: the log ends that it was judged by; None where it wasn't judged by any.
     :param measures: numbers that were found on the way.
+    :param sums: what each group's lag is measured from, of those that are known; None where no lag is measured.
     """
 
     done: bool
@@ -72,6 +74,7 @@ class Progress:
     remaining: int | None = None
     ends: FixedOffsets | None = None
     measures: tuple[Measure, ...] = ()
+    sums: Mapping[str, LagSums] | None = None
 
 
 Outcome: TypeAlias = Progress | Exception

@@ -86,7 +86,8 @@ class GroupsCaughtUp(Condition):
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)
         measures = tuple(_measures(lags, groups, ages))
-        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures)
+        sums = {lag.group: found for lag in lags if (found := lag.sums) is not None}
+        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures, sums=sums)
 
     def _lags(self) -> Asking[GroupLags]:
         if self.topics is None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress
 from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, OffsetsError
+from airflow_kafka_offsets.offsets.groups.lag import LagSums
+from airflow_kafka_offsets.offsets.groups.pace import group_paces
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 _MAY_COME_BACK = (OffsetsError, ClusterError, ConfigurationError)
@@ -33,6 +36,30 @@ class WaitStatus:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a poll has seen.
+
+    :param at_s: when, Unix seconds.
+    :param remaining: offsets that were still to go.
+    :param sums: what each group's lag was measured from.
+    """
+
+    at_s: float
+    remaining: int
+    sums: Mapping[str, LagSums]
+
+    def to_json(self) -> list[Any]:
+        """Plain JSON."""
+        return [self.at_s, self.remaining, {group: list(sums) for group, sums in self.sums.items()}]
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> Self:
+        """The inverse of :meth:`to_json`."""
+        at_s, remaining, sums = fields
+        return cls(at_s, remaining, {group: LagSums(*values) for group, values in sums.items()})
+
+
 class Wait:
     """One wait for a condition.
 
@@ -53,7 +80,7 @@ class Wait:
         self._held: int = memory.get("held", 0)
         self._faults: int = memory.get("faults", 0)
         self._said: str = memory.get("said", "")
-        self._history: list[tuple[float, int]] = [(at_s, left) for at_s, left in memory.get("history", ())]
+        self._history: list[_Seen] = [_Seen.from_json(fields) for fields in memory.get("history", ())]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -62,7 +89,7 @@ class Wait:
             "held": self._held,
             "faults": self._faults,
             "said": self._said,
-            "history": list(map(list, self._history)),
+            "history": [seen.to_json() for seen in self._history],
         }
 
     @property
@@ -86,9 +113,10 @@ class Wait:
         self._answered, self._faults = True, 0
         self._held = self._held + 1 if progress.done else 0
         if progress.remaining is not None:
-            self._history = [*self._history[1 - _HISTORY :], (at_s, progress.remaining)]
+            self._history = [*self._history[1 - _HISTORY :], _Seen(at_s, progress.remaining, progress.sums or {})]
         if self._held >= self._stable_polls:
-            return WaitStatus("done", self._say(progress.summary) or progress.summary, result=progress.result)
+            result = progress.result if progress.sums is None else progress.result | self._paces(progress.sums)
+            return WaitStatus("done", self._say(progress.summary) or progress.summary, result=result)
         if progress.done:
             return WaitStatus(
                 "waiting", self._say(f"{progress.summary}; held {self._held} of {self._stable_polls} polls")
@@ -113,10 +141,20 @@ class Wait:
 
     def _pace(self) -> str:
         """How fast it goes, and how long that will take."""
-        if len(self._history) < 2 or self._history[-1][0] <= self._history[0][0]:
+        seconds = self._seconds()
+        if not seconds:
             return ""
-        (first_s, first), (last_s, last) = self._history[0], self._history[-1]
-        rate = (first - last) / (last_s - first_s)
+        first, last = self._history[0].remaining, self._history[-1].remaining
+        rate = (first - last) / seconds
         if rate <= 0:
             return f"; growing by {-rate:.3g}/s" if rate else ""
         return f"; falling by {rate:.3g}/s, done in about {duration_text(last / rate)}"
+
+    def _paces(self, sums: Mapping[str, LagSums]) -> dict[str, Any]:
+        """How fast each group was written to and read until now; nothing after one poll."""
+        seconds = self._seconds()
+        return {"pace": group_paces(self._history[0].sums, sums, seconds)} if seconds else {}
+
+    def _seconds(self) -> float:
+        """Between the first and the last poll that are remembered; 0 where that is one, or the clock was set back."""
+        return max(0.0, self._history[-1].at_s - self._history[0].at_s) if self._history else 0.0

@@ -43,7 +43,8 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
     :param isolation_level: ``read_committed`` (default) measures to the last stable offset, ``read_uncommitted`` to the
         high watermark. (templated)
 
-    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given.
+    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given; and ``pace``, after
+    more than one poll: ``{"<group>": {"written_per_s", "read_per_s", "trend", "caught_up_in_s"}}``, None where unknown.
     """
 
     template_fields: Sequence[str] = ("groups", "topics", "isolation_level", "kafka_conn_id")

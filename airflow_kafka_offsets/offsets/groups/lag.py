@@ -79,6 +79,19 @@ class PartitionLags(PartitionMap[PartitionLag]):
     __slots__ = ()
 
 
+class LagSums(NamedTuple):
+    """What a group's lag is measured from, over all its partitions.
+
+    :param partitions: how many they are.
+    :param ends: sum of their ends that count.
+    :param commits: sum of the group's commits on them.
+    """
+
+    partitions: int
+    ends: int
+    commits: int
+
+
 class GroupLag:
     """The lag of one group.
 
@@ -194,6 +207,19 @@ class GroupLag:
                 return None
             total += lag
         return total
+
+    @property
+    def sums(self) -> LagSums | None:
+        """What the total is the difference of; None while that is unknown, or the group has no commit somewhere."""
+        total = self.total
+        if total is None:
+            return None
+        stable, ends = self._isolation_level is _READ_COMMITTED, 0
+        for commit, extent in self._pairs():
+            if commit is None or commit.offset is None:
+                return None
+            ends += (extent.last_stable_offset if stable else extent.high_watermark) or 0
+        return LagSums(len(self._extents), ends, ends - total)
 
     def worst(self, count: int = 3) -> list[PartitionLag]:
         """The partitions furthest behind, unknown ones first."""

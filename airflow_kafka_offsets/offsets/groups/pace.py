@@ -1,11 +1,13 @@
-"""Pace: how fast a partition is written and read, between two measurements of a group's lag."""
+"""Pace: how fast partitions are written and read, between two measurements of a group's lag."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
-from airflow_kafka_offsets.offsets.groups.lag import PartitionLag
+from airflow_kafka_offsets.offsets.groups.lag import LagSums, PartitionLag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 
@@ -24,7 +26,7 @@ class Trend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A partition's, of one group. Offsets, as for lag: an upper bound on records.
+    """A partition's, of one group, or of all its partitions together. Offsets, as for lag: an upper bound on records.
 
     :param written: offsets a second that the log's end has moved by.
     :param read: offsets a second that the group's commit has moved by; negative when it was reset.
@@ -36,6 +38,15 @@ class Pace:
     read: float
     trend: Trend
     caught_up_in_s: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, rounded to what is worth a look."""
+        return {
+            "written_per_s": round(self.written, 2),
+            "read_per_s": round(self.read, 2),
+            "trend": str(self.trend),
+            "caught_up_in_s": None if self.caught_up_in_s is None else round(self.caught_up_in_s),
+        }
 
 
 def pace_between(
@@ -51,9 +62,31 @@ def pace_between(
     if None in (*ends, *commits, earlier.lag, later.lag) or seconds <= 0:
         return None
     written, read = ((now or 0) - (before or 0) for before, now in (ends, commits))
+    return _pace(written, read, later.lag or 0, seconds)
+
+
+def group_paces(
+    earlier: Mapping[str, LagSums], later: Mapping[str, LagSums], seconds: float
+) -> dict[str, dict[str, Any] | None]:
+    """The pace of each group in JSON; None where it isn't known at both times, on the same number of partitions.
+
+    :param earlier: by group; one is absent whose lag or commits weren't known.
+    :param seconds: how long after the first the second was measured.
+    """
+    return {group: _group_pace(earlier.get(group), now, seconds) for group, now in later.items()}
+
+
+def _group_pace(earlier: LagSums | None, later: LagSums, seconds: float) -> dict[str, Any] | None:
+    if earlier is None or earlier.partitions != later.partitions:
+        return None
+    found = _pace(later.ends - earlier.ends, later.commits - earlier.commits, later.ends - later.commits, seconds)
+    return None if found is None else found.to_json()
+
+
+def _pace(written: int, read: int, lag: int, seconds: float) -> Pace | None:
     if written < 0:
         return None
-    lag, nearer = later.lag or 0, read - written
+    nearer = read - written
     if lag == 0:
         trend, left_s = Trend.CAUGHT_UP, 0.0
     elif nearer > 0:

@@ -111,7 +111,9 @@ class TestModes:
             return (await asyncio.wait_for(waiting, 10)).payload  # type: ignore[no-any-return]
 
         event = asyncio.run(wait())
-        assert sensor.execute_complete(context, event) == {"groups": {f"behind-{ten}": 0}, "max_lag": 0}
+        result = sensor.execute_complete(context, event)
+        assert result.pop("pace")[f"behind-{ten}"]["trend"] == "caught_up"
+        assert result == {"groups": {f"behind-{ten}": 0}, "max_lag": 0}
 
     def test_a_deferrable_sensor_that_is_done_does_not_defer(self, ten: str, commit: Commit, context: Context) -> None:
         commit(f"done-{ten}", ten, 10)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
-from airflow_kafka_offsets.offsets.groups.pace import Trend, pace_between
+from airflow_kafka_offsets.offsets.groups.lag import LagStatus, LagSums, PartitionLag
+from airflow_kafka_offsets.offsets.groups.pace import Trend, group_paces, pace_between
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 STABLE, DIRTY = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -53,3 +53,18 @@ def test_what_is_not_known_has_no_pace(
     earlier: tuple[int | None, int | None], later: tuple[int | None, int | None]
 ) -> None:
     assert pace_between(measured(*earlier), measured(*later), 10, STABLE) is None
+
+
+class TestOfGroups:
+    def test_is_that_of_all_partitions_together(self) -> None:
+        earlier = {"a": LagSums(2, 100, 0), "b": LagSums(1, 10, 10)}
+        later = {"a": LagSums(2, 120, 60), "b": LagSums(1, 30, 30), "new": LagSums(1, 5, 5)}
+        assert group_paces(earlier, later, 10) == {
+            "a": {"written_per_s": 2.0, "read_per_s": 6.0, "trend": "catching_up", "caught_up_in_s": 15},
+            "b": {"written_per_s": 2.0, "read_per_s": 2.0, "trend": "caught_up", "caught_up_in_s": 0},
+            "new": None,
+        }
+
+    @pytest.mark.parametrize("later", [LagSums(3, 120, 60), LagSums(2, 90, 60)], ids=["a partition more", "a cut log"])
+    def test_is_not_known_where_the_sums_are_not_of_the_same(self, later: LagSums) -> None:
+        assert group_paces({"a": LagSums(2, 100, 0)}, {"a": later}, 10) == {"a": None}
