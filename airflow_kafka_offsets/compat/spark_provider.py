@@ -18,11 +18,15 @@ _FOLLOWING = ("get_job_status", "poll_until_complete", "is_job_active", "is_job_
 """What going on with a driver takes: there since 6.3.1, and since 6.3.3 for standalone clusters."""
 
 
+def can_follow_drivers() -> bool:
+    """Whether the provider can be asked about a driver that it has submitted."""
+    return all(hasattr(SparkSubmitOperator, name) for name in _FOLLOWING)
+
+
 def follows_its_driver(task: SparkSubmitOperator) -> bool:
     """Whether the provider keeps the id of a cluster's driver, so that the task's next try can go on with it
     (``durable``, Spark provider 6.3.4 on Airflow 3.3). Where it doesn't, a retry submits another driver."""
-    kind = type(task)
-    return bool(getattr(task, "durable", False)) and all(hasattr(kind, name) for name in _FOLLOWING)
+    return bool(getattr(task, "durable", False)) and can_follow_drivers()
 
 
 def refuse_unfollowed_driver(connection: Mapping[str, Any]) -> None:

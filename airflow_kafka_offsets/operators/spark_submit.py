@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
@@ -28,12 +27,19 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.conf import new_attempt
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
-from airflow_kafka_offsets.submission.earlier_driver import UNKNOWN, DriverMemory, EarlierDriver
+from airflow_kafka_offsets.submission.driver_status import (
+    DriverStatus,
+    FollowedDriver,
+    SubmittedDriver,
+    require_deferrable,
+)
+from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission
 from airflow_kafka_offsets.submission.spark_failure import KeptOutput, noted_failure, spark_failure
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.submission.tries import Tries
 from airflow_kafka_offsets.submission.window_load import WindowLoad, load_report, report_line
+from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
 _TASKS_LOG = "the load's own task says why, in the log of that try"
 
 
-class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
+class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     """
     A ``SparkSubmitOperator`` whose application loads one pinned window, and which publishes it once.
 
@@ -65,6 +71,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
     :param connector: ``auto`` adds Spark's Kafka connector to ``packages``, in the version of the ``spark-submit`` that
         runs; None (default) leaves it to ``packages``, ``jars`` or the cluster.
+    :param deferrable: in cluster mode, wait for the driver on the triggerer instead of a worker: for what it notes in
+        the ledger, and for what the cluster says of it. On YARN it needs ``yarn_track_via_rm_api=True``, on Kubernetes
+        ``track_driver_via_k8s_api=True``.
     :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
@@ -77,13 +86,15 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts those of the attempt that published.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "kafka_conn_id")
+    template_fields: Sequence[str] = (*FollowedDriver.template_fields, "window", "kafka_conn_id")
     operator_extra_links = (SparkUILink(), WindowLink())
     ui_color = "#fdebd0"
     application_id: str | None = None
     _arguments: SparkArguments | None = None
     _memory: DriverMemory | None = None
     _output: KeptOutput | None = None
+    _watched_for: tuple[PinnedManifest, str] | None = None
+    """The revision and the attempt that a driver is waited for."""
 
     def __init__(
         self,
@@ -93,6 +104,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         on_data_loss: DataLossPolicy = "fail",
         allow_gaps: bool = False,
         connector: ConnectorChoice | None = None,
+        deferrable: bool = False,
         application: str = LOAD_APPLICATION,
         **kwargs: Any,
     ) -> None:
@@ -102,6 +114,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         self.on_data_loss = on_data_loss
         self.allow_gaps = allow_gaps
         self.connector = connector
+        self.deferrable = deferrable
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
@@ -109,12 +122,15 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
         if self.connector is not None:
             one_of("connector", self.connector, "auto")
-        ref = WindowRef.from_json(self.window)
-        kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
-        place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
-        if place is DriverPlace.STANDALONE:
-            refuse_unfollowed_driver(spark)
-        load = WindowLoad(context, ref, ledger, kafka, self.on_data_loss, spark, place, Tries.of(context, self))
+        load, place = self._load(context)
+        ref = load.ref
+        if self.deferrable and place is DriverPlace.HERE:
+            self.log.warning(
+                "deferrable=True does nothing in deploy mode client: the driver runs on this worker, which has to "
+                "stay. Set deploy_mode='cluster' to free it."
+            )
+        elif self.deferrable:
+            require_deferrable(self, place)
         pinned, published = ref.loaded(load.ledger)
         self._see(load, pinned)
         self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
@@ -127,6 +143,61 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         # Of a published window Spark counts the output, and asks Kafka for nothing.
         pinned = pinned if published else load.preflight(pinned)
         return self._run_anew(load, pinned, published)
+
+    def _load(self, context: Context) -> tuple[WindowLoad, DriverPlace]:
+        """What this task loads with, and who starts its driver."""
+        ref = WindowRef.from_json(self.window)
+        kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
+        place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
+        if place is DriverPlace.STANDALONE:
+            refuse_unfollowed_driver(spark)
+        tries = Tries.of(context, self)
+        return WindowLoad(context, ref, ledger, kafka, self.on_data_loss, spark, place, tries), place
+
+    def poll_until_complete(self, external_id: Any, context: Context) -> None:
+        """Wait for the driver that was submitted: here, or on the triggerer."""
+        if not self.deferrable or self._watched_for is None:
+            super().poll_until_complete(external_id, context)
+            return
+        pinned, attempt = self._watched_for
+        driver, revision = SubmittedDriver(self._conn_id, self._deploy_mode, str(external_id)), pinned.manifest.revision
+        self._show_links(context)
+        self.log.info("Waiting for driver %s on the triggerer", external_id)
+        self.defer(
+            trigger=KafkaDriverEndedTrigger(
+                window=WindowRef.from_json(self.window).to_json(),
+                revision=revision,
+                attempt=attempt,
+                driver=driver.to_json(),
+                poll_interval_s=self._status_poll_interval,
+            ),
+            method_name="driver_ended",
+            kwargs={"attempt": attempt, "revision": revision, "job_id": driver.job_id},
+            timeout=self.execution_timeout,
+        )
+
+    @failing_fast()
+    def driver_ended(
+        self, context: Context, event: Mapping[str, Any], *, attempt: str, revision: int, job_id: str
+    ) -> dict[str, Any]:
+        """Publish and report, once the triggerer has seen that the driver is over.
+
+        :param event: of :class:`.driver_ended.KafkaDriverEndedTrigger`.
+        """
+        load, _ = self._load(context)
+        self._memory = DriverMemory(self, context)
+        pinned = load.ledger.pinned(load.ref.window, revision)
+        self._see(load, pinned)
+        self._get_hook()._run_post_submit_commands()
+        note = noted_failure(load.ledger.folder_of(pinned), attempt)
+        error = None if note is None else note.as_error()
+        if error is None and event["status"] == "ended":
+            error = DriverStatus(event["state"], event["active"], event["succeeded"]).failure(job_id)
+        if error is not None:
+            _, published = load.ref.loaded(load.ledger)
+            raise self._failure(load, pinned, attempt, published, error) from None
+        self._memory.forget()
+        return self._report(load, pinned, attempt)
 
     def _done_before(
         self, load: WindowLoad, pinned: PinnedManifest, published: Publication | None
@@ -186,18 +257,31 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
         folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
         watched = Watched(attempt, note_key, on_yarn=load.spark["master"].startswith("yarn"))
+        self._watched_for = pinned, attempt
         try:
             with progress_told(folder, watched, self.log, show):
                 yield
         except Exception as error:
             failure = spark_failure(folder, attempt, self._printed(), error)
-            with suppress(Exception):  # each store has its own; the failure itself must come through
-                folder.record_failure(attempt, FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
-            if published is None:
-                failure = load.explain(pinned, failure)
-            raise failure from None  # the provider's own is a long command, and output that is in the log
+            # The provider's own is a long command, and output that is in the log.
+            raise self._failure(load, pinned, attempt, published, failure) from None
         if self._memory is not None:
             self._memory.forget()
+
+    def _failure(
+        self,
+        load: WindowLoad,
+        pinned: PinnedManifest,
+        attempt: str,
+        published: Publication | None,
+        failure: Exception,
+    ) -> Exception:
+        """Note that an attempt has failed; what to raise, with what Kafka says of the window's records."""
+        with suppress(Exception):  # each store has its own; the failure itself must come through
+            load.ledger.folder_of(pinned).record_failure(
+                attempt, FailureNote(type(failure).__name__, _TASKS_LOG, now_ms())
+            )
+        return failure if published is not None else load.explain(pinned, failure)
 
     def _printed(self) -> list[str]:
         """What ``spark-submit`` has printed, without secrets."""
@@ -220,28 +304,18 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
                 "The driver that was told to end can't be forgotten: the next try may wait for it: %r", error
             )
 
-    def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
-        """Tell a driver that a standalone master doesn't know from a master that can't tell.
-
-        Both answer ``success: false``. A master that is alive gives no reason (``Master.scala``, RequestDriverStatus);
-        one in standby or recovery does, and another master, or the same one later, may know a driver that runs.
-        """
-        try:
-            return str(super()._fetch_driver_status(url, external_id))
-        except RuntimeError as error:
-            if str(error) != f"Spark REST API returned failure for {external_id}: unknown error":
-                raise
-            return UNKNOWN
-
     def _see(self, load: WindowLoad, pinned: PinnedManifest) -> None:
         self.seen = SeenWindow(pinned, load.kafka.settings().bootstrap_servers)
 
-    def _show_links(self, context: Context, application: SparkApplication) -> None:
+    def _show_links(self, context: Context, application: SparkApplication | None = None) -> None:
         """Have Airflow show them while Spark runs: by itself it asks for a link when the task has ended."""
-        self.application_id = application.id
-        for link, page in ((WindowLink(), window_page(self.seen.pinned)), (SparkUILink(), application.ui)):
+        pages: dict[str, str | None] = {WindowLink().xcom_key: window_page(self.seen.pinned)}
+        if application is not None:
+            self.application_id = application.id
+            pages[SparkUILink().xcom_key] = application.ui
+        for key, page in pages.items():
             if page:
-                context["ti"].xcom_push(key=link.xcom_key, value=page)
+                context["ti"].xcom_push(key=key, value=page)
 
     def _begin(self, load: WindowLoad, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
         fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()

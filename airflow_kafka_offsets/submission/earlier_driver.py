@@ -16,14 +16,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import K8S_DRIVER_STATUS_KEY, follows_its_driver
 from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.submission.driver_status import UNKNOWN, status_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _ATTEMPT = "kafka_offsets_attempt"
-UNKNOWN = "NotFound"
-"""State of a driver that the cluster has no memory of; the provider's own word on Kubernetes."""
-_UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class DriverMemory:
         job_id, noted = self._store.get(self._task.external_id_key), self._store.get(_ATTEMPT)
         if job_id is None or noted is None:
             return None
-        status = self._status(job_id)
+        status = status_of(self._task, job_id, self._context)
         if not _wanted(ref, asked).items() <= noted.items():
             self._task.log.warning(
                 "Driver %s (%s) of an earlier try was asked for something other than this one: another is submitted",
@@ -108,16 +106,6 @@ class DriverMemory:
             "Continuing with driver %s (%s) of attempt %s, of an earlier try", job_id, status, driver.attempt
         )
         return driver
-
-    def _status(self, job_id: Any) -> str:
-        """How a driver is. On one that YARN has forgotten a task would fail for ever: clearing it doesn't clear the
-        store."""
-        try:
-            return str(self._task.get_job_status(job_id, self._context))
-        except RuntimeError as error:
-            if _UNKNOWN_TO_YARN not in str(error):
-                raise
-            return UNKNOWN
 
     def wait(self, driver: EarlierDriver) -> None:
         """Wait until the driver ends.

@@ -1,5 +1,6 @@
-"""Looks at ledgers' stores from an event loop. Stores block, and some hang: so each store has a few threads of its own,
-which nothing else waits for, each look has a deadline, and nobody is asked a second time what he hasn't answered yet.
+"""Looks at ledgers' stores, and at clusters, from an event loop. Both block, and some hang: so each has a few threads
+of its own, which nothing else waits for, each look has a deadline, and nobody is asked a second time what he hasn't
+answered yet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from threading import Lock
+from typing import Any
 from urllib.parse import urlsplit
 
 MOST_THREADS = 8
@@ -25,7 +27,7 @@ class Look:
     :param work: what it finds.
     """
 
-    def __init__(self, work: Future[bool]) -> None:
+    def __init__(self, work: Future[Any]) -> None:
         self._work = work
         self._until_s = time.monotonic() + LONGEST_LOOK_S
 
@@ -35,7 +37,7 @@ class Look:
         if left_s > 0:
             loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
-            def tell(_: Future[bool]) -> None:
+            def tell(_: Future[Any]) -> None:
                 with suppress(RuntimeError):  # the loop was closed meanwhile
                     loop.call_soon_threadsafe(ended.set)
 
@@ -45,7 +47,7 @@ class Look:
                     await ended.wait()
         return self._work.done()
 
-    def result(self) -> bool:
+    def result(self) -> Any:
         """What one that has ended found out; raises what that raised."""
         return self._work.result(timeout=0)
 
@@ -61,7 +63,7 @@ class StoreLooks:
         self._under_way: dict[Hashable, Look] = {}
         self._lock = Lock()
 
-    def begin(self, what: Hashable, ask: Callable[[], bool]) -> Look:
+    def begin(self, what: Hashable, ask: Callable[[], Any]) -> Look:
         """Look, or join the look that is under way.
 
         :param what: what is looked for: equal ones are one.

@@ -81,10 +81,10 @@ class Load:
     ui_port: int
     process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """One try of the task."""
+    def start(self, *words: str) -> None:
+        """One try of the task; with the word ``resume``, its trigger and what comes after."""
         (self.folder / "task.json").write_text(json.dumps(self.arguments))
-        command = [sys.executable, "-m", "tests.integration.spark.cluster.task", str(self.folder)]
+        command = [sys.executable, "-m", "tests.integration.spark.cluster.task", str(self.folder), *words]
         with (self.folder / "task.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
 

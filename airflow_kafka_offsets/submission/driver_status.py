@@ -1,0 +1,135 @@
+"""How a driver on a cluster is: asked by its task, and by the trigger that waits in the task's place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.compat.spark_provider import can_follow_drivers
+from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError, KafkaOffsetsError, SparkFailedError
+from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
+
+UNKNOWN = "NotFound"
+"""State of a driver that the cluster has no memory of; the provider's own word on Kubernetes."""
+_UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
+_TRACKED = {
+    DriverPlace.YARN: "yarn_track_via_rm_api",
+    DriverPlace.KUBERNETES: "track_driver_via_k8s_api",
+}
+"""Arguments that have ``spark-submit`` end once the driver is submitted; on a standalone cluster it always does."""
+
+
+class FollowedDriver(SparkSubmitOperator):
+    """What tells a driver that a standalone master doesn't know from a master that can't tell."""
+
+    def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
+        """Both answer ``success: false``. A master that is alive gives no reason (``Master.scala``,
+        RequestDriverStatus); one in standby or recovery does, and another master, or the same one later, may know a
+        driver that runs.
+        """
+        try:
+            return str(super()._fetch_driver_status(url, external_id))
+        except RuntimeError as error:
+            if str(error) != f"Spark REST API returned failure for {external_id}: unknown error":
+                raise
+            return UNKNOWN
+
+
+def status_of(task: SparkSubmitOperator, job_id: str, context: Any) -> str:
+    """How a driver is, in its cluster's own word. On one that YARN has forgotten a task would fail for ever: clearing
+    it doesn't clear the store.
+
+    :param task: knows the cluster.
+    :raises Exception: as the provider does where the cluster doesn't answer.
+    """
+    try:
+        return str(task.get_job_status(job_id, context))
+    except RuntimeError as error:
+        if _UNKNOWN_TO_YARN not in str(error):
+            raise
+        return UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStatus:
+    """How a driver is.
+
+    :param state: the cluster's own word; :data:`UNKNOWN` for a driver that it has no memory of.
+    :param active: it runs, or will.
+    :param succeeded: it has ended well, as the cluster sees it.
+    """
+
+    state: str
+    active: bool
+    succeeded: bool
+
+    def failure(self, job_id: str) -> KafkaOffsetsError | None:
+        """The error of one that hasn't ended well, where it has left no word itself; None of another one."""
+        if self.active or self.succeeded:
+            return None
+        if self.state == UNKNOWN:
+            return DriverGoneError(
+                f"The cluster doesn't know driver {job_id} any more, and it has left no result: the master or the pod "
+                "went, and took it along. A retry runs the load again."
+            )
+        return SparkFailedError(f"Driver {job_id} ended as {self.state}. Its own log, on the cluster, says why.")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedDriver:
+    """A driver that was submitted to a cluster: all that it takes to ask how it is.
+
+    :param conn_id: id of the Spark connection.
+    :param deploy_mode: that of the operator; None for the connection's.
+    :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
+    """
+
+    conn_id: str
+    deploy_mode: str | None
+    job_id: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> SubmittedDriver:
+        """The inverse of :meth:`to_json`."""
+        return cls(**fields)
+
+    def status(self) -> DriverStatus:
+        """Ask the cluster; it blocks.
+
+        :raises Exception: as the provider does where the cluster doesn't answer.
+        """
+        task = FollowedDriver(task_id="driver_status", conn_id=self.conn_id, deploy_mode=self.deploy_mode)
+        state = status_of(task, self.job_id, {})
+        return DriverStatus(state, task.is_job_active(state), task.is_job_succeeded(state))
+
+
+def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
+    """Refuse to wait on the triggerer for a cluster's driver that the triggerer can't ask about.
+
+    :param place: who starts the driver, which isn't the worker.
+    :raises ConfigurationError: naming what has to be otherwise.
+    """
+    if not can_follow_drivers():
+        raise ConfigurationError(
+            "deferrable=True needs apache-airflow-providers-apache-spark 6.3.3 or newer, and this is "
+            f"{version('apache-airflow-providers-apache-spark')}: upgrade it, or leave deferrable out."
+        )
+    tracked = _TRACKED.get(place)
+    if tracked is not None and not getattr(task, f"_{tracked}", False):
+        raise ConfigurationError(
+            f"deferrable=True needs {tracked}=True: without it spark-submit, and with it the worker, stays until the "
+            "driver has ended."
+        )
+    if getattr(task, "_yarn_rm_auth", None) is not None:
+        raise ConfigurationError(
+            "deferrable=True can't hand yarn_rm_auth= to the triggerer: give the Spark connection a keytab and a "
+            "principal, or leave deferrable out."
+        )
