@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 
 from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError
 
 Result = TypeVar("Result")
 _SCALA = {"3": "2.12", "4": "2.13"}
 """What Spark is built with as a rule, by its major version."""
+_EVENTS_WITHIN_MS = 60_000
+"""How long Spark may take to deliver its events, milliseconds; normally none are waiting."""
 
 
 def confs_of(spark: SparkSession) -> dict[str, str]:
@@ -47,6 +49,29 @@ def observes_any(spark: SparkSession) -> bool:
     return _major(spark) != "3"
 
 
+def was_observed(spark: SparkSession, observation: Observation) -> bool:
+    """Whether an action has run on observed rows. Spark reports it on another thread, so its events are waited for.
+
+    :raises Py4JJavaError: they weren't delivered within a minute.
+    """
+    context: Any = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty(_EVENTS_WITHIN_MS)
+    java_observation: Any = observation._jo
+    java_class = java_observation.getClass()
+    if any(method.getName() == "future" for method in java_class.getMethods()):
+        return bool(java_observation.future().isCompleted())
+    # Spark 3.5.1 has no future, and its own way to ask waits for ever.
+    metrics = java_class.getDeclaredField("metrics")
+    metrics.setAccessible(True)
+    return bool(metrics.get(java_observation).isDefined())
+
+
+def observation_name(observation: Observation) -> str:
+    """What a plan calls the observed rows."""
+    java_observation: Any = observation._jo
+    return str(java_observation.name())
+
+
 def alongside(spark: SparkSession, function: Callable[[], Result]) -> Callable[[], Result]:
     """A function that another thread may call, with this one's job group and the like. Superfluous from Spark 4.0 on,
     where a session is what it is made with."""
@@ -61,6 +86,12 @@ def kept_on_disk(rows: DataFrame) -> DataFrame:
     if _major(rows.sparkSession) == "3":
         return rows.localCheckpoint(eager=True)
     return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+
+
+def drop_kept(rows: DataFrame) -> None:
+    """Free the disk space of :func:`kept_on_disk`: Spark itself does so only when Java collects garbage, or never."""
+    plan: Any = rows._jdf.queryExecution().logical()
+    plan.rdd().unpersist(False)
 
 
 def fitting(spark: SparkSession, text: str) -> str:

@@ -188,7 +188,8 @@ def _count(
         attempt for attempt in listing.attempts if attempt < published.attempt and attempt not in listing.results
     ]
     killed = f", {number_of(len(unfinished), 'attempt')} that left no result" if unfinished else ""
-    words = f"{verdict}, {result.rows_written} rows{killed}"
+    rows = "" if result.derived else f", {result.rows_written} rows"  # those of a job are in the verdict
+    words = f"{verdict}{rows}{killed}"
     return words, [] if verdict.proved else [words]
 
 

@@ -83,9 +83,15 @@ def lineage_of(seen: SeenWindow | None) -> OperatorLineage[Any, Any]:
     if seen is None:
         return OperatorLineage()
     if seen.verdict is not None:
-        return OperatorLineage(inputs=[] if seen.output is None else [_checked(seen, seen.output)])
+        return OperatorLineage(inputs=[_checked(seen, output) for output, _ in _outputs(seen)])
     topics = [_topic(seen.bootstrap_servers[0], seen.pinned, topic) for topic in sorted(seen.pinned.manifest.topics)]
-    return OperatorLineage(inputs=topics, outputs=[] if seen.output is None else [_written(seen, seen.output)])
+    return OperatorLineage(inputs=topics, outputs=[_written(*output) for output in _outputs(seen)])
+
+
+def _outputs(seen: SeenWindow) -> list[tuple[str, int | None]]:
+    """Where rows are, and how many."""
+    found = [(seen.output, seen.rows), *((output.output, output.rows) for output in seen.further)]
+    return [(output, rows) for output, rows in found if output is not None]
 
 
 def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDataset:
@@ -111,12 +117,14 @@ def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDa
     return InputDataset(namespace=f"kafka://{bootstrap_server}", name=topic, inputFacets={FACET: facet})
 
 
-def _written(seen: SeenWindow, output: str) -> OutputDataset:
+def _written(output: str, rows: int | None) -> OutputDataset:
     namespace, name = dataset_name(output)
-    rows = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=seen.rows)
+    statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)
     folder = base_subset_dataset.LocationSubsetCondition(locations=[output])
     subset = base_subset_dataset.OutputSubsetOutputDatasetFacet(outputCondition=folder)
-    return OutputDataset(namespace=namespace, name=name, outputFacets={"outputStatistics": rows, "subset": subset})
+    return OutputDataset(
+        namespace=namespace, name=name, outputFacets={"outputStatistics": statistics, "subset": subset}
+    )
 
 
 def _checked(seen: SeenWindow, output: str) -> InputDataset:

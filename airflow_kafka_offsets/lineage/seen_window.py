@@ -13,6 +13,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import WindowLink
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
+from airflow_kafka_offsets.offsets.proof.publication import FurtherOutput
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.tiling import Tiling
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -30,6 +31,7 @@ class SeenWindow:
     :param bootstrap_servers: brokers of its topics; empty where the task asks none.
     :param output: folder with its published rows; None before they are, and for an empty window.
     :param rows: how many they are.
+    :param further: a job's other outputs.
     :param verdict: what was found of them; None where nobody judged.
     :param tiling: how the window meets its neighbours; None where nobody looked.
     """
@@ -38,6 +40,7 @@ class SeenWindow:
     bootstrap_servers: tuple[str, ...] = ()
     output: str | None = None
     rows: int | None = None
+    further: tuple[FurtherOutput, ...] = ()
     verdict: Verdict | None = None
     tiling: Tiling | None = None
 

@@ -80,10 +80,11 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     While Spark runs, the task's log tells how many tasks of its stage are done, and how long the rest will take,
     wherever the worker reaches Spark's UI. Links lead to that UI and to the window's folder in the ledger.
 
-    XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside", "offsets",
-    "read", "written", "gaps", "seconds", "records_a_second", "application_id"}``. ``seconds`` is the time from reading
-    to the count of what was written; ``gaps`` are offsets without a record. Where the window was published before,
-    nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts those of the attempt that published.
+    XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside", "further",
+    "offsets", "read", "written", "gaps", "seconds", "records_a_second", "application_id"}``. ``seconds`` is the time
+    from reading to the count of what was written; ``gaps`` are offsets without a record. Where the window was published
+    before, nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts those of the attempt that
+    published.
     """
 
     template_fields: Sequence[str] = (*FollowedDriver.template_fields, "window", "kafka_conn_id")
@@ -334,7 +335,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             published = None if failed else load.published_over(pinned, note)
         if published is None:
             raise self._uncounted(tried, attempt)
-        self.seen = replace(self.seen, output=published.output, rows=published.rows)
+        self.seen = replace(self.seen, output=published.output, rows=published.rows, further=published.further)
         counts = load.ledger.pinned(tried.id, published.revision)
         folder = load.ledger.folder_of(counts)
         own = counted.result if counted is not None and counts == pinned else None

@@ -80,9 +80,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     :param timeout: how long to wait at most, a timedelta or seconds; the task fails then, and isn't tried again. None
         to wait without end.
 
-    XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "gaps", "explained", "outside_window",
-    "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or what has become of the topics since they were
-    loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` where
+    XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "further", "gaps", "explained",
+    "outside_window", "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or what has become of the topics
+    since they were loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` where
     nobody asked for it.
     """
 
@@ -216,7 +216,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         loader = Loader.of(context, folder.attempt(result.attempt))
         holes = SeenHoles.around(ledger, manifest, loader)
         told = replace(tiling, problems=(*tiling.problems, *map(str, holes.missing)))
-        self.seen = SeenWindow(pinned, output=result.output, verdict=verdict, tiling=told)
+        self.seen = SeenWindow(pinned, output=result.output, further=result.further, verdict=verdict, tiling=told)
         if not verdict.proved or not tiling.tiles:
             raise UnprovenError(
                 f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}."
@@ -231,10 +231,10 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         ledger.keep_day(folder.id)
         report = _report(manifest, result, verdict) | {"source": source or "unchanged", "tiling": _describe(holes)}
         self.log.info(
-            "Window %s: %s, %s rows; %s; rows with a timestamp outside it: %s",
+            "Window %s: %s%s; %s; rows with a timestamp outside it: %s",
             ref.window,
             verdict,
-            result.rows_written,
+            "" if result.derived else f", {result.rows_written} rows",  # those of a job are in the verdict
             report["tiling"],
             _outside(manifest.timed, report["outside_window"]),
         )
@@ -306,6 +306,7 @@ def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str
         "lost": manifest.lost_offsets,
         "read": result.read.count,
         "written": result.rows_written,
+        "further": [asdict(output) for output in result.further],
         "gaps": verdict.gaps,
         "explained": None if verdict.explained is None else asdict(verdict.explained),
         "outside_window": result.read.outside_window if manifest.timed else None,
@@ -316,7 +317,7 @@ def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str
 def _measures(manifest: Manifest, result: RunResult) -> Iterator[Measure]:
     """How large the window is, how long its load took, and how long ago it ended."""
     tags = {"pipeline": manifest.pipeline}
-    yield Measure("window_records", result.rows_written, tags)
+    yield Measure("window_records", result.records, tags)
     yield Measure("window_seconds", result.seconds, tags)
     if manifest.timed:
         yield Measure("window_age", (now_ms() - manifest.end_ms) / 1000, tags)

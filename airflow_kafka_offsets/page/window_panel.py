@@ -3,6 +3,7 @@ message of a driver, which may quote one."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError
@@ -66,6 +67,7 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
         "read": None if result is None else result.read.count,
         "written": None if result is None else result.rows_written,
         "output": None if published is None else published.output,
+        "further": [] if published is None else [asdict(output) for output in published.further],
         "verdict": None if result is None else str(judge(manifest, result, published)),
         "ranges": [
             {

@@ -82,6 +82,7 @@ class CountedAttempt:
             end_snapshot=manifest.end_snapshot,
             started_ms=result.started_ms,
             published_ms=now_ms(),
+            further=result.further,
         )
 
 
@@ -325,11 +326,12 @@ def _refuse_different(ledger: Ledger, current: Publication, counted: CountedAtte
     if current.manifest_sha256 != pinned.sha256 or current.attempt == ours.attempt:
         return
     _, theirs = ledger.folder_of(pinned).published_result()
-    if theirs.written != ours.written or not theirs.read.same_rows(ours.read):
+    if not theirs.same_content(ours):
         raise UnprovenError(
             f"Attempts {theirs.attempt} (published, {theirs.rows_written} rows) and {ours.attempt} "
             f"({ours.rows_written} rows) of window {pinned.manifest.window} differ, though both read the same offsets. "
             f"Compare the rows, which stay at {theirs.output} and {ours.output}. The published ones count."
+            + (" A job that isn't deterministic makes other rows each time." if ours.derived else "")
         )
 
 

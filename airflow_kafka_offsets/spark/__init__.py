@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.derived import Derived
     from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
     from airflow_kafka_offsets.spark.published import read_published
     from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written, count_only
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Attempt": "sink",
     "DeltaSink": "sinks.delta_sink",
+    "Derived": "derived",
     "FileSink": "sinks.file_sink",
     "IcebergSink": "sinks.iceberg_sink",
     "PinnedWindow": "pinned",
@@ -37,6 +39,7 @@ _MODULES = {
 __all__ = [
     "Attempt",
     "DeltaSink",
+    "Derived",
     "FileSink",
     "IcebergSink",
     "PinnedWindow",

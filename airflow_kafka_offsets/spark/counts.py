@@ -11,7 +11,7 @@ sorts by itself: it saves the time of a load that can't be proved, and proves no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.compat.spark_versions import alongside
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
-from airflow_kafka_offsets.offsets.proof.audit import counted_twice, every_offset_once
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, total_of
-from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
+from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, counted_twice, total_of
+from airflow_kafka_offsets.offsets.proof.task_rows import TaskRows, rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, sampled_bytes, scan, scan_tasks
+from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, offsets_once, sampled_bytes, scan, scan_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,6 +41,9 @@ _BELOW_COUNT = frozenset(
     }
 )
 """What may stand between the count and Kafka; everything else might drop rows before they are counted."""
+_AGGREGATES = frozenset({"Aggregate", "HashAggregate", "ObjectHashAggregate", "SortAggregate"})
+"""A sample is taken of what these have made, which Spark keeps: what is below is read once. All but the first stand in
+what is cached."""
 _SORT_WITHIN = (
     "Sort within partitions, rows.repartition(n, column).sortWithinPartitions(column), or sort what is published"
 )
@@ -127,14 +130,45 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
         raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
     if total.count >= manifest.span:
         return RunCounts(read, written, outside=outside)
-    looked_at = scan_tasks(output, split_with_gaps(window.tasks, written))
-    found = rows_of_tasks(window.tasks, written, looked_at)
+    found = _rows_of_tasks(window, output, written)
     starts = starts_of(found)
     # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
     if not total.same_rows(read) and not counted_twice(read, starts):
         return RunCounts(read, written, starts, outside=outside)
+    return RunCounts(read, written, starts, _unread(window, found), outside)
+
+
+def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]) -> RunCounts:
+    """Count a window's records apart from the jobs that were given them.
+
+    :param records: the window, as it was read; on the executors' disks where offsets may be without a record.
+    :param reads: what the job of each output got.
+    :returns: ``written`` is the records.
+    :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
+    :raises UncheckedSourceError: when Kafka can't be asked.
+    """
+    manifest = window.manifest
+    if not manifest.span:
+        return RunCounts(reads[0], ())
+    every = scan(offsets_once(window.spark, manifest), manifest).written
+    if not window.may_have_gaps or all(map(total_of(every).same_rows, reads)):
+        return RunCounts(reads[0], every)
+    written = scan(records, manifest).written
+    total, found = total_of(written), _rows_of_tasks(window, records, written)
+    starts = starts_of(found)
+    if any(not total.same_rows(read) and not counted_twice(read, starts) for read in reads):
+        return RunCounts(reads[0], written, starts)
+    return RunCounts(reads[0], written, starts, _unread(window, found))
+
+
+def _rows_of_tasks(window: PinnedRead, rows: DataFrame, written: tuple[PartitionTally, ...]) -> list[TaskRows]:
+    looked_at = scan_tasks(rows, split_with_gaps(window.tasks, written))
+    return rows_of_tasks(window.tasks, written, looked_at)
+
+
+def _unread(window: PinnedRead, found: Sequence[TaskRows]) -> tuple[UnreadRecord, ...]:
     stretches = [stretch for task in found for stretch in task.silent()]
-    return RunCounts(read, written, starts, unread_records(window.clients(), stretches), outside)
+    return unread_records(window.clients(), stretches)
 
 
 def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:
@@ -154,24 +188,34 @@ class RowPlan:
 
     :param counted: each row of Kafka that goes into them is counted as it is read.
     :param sorted_by: what has Spark read a sample of all rows first; None where nothing has.
+    :param reads: how many times they are read.
     """
 
     counted: bool
     sorted_by: str | None
+    reads: int
 
     @classmethod
-    def of(cls, rows: DataFrame) -> RowPlan:
-        """Have Spark optimize the rows' query, and look; nothing is read."""
+    def of(cls, rows: DataFrame, name: str | None = None) -> RowPlan:
+        """Have Spark optimize the rows' query, and look; nothing is read.
+
+        :param name: of the count that is meant, where others may be counted too; None where there is but one.
+        """
         nodes = list(_nodes(rows._jdf.queryExecution().optimizedPlan()))
-        counts = [node for node in nodes if _name(node) == _COUNT]
+        counts = [node for node in nodes if _name(node) == _COUNT and name in (None, node.name())]
         counted = bool(counts) and all(map(_only_reads, counts))
-        return cls(counted, next(filter(None, map(_sorts, nodes)), None))
+        return cls(counted, next(filter(None, map(_sorts, nodes)), None), len(counts))
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
+def _nodes(plan: Any, above: frozenset[str] = frozenset()) -> Iterator[Any]:
+    """A plan's nodes.
+
+    :param above: look at nothing below nodes of these names.
+    """
     yield plan
-    for child in _children(plan):
-        yield from _nodes(child)
+    if _name(plan) not in above:
+        for child in _children(plan):
+            yield from _nodes(child, above)
 
 
 def _children(plan: Any) -> list[Any]:
@@ -198,7 +242,7 @@ def _only_reads(count: Any) -> bool:
 def _sorts(plan: Any) -> str | None:
     """How the node has Spark read what is below it twice; None where it doesn't, or where that isn't Kafka's rows."""
     by = _sampled_for(plan)
-    return by if by and any(_name(node) == _COUNT for node in _nodes(plan)) else None
+    return by if by and any(_name(node) == _COUNT for node in _nodes(plan, above=_AGGREGATES)) else None
 
 
 def _sampled_for(plan: Any) -> str | None:

@@ -11,41 +11,38 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
-from airflow_kafka_offsets.errors import (
-    CommitConflictError,
-    ConfigurationError,
-    CountedTwiceError,
-    DataLossError,
-    LedgerConflictError,
-    UnprovenError,
-    WindowError,
-)
-from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
+from airflow_kafka_offsets.spark.derived import Derived, Transform, write_derived
 from airflow_kafka_offsets.spark.files import hadoop_uri
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
-from airflow_kafka_offsets.spark.kafka.reader import connector_required, newer_source
+from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.ledger import PinnedFolder, failures_noted
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.proved_write import (
+    KEPT_OUTPUTS,
+    files_of_output,
+    forget_hint,
+    load_unless_published,
+    overwritten,
+    reading,
+    refuse_other_manifest,
+    refuse_unproved_writer,
+    require_kind,
+    source_of,
+)
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.tally import audited_columns, scan
-
-_DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
-"""How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
 
 
 class PinnedWindow(PinnedRead):
@@ -83,6 +80,49 @@ class PinnedWindow(PinnedRead):
         self.proved_read = result.read
         return result
 
+    def write_derived(
+        self,
+        transform: Transform,
+        sink: Sink,
+        *,
+        options: Mapping[str, str] | None = None,
+        **further: Derived,
+    ) -> RunResult:
+        """Let a transform make other rows from the window's records (filter, explode, join, aggregate), write them, and
+        prove that it got each record once. Airflow's side then publishes them.
+
+        What the transform makes of the records isn't proved, only which records it got: they are counted on their way
+        into it, in the action that writes, and compared with the window. The rows are counted as they are written, and
+        again in the output. Several outputs are made from one read of Kafka, which is kept on the executors' disks, and
+        are published together. The first one is written last, so that a reader of its table never sees it without the
+        others::
+
+            window.write_derived(
+                flights_per_hour,
+                DeltaSink("lake.flights_per_hour"),
+                unreadable=Derived(unreadable, DeltaSink("lake.unreadable_flights")),
+            )
+
+        If the window is published, nothing is read and nothing is written, as with :meth:`write`. If it has no offsets,
+        the outputs hold no row, whatever the transform makes of nothing.
+
+        :param transform: makes the rows from a frame with the columns of Spark's Kafka source, by DataFrame operations.
+            It must run no action on that frame and use it only once: tell branches apart by a column.
+        :param sink: where they go. Each row gets the window's name in the column ``window``.
+        :param options: of Spark's Kafka source, as for :meth:`read`.
+        :param further: more outputs, by name (not ``transform``, ``sink`` or ``options``);
+            ``read_published(..., output=name)`` reads them.
+        :returns: what was read and written, which is proved.
+        :raises ConfigurationError: the transform uses its records twice, ran an action or sorts them; a column is
+            taken, two outputs have one place, or the session is one of Spark Connect.
+        :raises KafkaOffsetsError: as :meth:`write`, for the same reasons.
+        """
+        outputs = {"": Derived(transform, sink), **further}
+        with failures_noted(self.spark, self.folder, self.attempt):
+            result = write_derived(self, outputs, options or {})
+        self.proved_read = result.read
+        return result
+
 
 def pinned_window(
     spark: SparkSession,
@@ -114,29 +154,14 @@ def pinned_window(
 
 
 def _write(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
-    if not hasattr(sink, "kind"):
-        raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
+    require_kind(sink)
     _check_columns(rows, audited_columns(window.strict_time))
     refuse_uncountable(window, rows)
-    folder = PinnedFolder.of(window.spark, window.folder, window.manifest)
-    folder.require_own_ledger()
-    notes = AttemptNotes(folder.files, folder.uri)
-    # First: whoever publishes another attempt looks at the notes, and whoever writes looks at what is published.
-    attempt = notes.begin(window)
-    published = folder.publication()
-    if published is not None and counts_over(published, window.manifest):
-        notes.writes(attempt.name, False)
-        recorded = _recorded(folder, window, published, sink, attempt)
-        if recorded is not None:
-            return recorded
-        notes.writes(attempt.name, True)
-    if not is_connect(window.spark):
-        with notes.unwritten(attempt.name):
-            window.source_check().before()
-    result = _load(folder, window, rows, sink, attempt)
-    folder.write_result(result)
-    _refuse_unproved(folder, window, result)
-    return result
+    return load_unless_published(
+        window,
+        lambda folder, published, attempt: _recorded(folder, window, published, sink, attempt),
+        lambda folder, attempt: _load(folder, window, rows, sink, attempt),
+    )
 
 
 def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
@@ -164,11 +189,9 @@ def _recorded(
     recorded, manifest = folder.published_result(published), window.manifest
     if published.manifest_sha256 == manifest.sha256:
         return _recounted(window, published, recorded, sink, attempt)
-    if published.revision == manifest.revision:
-        raise LedgerConflictError(
-            f"Window {attempt.window} is published from another manifest ({published.manifest_sha256})."
-        )
-    if published.revision < manifest.revision and published.sink == sink.kind and not sink.keeps_attempts_apart:
+    refuse_other_manifest(published, window, attempt)
+    in_place = published.sink == sink.kind and not sink.keeps_attempts_apart and not recorded.derived
+    if published.revision < manifest.revision and in_place:
         found = _held(window, recorded, sink, attempt)
         if not found and recorded.written:
             raise _rows_gone(published, attempt, 0)
@@ -182,13 +205,18 @@ def _recounted(
     """What was counted of a published window, once the sink holds its rows as they were counted; None where a table
     holds another attempt's."""
     name = attempt.window
+    if recorded.derived:
+        raise LedgerConflictError(
+            f"Window {name} is published with rows that a job has derived ({published.rows} in {published.output}), "
+            f"but this run writes its records. {KEPT_OUTPUTS}"
+        )
     if published.sink != sink.kind:
         raise LedgerConflictError(
             f"Window {name} is published as {published.sink} in {published.output}, but this run writes "
-            f"{sink.kind}. A window has one output: use another pipeline name for another one."
+            f"{sink.kind}. {KEPT_OUTPUTS}"
         )
     found = _held(window, recorded, sink, attempt)
-    if found and _overwritten(window, recorded, sink, attempt):
+    if found and overwritten(window, {recorded.output}, recorded, sink, attempt):
         return None
     if found != recorded.written:
         raise _rows_gone(published, attempt, sum(tally.count for tally in found))
@@ -199,18 +227,8 @@ def _rows_gone(published: Publication, attempt: Attempt, held: int) -> LedgerCon
     """The error of published rows that this run's output doesn't hold."""
     return LedgerConflictError(
         f"Window {attempt.window} is published with {published.rows} rows in {published.output}, and the output of "
-        f"this run holds {held} of them. A window has one output: use another pipeline name for another one. If the "
-        "rows were lost, restore them; or, to load the window again, "
-        f"kafka-offsets ledger forget {attempt.pipeline} {attempt.window} --force."
+        f"this run holds {held} of them. {KEPT_OUTPUTS} {forget_hint(attempt)}"
     )
-
-
-def _overwritten(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> bool:
-    """Whether the table of published rows says that another attempt has replaced them since."""
-    if not isinstance(sink, TableSink) or sink.table != recorded.output:
-        return False
-    newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
-    return newest is not None and newest.attempt != recorded.written_by
 
 
 def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> tuple[PartitionTally, ...]:
@@ -222,15 +240,9 @@ def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt)
 def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
     """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
-    try:
-        with newer_source(rows.sparkSession), connector_required(rows.sparkSession):
-            written = sink.write(rows, attempt)
-    except JAVA_ERRORS as error:
-        explained = window.record_error(error) or _data_loss(window.manifest, error)
-        if explained is None:
-            raise
-        raise explained from error
-    _refuse_unproved_writer(folder, written, attempt)
+    with reading(window):
+        written = sink.write(rows, attempt)
+    refuse_unproved_writer(folder, written, attempt)
     output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
     counts = count_run(window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
     return RunResult(
@@ -250,66 +262,6 @@ def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink,
         written_by=written.attempt,
         strict_time=window.strict_time,
         outside_written=counts.outside if window.strict_time else None,
-        files=_files(output, written) if sink.kind in FILE_FORMATS else (),
-        source=_source(folder, window, written.attempt),
-    )
-
-
-def _data_loss(manifest: Manifest, error: Exception) -> DataLossError | None:
-    """What to raise where Spark says that records are missing from Kafka; None when that isn't its error."""
-    lines = (line.strip() for line in str(error).splitlines())
-    said = next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
-    if said is None:
-        return None
-    return DataLossError(
-        f"Kafka no longer has every record of window {manifest.window}: retention, DeleteRecords or a "
-        f"truncation removed some after it was resolved. Nothing is published. Spark said: {said}"
-    )
-
-
-def _refuse_unproved_writer(folder: PinnedFolder, written: Written, attempt: Attempt) -> None:
-    """Take over no rows of which nobody knows where they came from: this attempt asks Kafka about its own read."""
-    writer = written.attempt
-    if writer != attempt.name and not folder.source_is_proved(writer):
-        raise CommitConflictError(
-            f"{written.output} holds window {attempt.window} by attempt {writer}, which began at the same "
-            "time as this one and hasn't proved where it read from: it may still be running or may have "
-            "died. Nothing is published. Run the task again."
-        )
-
-
-def _files(output: DataFrame, written: Written) -> tuple[str, ...]:
-    """The files that hold the rows, by their paths within the output."""
-    if written.output is None:
-        return ()
-    place = f"{WINDOW_COLUMN}={written.output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
-    return tuple(sorted(file.rpartition(place)[2] for file in output.inputFiles()))
-
-
-def _source(folder: PinnedFolder, window: PinnedRead, writer: str) -> Source | None:
-    """Where the rows came from. Asked after they were written: an answer from before the read says nothing of it."""
-    if not window.manifest.span or is_connect(window.spark):
-        return None
-    try:
-        return window.source_check().after()
-    except WindowError:
-        AttemptNotes(folder.files, folder.uri).distrust(writer)
-        raise
-
-
-def _refuse_unproved(folder: PinnedFolder, window: PinnedRead, result: RunResult) -> None:
-    manifest = window.manifest
-    if is_connect(window.spark):
-        # Such a client can't ask Kafka where the rows came from: whoever publishes what it has counted does.
-        topic_ids = {topic: manifest.topics[topic].topic_id for topic in topics_read(manifest)}
-        source = Source(manifest.cluster_id, topic_ids, len(with_epoch(manifest)), now_ms())
-        verdict = judge(manifest, replace(result, source=source))
-    else:
-        verdict = judge(manifest, result)
-    if verdict.proved:
-        return
-    AttemptNotes(folder.files, folder.uri).distrust(result.written_by)
-    raise (CountedTwiceError if verdict.may_pass else UnprovenError)(
-        f"Window {manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
-        f"{result.attempt} stay at {result.output}, its counts at {folder.result_uri(result.attempt)}."
+        files=files_of_output(output, written) if sink.kind in FILE_FORMATS else (),
+        source=source_of(folder, window, written.attempt),
     )

@@ -108,7 +108,7 @@ class PinnedRead:
             )
         self.strict_time, self._observed = strict_time, None
         with failures_noted(self.spark, self.folder, self.attempt):
-            rows = self._frame(options)
+            rows = self.frame(options)
             if counted or self.needs_count:
                 self._observed = observe(rows, self.manifest, may_have_gaps=self.may_have_gaps)
                 rows = self._observed.rows
@@ -150,7 +150,11 @@ class PinnedRead:
         that out of its answer: there what was written has to do."""
         return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
 
-    def _frame(self, options: Mapping[str, str]) -> DataFrame:
+    def frame(self, options: Mapping[str, str]) -> DataFrame:
+        """The window's records, which nothing counts.
+
+        :param options: as for :meth:`read`.
+        """
         plan = self.plan(**options)
         self._options = reader_options(self.manifest, self._conf.kafka, dict(plan.options) | dict(options))
         self.tasks = plan.tasks

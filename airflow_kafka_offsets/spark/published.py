@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial, reduce
 from itertools import chain, groupby
@@ -55,6 +56,7 @@ def read_published(
     start: datetime | None = None,
     end: datetime | None = None,
     outside: bool = False,
+    output: str | None = None,
     **options: str,
 ) -> DataFrame:
     """The rows of a pipeline's published windows, with the window's name in the column ``window``.
@@ -63,18 +65,21 @@ def read_published(
     :param start: only windows from this instant on, aware; None for no bound.
     :param end: only windows up to this instant, aware, exclusive; None for no bound.
     :param outside: instead, the rows that windows loaded with strict time keep apart: their timestamp lies outside.
+    :param output: name of another output to read instead of the first one, such as a job's dead letters; see
+        :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`. Each window must have been published
+        with it.
     :param options: options of Spark's source of files. ``mergeSchema="true"`` where columns were added over time;
         without it Spark takes the columns of one file.
     :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
     :raises LedgerConflictError: when published windows with rows share offsets, whose rows would come twice; when a
         table is another ledger's; and when a newer revision of a window is being loaded into a table, or was: its rows
         may be there, in the place of the published ones.
-    :raises LedgerError: when no published window holds such a row: without files there are no columns either; and when
-        a table can't be read, or is a sink's of the user's own.
+    :raises LedgerError: when no published window holds such a row: without files there are no columns either; when a
+        table can't be read, or is a sink's of the user's own; and when a window was published without ``output``.
     """
     for _ in range(_LOOKS):
         files = pipeline_files(spark, hadoop_uri(pipeline_uri))
-        published = published_windows(files, pipeline_uri, start=start, end=end)
+        published = published_windows(files, pipeline_uri, start=start, end=end, output=output)
         with_rows = {window: found for window, found in published.items() if _rows(found, outside)}
         if not with_rows:
             asked = "rows outside its time" if outside else "rows"
@@ -128,9 +133,14 @@ def _tables(
 
 
 def published_windows(
-    files: LedgerFiles, pipeline_uri: str, *, start: datetime | None = None, end: datetime | None = None
+    files: LedgerFiles,
+    pipeline_uri: str,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    output: str | None = None,
 ) -> dict[str, Publication]:
-    """What is published, by window, in order of time: of each what counts. Bounds and errors as in
+    """What is published, by window, in order of time: of each what counts. Arguments and errors as in
     :func:`read_published`."""
     low, high = bounds(*(None if bound is None else instant_ms(bound) for bound in (start, end)))
     pipeline = _Pipeline(files, pipeline_uri)
@@ -140,11 +150,28 @@ def published_windows(
         live = chain.from_iterable(pool.map(pipeline.live, months))
         windows = [window for window in live if overlaps(window, low, high)]
         found = zip(windows, pool.map(pipeline.publication, windows), strict=True)
-        published = {window: publication for window, publication in found if publication is not None}
+        published = {window: _of_output(window, each, output) for window, each in found if each is not None}
         in_tables = [window for window, found in published.items() if found.rows and found.sink not in FILE_FORMATS]
         list(pool.map(lambda window: pipeline.refuse_replaced(window, published[window]), in_tables))
     refuse_unreadable(published, low, high, cache(lambda window: pipeline.ranges(window, published[window])))
     return published
+
+
+def _of_output(window: str, published: Publication, output: str | None) -> Publication:
+    """A publication as if the named output were its only one; as it is for None.
+
+    :raises LedgerError: it has no such output.
+    """
+    if output is None:
+        return published
+    found = next((further for further in published.further if further.name == output), None)
+    if found is None:
+        named = ", ".join(further.name for further in published.further) or "none"
+        raise LedgerError(
+            f"Window {window} is published without an output {output}; its further outputs are: {named}. Name one of "
+            "these, leave output= out for the first one, or choose windows that have it by start and end."
+        )
+    return replace(published, output=found.output, sink=found.sink, rows=found.rows, outside=None)
 
 
 class _Pipeline:
@@ -218,7 +245,8 @@ def _begun_since(
     """
     now = _Pipeline(pipeline_files(spark, hadoop_uri(pipeline_uri)), pipeline_uri)
     for window, found in published.items():
-        if now.newer_writer(window, found) or now.publication(window) != found:
+        current = now.publication(window)
+        if now.newer_writer(window, found) or current is None or current.number != found.number:
             return True
     newer = {window for window, found in published.items() if now.newer(window, found)}
     tables: dict[tuple[str, str], dict[str, Publication]] = defaultdict(dict)

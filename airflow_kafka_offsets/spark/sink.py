@@ -87,10 +87,13 @@ class Sink(ABC):
 
     :cvar kind: what the ledger calls it: a name of your own, such as ``"postgres"``.
     :cvar keeps_attempts_apart: each attempt's rows have a place of their own, so that none replaces another's.
+    :ivar place: the folder or table, by which two outputs in one place are refused; None where a sink of your own
+        doesn't say.
     """
 
     kind: str
     keeps_attempts_apart: bool = False
+    place: str | None = None
 
     @abstractmethod
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:

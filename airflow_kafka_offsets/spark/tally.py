@@ -80,7 +80,7 @@ class ObservedRows:
 
     def found(self) -> Tally | None:
         """As :meth:`tally`; None when no action has counted the rows."""
-        sums = self._sums()
+        sums = observed_sums(self.observation)
         if not sums:
             return None
         return Tally(
@@ -98,16 +98,17 @@ class ObservedRows:
         offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
         return sampled_bytes / offsets * self.manifest.span / count if offsets and count else None
 
-    def _sums(self) -> dict[str, Any]:
-        """Empty when no action has made them."""
-        # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
-        if not isinstance(self.observation, Observation):
-            return dict(self.observation.get)
-        found: dict[str, Any] = {}
-        waiting = Thread(target=lambda: found.update(self.observation.get), name="observed sums", daemon=True)
-        waiting.start()
-        waiting.join(_METRICS_TIMEOUT_S)
-        return dict(found)
+
+def observed_sums(observation: Observation) -> dict[str, Any]:
+    """What the first action on observed rows has summed up; empty when there was none."""
+    # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
+    if not isinstance(observation, Observation):
+        return dict(observation.get)
+    found: dict[str, Any] = {}
+    waiting = Thread(target=lambda: found.update(observation.get), name="observed sums", daemon=True)
+    waiting.start()
+    waiting.join(_METRICS_TIMEOUT_S)
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,12 @@ def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
 
     Nothing is read. What only a read can count is unknown.
     """
+    (sums,) = offsets_once(spark, manifest).agg(*_columns(_same_rows(manifest))).collect()
+    return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
+
+
+def offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
+    """A row with topic, partition and offset for each offset of a window. Nothing is read."""
     # Rows of the driver's own come in as many tasks as run at a time, without being sent about.
     size = max(_CHUNK, manifest.span // _CHUNKS)
     chunks = [
@@ -253,9 +260,7 @@ def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
     rows = _literal_rows(spark, columns, chunks)
     parts = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
     offsets = f"explode(sequence(`from`, least(`last`, `from` + {_CHUNK - 1}L))) AS `offset`"
-    each_once = rows.selectExpr("`topic`", "`partition`", "`last`", parts).selectExpr("`topic`", "`partition`", offsets)
-    (sums,) = each_once.agg(*_columns(_same_rows(manifest))).collect()
-    return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
+    return rows.selectExpr("`topic`", "`partition`", "`last`", parts).selectExpr("`topic`", "`partition`", offsets)
 
 
 def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:

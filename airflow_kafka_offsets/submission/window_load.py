@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, WindowError, shorten
@@ -135,6 +135,7 @@ def load_report(
         "lost": manifest.lost_offsets,
         "output": published.output,
         "outside": published.outside,
+        "further": [asdict(output) for output in published.further],
         "offsets": manifest.span,
         "read": result.read.count,
         "written": result.rows_written,
@@ -155,4 +156,5 @@ def report_line(report: Mapping[str, Any]) -> str:
     else:
         how = f"attempt {report['published_attempt']} came first, and what this one wrote doesn't count"
     output = report["output"] or "no file (empty window)"
-    return f"Window {report['window']}: {report['rows']} rows in {output}; {how}"
+    further = "".join(f", {each['rows']} of {each['name']} in {each['output']}" for each in report["further"])
+    return f"Window {report['window']}: {report['rows']} rows in {output}{further}; {how}"

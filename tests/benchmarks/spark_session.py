@@ -67,7 +67,7 @@ def opened(clusters: Clusters, manifest: Manifest, *, allow_gaps: bool = False) 
 
 def bare(window: PinnedWindow) -> DataFrame:
     """The same read, with all that makes it fast, without the audit."""
-    return window._frame({})
+    return window.frame({})
 
 
 def stock(address: str, topic: str, **options: str) -> DataFrame:

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContent, LogContents
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.proof.derived_audit import derived_problems, derived_words, may_be_repeated
 from airflow_kafka_offsets.offsets.proof.publication import Publication
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, total_of
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, counted_twice, total_of
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems, unknowable
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
@@ -38,6 +39,7 @@ class Verdict:
     :param explained: what the log says of them; None where nobody asked it.
     :param unknowable: what Kafka couldn't tell of where the rows were read, in words; brokers of 2.8 and later can.
     :param may_pass: nothing is wrong but what another attempt may not find: rows that were counted more than once.
+    :param derived: what a job has made of the records, in words; empty where each record is a row.
     """
 
     read_problems: tuple[str, ...]
@@ -46,6 +48,7 @@ class Verdict:
     explained: GapCauses | None = None
     unknowable: tuple[str, ...] = ()
     may_pass: bool = False
+    derived: str = ""
 
     @property
     def proved(self) -> bool:
@@ -58,7 +61,8 @@ class Verdict:
         gaps = f", {self.gaps} offsets without a record" if self.gaps else ""
         causes = f" ({self.explained})" if self.gaps and self.explained else ""
         unknown = f", but Kafka doesn't tell {shorten(self.unknowable)}" if self.unknowable else ""
-        return "read = written = log" + gaps + causes + unknown
+        equal = f"read = log ({self.derived})" if self.derived else "read = written = log"
+        return equal + gaps + causes + unknown
 
 
 def judge(manifest: Manifest, result: RunResult, publication: Publication | None = None) -> Verdict:
@@ -77,8 +81,12 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
     problems.extend(source_problems(manifest, result.source))
     written_rows, unread = total_of(result.written), bool(result.unread)
-    different = list(difference(result.read, written_rows, manifest.span, result.task_starts, unread=unread))
-    unsure = counted_twice(result.read, result.task_starts) or _sides_unknown(result)
+    if result.derived:
+        different = list(derived_problems(result, manifest.span))
+        unsure = may_be_repeated(result)
+    else:
+        different = list(difference(result.read, written_rows, manifest.span, result.task_starts, unread=unread))
+        unsure = counted_twice(result.read, result.task_starts) or _sides_unknown(result)
     may_pass = not problems and not unread and unsure
     problems.extend(_misplaced(result))
     if not different:
@@ -86,7 +94,9 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
     gaps = max(0, manifest.span - result.read.count)
     written_problems = (*different, *_misstated(publication, result))
     unknown = tuple(unknowable(manifest, result.source))
-    return Verdict(tuple(problems), written_problems, gaps, unknowable=unknown, may_pass=may_pass)
+    return Verdict(
+        tuple(problems), written_problems, gaps, unknowable=unknown, may_pass=may_pass, derived=derived_words(result)
+    )
 
 
 def every_offset_once(manifest: Manifest, written: Iterable[PartitionTally]) -> bool:
@@ -126,6 +136,7 @@ def _misstated(publication: Publication | None, result: RunResult) -> Iterable[s
         return
     counted = {
         "attempt": result.attempt,
+        "further": result.further,
         "manifest_sha256": result.manifest_sha256,
         "output": result.output,
         "outside": result.outside_written,
@@ -158,7 +169,7 @@ def _misplaced(result: RunResult) -> Iterable[str]:
 
 KEEP_EVERY_RECORD = (
     "Write every record once: flag rows in a column where you would drop them, and filter what is published, "
-    "read_published(...).where(...)"
+    "read_published(...).where(...); or write rows of another kind with write_derived(...)"
 )
 """The way out for all that drops or doubles rows."""
 
@@ -215,15 +226,6 @@ def _is_multiple(read: int | None, written: int | None) -> bool:
     return bool(read and written) and read != written and (read or 0) % (written or 1) == 0
 
 
-def counted_twice(read: Tally, task_starts: int | None) -> bool:
-    """Whether some rows may have been counted more than once: tasks began with other records than were written, or
-    with one of them again. A transform that drops a task's first row looks the same.
-
-    :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.proof.run_result.RunResult`.
-    """
-    return None not in (read.starts, task_starts) and read.starts != task_starts
-
-
 def _or_read_anew(read: Tally, task_starts: int | None) -> str:
     """Where too many rows may be counted for one more reason, and nothing tells."""
     lost = "; or they were read again for an executor that was lost: then run the task again"
@@ -236,7 +238,7 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
     if not result.read.counted:
         yield from _not_once(manifest, result)
         return
-    if result.rows_written >= manifest.span:
+    if result.records >= manifest.span:
         return
     if result.unread:
         yield (
@@ -251,7 +253,7 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
         return
     if result.unread is None:
         yield (
-            f"{result.rows_written} rows for {manifest.span} offsets, and Kafka wasn't asked whether the others have "
+            f"{result.records} rows for {manifest.span} offsets, and Kafka wasn't asked whether the others have "
             "records that were not read. Load the window again"
         )
     elif result.task_starts != result.read.starts:

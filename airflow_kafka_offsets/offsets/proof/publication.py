@@ -30,6 +30,22 @@ _FILE = re.compile(r"(\d{8})\.json")
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherOutput:
+    """A further output of a published attempt, such as a job's dead letters.
+
+    :param name: what the job calls it.
+    :param output: folder or table with its rows; None for an empty window.
+    :param sink: its kind, as for the first one.
+    :param rows: how many it has.
+    """
+
+    name: str
+    output: str | None
+    sink: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """A published attempt of a window.
 
@@ -50,6 +66,7 @@ class Publication:
     :param end_snapshot: number of the one at its end.
     :param started_ms: when the attempt began, Unix milliseconds.
     :param published_ms: when it was created, Unix milliseconds.
+    :param further: other outputs of the same attempt: published with it, or not at all.
     """
 
     number: int
@@ -67,6 +84,7 @@ class Publication:
     end_snapshot: int
     started_ms: int
     published_ms: int
+    further: tuple[FurtherOutput, ...] = ()
 
     @property
     def snapshots(self) -> tuple[int, int]:
@@ -94,7 +112,8 @@ class Publication:
                 raise ValueError(f"format {fields['format']}, this version reads {FORMAT}")
             if not ATTEMPT_NAME.fullmatch(fields["attempt"]):
                 raise ValueError(f"attempt {fields['attempt']!r}")
-            return cls(**{name: fields[name] for name in cls.__slots__})
+            further = tuple(FurtherOutput(**output) for output in fields.pop("further"))
+            return cls(**{name: fields[name] for name in cls.__slots__ if name != "further"}, further=further)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a publication: {error!r}.") from error
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, Publication
+from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, FurtherOutput, Publication
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 
@@ -84,6 +84,34 @@ class UnreadRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DerivedRows:
+    """What a job of the user's has made of a window's records, and where that is.
+
+    :param name: of the output; empty for the first one, which the publication is about.
+    :param output: where the rows are; None for a window without offsets, which has none.
+    :param sink: what kind of output it is.
+    :param apart: each attempt's rows have a place of their own.
+    :param made: rows that the job made, counted as they were written.
+    :param rows: rows that the output holds.
+    :param read: the window's records, counted as the job got them.
+    """
+
+    name: str
+    output: str | None
+    sink: str
+    apart: bool
+    made: int
+    rows: int
+    read: Tally
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of :func:`dataclasses.asdict`."""
+        plain = {name: fields[name] for name in cls.__slots__ if name != "read"}
+        return cls(**plain, read=Tally.from_json(fields["read"]))
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """What one attempt read and wrote; ``results/<attempt>.json`` in the ledger.
 
@@ -95,7 +123,8 @@ class RunResult:
     :param apart: the attempt's rows have a place of their own, so that none replaces another's.
     :param read: what was read, over all partitions; where nothing counted it, what the output has to hold. Where it
         wasn't counted once, and the output holds every offset once, what that proves.
-    :param written: what the output holds, per partition.
+    :param written: what the output holds, per partition. Of a job that derives other rows, it is the window's records,
+        counted apart from the job.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
     :param strict_time: the rows whose timestamp lies outside the window are kept apart.
@@ -111,6 +140,7 @@ class RunResult:
         offset has a row.
     :param unread: records at the ends of what the tasks wrote that Kafka has, as it was asked after the write, one for
         each partition; None where nobody asked, as every offset has a row or something else is wrong.
+    :param derived: the outputs of a job that writes other rows than the records; empty where each record is a row.
     """
 
     attempt: str
@@ -131,11 +161,27 @@ class RunResult:
     source: Source | None = None
     task_starts: int | None = None
     unread: tuple[UnreadRecord, ...] | None = None
+    derived: tuple[DerivedRows, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Records of the window: those that the output holds, or that were counted apart from a job."""
+        return sum(tally.count for tally in self.written)
 
     @property
     def rows_written(self) -> int:
-        """Rows in the output."""
-        return sum(tally.count for tally in self.written)
+        """Rows in the output; of a job with several, in its first one."""
+        return self.derived[0].rows if self.derived else self.records
+
+    @property
+    def further(self) -> tuple[FurtherOutput, ...]:
+        """What a publication says of a job's other outputs."""
+        return tuple(FurtherOutput(rows.name, rows.output, rows.sink, rows.rows) for rows in self.derived[1:])
+
+    def same_content(self, other: RunResult) -> bool:
+        """Whether both have read and written the same: records are compared by checksum, derived rows by number."""
+        ours, theirs = ([(rows.name, rows.rows) for rows in result.derived] for result in (self, other))
+        return self.written == other.written and self.read.same_rows(other.read) and ours == theirs
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, lists for tuples: an XCom keeps the difference."""
@@ -149,7 +195,7 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
-            nested = ("read", "written", "files", "source", "unread")
+            nested = ("read", "written", "files", "source", "unread", "derived")
             plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
             for name in (plain["attempt"], plain["written_by"]):
                 if not ATTEMPT_NAME.fullmatch(name):
@@ -159,7 +205,8 @@ class RunResult:
             unread = None if fields["unread"] is None else tuple(UnreadRecord(**record) for record in fields["unread"])
             files = tuple(str(file) for file in fields["files"])
             read = Tally.from_json(fields["read"])
-            return cls(**plain, read=read, written=written, files=files, source=source, unread=unread)
+            derived = tuple(DerivedRows.from_json(rows) for rows in fields["derived"])
+            return cls(**plain, read=read, written=written, files=files, source=source, unread=unread, derived=derived)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 
@@ -182,6 +229,15 @@ def published_counts(publication: Publication, content: bytes | None, uri: str) 
             "the file."
         )
     return RunResult.from_json(json.loads(content))
+
+
+def counted_twice(read: Tally, task_starts: int | None) -> bool:
+    """Whether some rows may have been counted more than once: tasks began with other records than were written, or
+    with one of them again. A transform that drops a task's first row looks the same.
+
+    :param task_starts: as in :class:`RunResult`.
+    """
+    return None not in (read.starts, task_starts) and read.starts != task_starts
 
 
 def total_of(written: Iterable[PartitionTally]) -> Tally:

@@ -274,6 +274,7 @@ function revisionPart(revision, words) {
       ["Rows written", revision.written === null ? null : number(revision.written)],
       ["Lost when pinned", revision.lost ? `${number(revision.lost)} offsets` : null],
       ["Lost later", revision.noted_losses.join("; ")], ["Output", revision.output],
+      ...revision.further.map((each) => [`Output ${each.name}`, `${plural(each.rows, "row")}${each.output ? ` in ${each.output}` : ""}`]),
       ["Manifest", revision.manifest], ["Its sha256", revision.sha256], ["Isolation level", revision.isolation_level]]),
     revision.attempts.length
       ? table(["Attempt", "Began", "What came of it", "Spark application", "Loaded by"], revision.attempts.map(attemptRow))

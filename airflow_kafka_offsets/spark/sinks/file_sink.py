@@ -38,7 +38,7 @@ class FileSink(Sink):
         if file_format not in FILE_FORMATS:
             raise ConfigurationError(f"Files are written as {', '.join(FILE_FORMATS)}, not as {file_format!r}.")
         self.kind = file_format
-        self._path = hadoop_uri(path)
+        self.place = hadoop_uri(path)
 
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
         """Write the attempt's folder; a window without offsets has none (S6).
@@ -69,4 +69,4 @@ class FileSink(Sink):
         return spark.createDataFrame([], schema)
 
     def _folder(self, attempt: Attempt) -> str:
-        return f"{self._path}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"
+        return f"{self.place}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"

@@ -144,7 +144,7 @@ class TableSink(Sink):
     properties: Mapping[str, str] = {}
 
     def __init__(self, table: str) -> None:
-        self.table = hadoop_uri(table)
+        self.table = self.place = hadoop_uri(table)
 
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
         """Replace the window's rows: those of earlier attempts too, as other applications may have made them.

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
-from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.conftest import MakeTopic, Produce, Record
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.proof.results import run_result, tallies
 
@@ -104,9 +104,15 @@ def flights(broker: Broker, admin: KafkaAdminClient, produce: Produce) -> None:
     config = {"retention.ms": "-1"}
     admin.create_topics({"flights": {"num_partitions": 2, "replication_factor": 1, "configs": config}})
     for partition in range(2):
-        step = DAY_MS // RECORDS_A_DAY
-        stamps = [FIRST_DAY_MS + n * step for n in range(3 * RECORDS_A_DAY + 1)]
-        produce("flights", partition, [(stamp, b"N1", json.dumps({"at": stamp}).encode()) for stamp in stamps])
+        produce("flights", partition, [flight(number) for number in range(3 * RECORDS_A_DAY + 1)])
+
+
+def flight(number: int) -> Record:
+    """A record of ``flights``. Every tenth one isn't JSON."""
+    stamp = FIRST_DAY_MS + number * (DAY_MS // RECORDS_A_DAY)
+    hour = datetime.fromtimestamp(stamp / 1000, UTC).strftime("%Y-%m-%dT%H:00:00Z")
+    told = {"time_hour": hour, "carrier": "UA" if number % 3 else "AA", "distance": number}
+    return stamp, b"N1", json.dumps(told).encode() if number % 10 else b"not a flight"
 
 
 @pytest.fixture

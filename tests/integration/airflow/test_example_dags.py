@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, sasl, use_connection
+from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, flight, sasl, use_connection
 from tests.integration.conftest import USERS, Produce
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
@@ -106,6 +107,33 @@ class TestFlightsDaily:
         assert len(list(output.glob("window=*/attempt=*"))) == 2
         assert USERS["admin"] not in result.stdout + result.stderr
         assert [path for path in home.rglob("*.json") if USERS["admin"] in path.read_text()] == []
+
+
+class TestFlightsPerHour:
+    def test_a_day_is_counted_by_hour_and_carrier_and_what_is_no_flight_is_published_beside_it(
+        self, home: Path
+    ) -> None:
+        """From one read of Kafka; and a rerun changes nothing."""
+        import pyarrow.parquet as pq
+
+        ran = run_dag("flights_per_hour", datetime(2013, 3, 10, tzinfo=UTC))
+        assert {task: state for task, (state, _) in ran.items()} == dict.fromkeys(ran, "success")
+        day = [flight(number)[2] for number in range(RECORDS_A_DAY)] * 2
+        flights = [json.loads(value) for value in day if value.startswith(b"{")]
+        expected = Counter((each["time_hour"], each["carrier"]) for each in flights)
+        load, verify = ran["window_load.load"][1], ran["window_load.verify"][1]
+        rows = pq.read_table(load["output"].removeprefix("file:")).to_pylist()
+        assert {(row["time_hour"], row["carrier"]): row["flights"] for row in rows} == expected
+        assert sum(row["miles"] for row in rows) == sum(each["distance"] for each in flights)
+        (unreadable,) = load["further"]
+        found = pq.read_table(unreadable["output"].removeprefix("file:")).column("value").to_pylist()
+        assert found == [b"not a flight"] * (len(day) - len(flights)) != []
+        words = f"read = log ({len(expected)} rows written by your job, {len(found)} to unreadable)"
+        assert (verify["verdict"], verify["read"], verify["further"]) == (words, len(day), [unreadable])
+
+        again = run_dag("flights_per_hour", datetime(2013, 3, 10, tzinfo=UTC))
+        assert again["window_load.load"][1]["published_attempt"] == load["attempt"]
+        assert again["window_load.verify"][1]["verdict"] == words
 
 
 _RUN_LOAD_TWICE = """

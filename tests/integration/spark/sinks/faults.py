@@ -25,7 +25,7 @@ class Died(BaseException):
 
 
 @contextmanager
-def dying(steps: int, sink: Sink | None = None) -> Iterator[None]:
+def dying(steps: int, *sinks: Sink) -> Iterator[None]:
     """Let the driver live that many steps: changes of a store, the write of the rows, and what commits them.
 
     :raises Died: before the next one.
@@ -52,12 +52,12 @@ def dying(steps: int, sink: Sink | None = None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in _STEPS:
             patch.setattr(HadoopFiles, name, or_die(getattr(HadoopFiles, name)))
-        if sink is not None:
+        for sink in sinks:
             patch.setattr(sink, "write", or_die(sink.write))
-        if isinstance(sink, TableSink):
-            patch.setattr(sink, "_overwrite", or_die(sink._overwrite))
-        if isinstance(sink, PostgresSink):
-            patch.setattr(Transaction, "__exit__", close_or_die)
+            if isinstance(sink, TableSink):
+                patch.setattr(sink, "_overwrite", or_die(sink._overwrite))
+            if isinstance(sink, PostgresSink):
+                patch.setattr(Transaction, "__exit__", close_or_die)
         yield
 
 

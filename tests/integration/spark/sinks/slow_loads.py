@@ -12,12 +12,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import Sink, pinned_window
+from airflow_kafka_offsets.spark import FileSink, Sink, pinned_window
 from airflow_kafka_offsets.spark.load import SINKS
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.sinks.faults import held_up
+
+DERIVED = "derived"
+"""Stands for a kind of sink: files of rows that a transform makes."""
+
+
+def per_partition(records: DataFrame) -> DataFrame:
+    return records.groupBy("partition").count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,9 @@ class SlowLoad:
     def run(self, spark: SparkSession, folder: Path) -> str:
         """The attempt whose rows there are."""
         window = pinned_window(spark, self.manifest_uri, self.sha256)
+        if self.kind == DERIVED:
+            sink = FileSink(*self.output)
+            return window.write_derived(lambda rows: per_partition(held_up(rows, folder, but_for=0)), sink).written_by
         rows = held_up(window.read(), folder, but_for=0)
         return window.write(rows, self.sink()).written_by
 

@@ -19,15 +19,17 @@ from upath import UPath
 
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import PinnedWindow, Sink
+from airflow_kafka_offsets.spark import FileSink, PinnedWindow, Sink, read_published
 from airflow_kafka_offsets.spark.conf import RunConf
 from dev import ROOT
 from dev.kafka import Broker
 from dev.postgres import USER
 from dev.spark_cluster import SparkCluster
 from tests.integration.spark.conftest import table_confs
+from tests.integration.spark.publishing import publish as publish_derived
 from tests.integration.spark.sinks.conftest import attempt_of, publish
 from tests.integration.spark.sinks.example import PostgresSink
+from tests.integration.spark.sinks.slow_loads import DERIVED, per_partition
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import make_ledger, manifest_of
 
@@ -67,7 +69,7 @@ def loads(
         told = RunConf(pinned.uri, pinned.sha256, "try-2", {"kafka.bootstrap.servers": broker.bootstrap_servers})
         if isinstance(sink, PostgresSink):
             return Load(told, sink, (sink.url, sink.table), lambda: exists(sink.url, sink.stage("try-1")))
-        output = str(getattr(sink, "table", None) or sink._path)  # type: ignore[attr-defined]
+        output = str(sink.place)
         folder = (
             warehouse / "flights" / output.rpartition(".")[2]
             if kind == "iceberg"
@@ -76,6 +78,16 @@ def loads(
         return Load(told, sink, (output,), lambda: any(folder.rglob("*.parquet")))
 
     return {kind: make(kind) for kind in KINDS}
+
+
+@pytest.fixture
+def derived(short: Manifest, broker: Broker, tmp_path: Path) -> Load:
+    """One whose rows a transform makes, and whose second partition waits."""
+    make_ledger(tmp_path / "derived" / "flights")
+    pinned = WindowFolders(UPath(tmp_path / "derived" / "flights")).pin_again(short)
+    told = RunConf(pinned.uri, pinned.sha256, "try-2", {"kafka.bootstrap.servers": broker.bootstrap_servers})
+    output = f"file://{tmp_path}/derived-rows"
+    return Load(told, FileSink(output), (output,), (tmp_path / "begun").exists)
 
 
 def exists(jdbc_url: str, table: str) -> bool:
@@ -170,3 +182,25 @@ def test_executors_that_are_killed_half_way_double_and_lose_nothing(
     assert process.returncode == 0, said
     for load in loads.values():
         assert offsets(load.sink.read(spark, attempt_of(short))) == EXPECTED
+
+
+def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_proved(
+    spark: SparkSession, derived: Load, submit: Submit, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """S24: what a task had handed to the next stage is gone with its executor, and is read from Kafka again."""
+    process = submit({DERIVED: derived}, spark_cluster.master_url)
+    wait_until_begun(derived, process)
+    time.sleep(10)  # the task of partition 0 is over by then
+    for _ in spark_cluster.workers:
+        spark_cluster.kill_executor()
+    (tmp_path / "go").touch()
+    said, _ = process.communicate(timeout=240)
+    assert process.returncode != 0
+    assert "CountedTwiceError" in said, said[-5000:]
+    assert "the job's rows were made of 45 records, where the window has 30" in said
+
+    window = PinnedWindow.open(spark, derived.told)
+    result = window.write_derived(per_partition, derived.sink)
+    assert publish_derived(window, result).attempt == "try-2"
+    rows = read_published(spark, (tmp_path / "derived" / "flights").as_uri()).select("partition", "count").collect()
+    assert sorted(map(tuple, rows)) == [(0, 15), (2, 15)]

@@ -1,0 +1,67 @@
+"""The audit of derived rows: whether each output of a job was made of every record once, and holds what was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally, counted_twice, total_of
+
+
+def derived_words(result: RunResult) -> str:
+    """What a job has written; empty where each record is a row."""
+    if not result.derived:
+        return ""
+    further = "".join(f", {output.rows} to {output.name}" for output in result.further)
+    return f"{result.rows_written} rows written by your job{further}"
+
+
+def may_be_repeated(result: RunResult) -> bool:
+    """Whether some records or rows may have been counted more than once, so that another try may be proved."""
+    records = total_of(result.written)
+    return any(_read_again(rows.read, records, result.task_starts) or rows.made > rows.rows for rows in result.derived)
+
+
+def derived_problems(result: RunResult, span: int) -> Iterator[str]:
+    """Why a job's outputs aren't made of each record once, or don't hold what was made; nothing where they are.
+
+    :param span: offsets in the window.
+    """
+    records = total_of(result.written)
+    for rows in result.derived:
+        yield from _misread(rows, records, span, result)
+        if rows.made != rows.rows:
+            yield (
+                f"the job made {rows.made} rows for {rows.output}, and it holds {rows.rows}: the sink dropped or "
+                "doubled some, or the rows were made more than once, as for an executor that was lost. If one was "
+                "lost, run the task again"
+            )
+
+
+def _misread(rows: DerivedRows, records: Tally, span: int, result: RunResult) -> Iterator[str]:
+    what = f"the rows of output {rows.name}" if rows.name else "the job's rows"
+    read = rows.read.count
+    if _read_again(rows.read, records, result.task_starts):
+        yield (
+            f"{what} were made of {read} records, where the window has {records.count}: Spark read some more than "
+            "once, for a sort, a repartitionByRange or a join without a condition whose other side isn't broadcast, or "
+            "because an executor was lost. If one was lost, run the task again; otherwise sort only what was "
+            "aggregated, or broadcast the other side"
+        )
+    elif read < records.count:
+        gaps = ", or, if transactions leave offsets without a record, allow gaps (allow_gaps=True)"
+        has = f"{records.count} records" if records.count < span else f"{span} offsets"
+        yield (
+            f"{what} were made of {read} records, but the window has {has}: the read was stopped early, by limit, "
+            "head, take, a join with an empty side, or a function that stops iterating. Let it read every record"
+            f"{'' if records.count < span or result.allow_gaps else gaps}"
+        )
+    elif not rows.read.same_rows(records):
+        yield (
+            f"{what} were made of {read} records, as many as the window has, but not the same ones: some were read "
+            "twice, and as many not at all"
+        )
+
+
+def _read_again(read: Tally, records: Tally, task_starts: int | None) -> bool:
+    """Whether some records may have been counted more than once."""
+    return counted_twice(read, task_starts) or read.count > records.count

@@ -1,0 +1,285 @@
+"""Derived rows: what a transform makes of a window's records, written with a proof of what it was made of.
+
+Where each record stays a row, the output proves the read. Here it can't, so the records are counted on their way into
+the transform, by Spark, in the action that writes. The count has to be the window: where every offset has a record,
+each offset once, which is known without a read. Where offsets may be without one, the window is read to the executors'
+disks first; the records there are counted apart from the transform, and held against the log as an output of records
+would be. What Spark repeats is counted twice, so that the run fails and is tried again: no wrong count proves anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk, observation_name, was_observed
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError, UnprovenError
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
+from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.counts import RowPlan, count_records
+from airflow_kafka_offsets.spark.java import is_connect
+from airflow_kafka_offsets.spark.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.proved_write import (
+    KEPT_OUTPUTS,
+    files_of_output,
+    forget_hint,
+    load_unless_published,
+    overwritten,
+    reading,
+    refuse_other_manifest,
+    require_kind,
+    source_of,
+)
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
+from airflow_kafka_offsets.spark.tally import UNREAD, ObservedRows, observe, observed_sums
+
+Transform: TypeAlias = Callable[[DataFrame], DataFrame]
+"""Makes rows of a window's records."""
+_COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """One output of derived rows.
+
+    :param transform: makes its rows of the window's records.
+    :param sink: where they go.
+    """
+
+    transform: Transform
+    sink: Sink
+
+
+@dataclass(frozen=True, slots=True)
+class _DerivedFrame:
+    """An output's rows, before one action writes them.
+
+    :param rows: what to write.
+    :param read: counts the records that go into them.
+    :param row_count: counts the rows themselves.
+    """
+
+    rows: DataFrame
+    read: ObservedRows
+    row_count: Observation
+
+
+def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: Mapping[str, str]) -> RunResult:
+    """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`.
+
+    :param outputs: by name; the first one has none.
+    """
+    if is_connect(window.spark):
+        raise ConfigurationError(
+            "A client of Spark Connect can't derive rows: their proof is a count, which a server may leave out of its "
+            "answer. Submit the job with KafkaSparkSubmitOperator, or write every record, write(), and derive from "
+            "what is published."
+        )
+    _refuse_one_place(outputs)
+    records = window.frame(options)
+    return load_unless_published(
+        window,
+        lambda folder, published, attempt: _recorded(folder, window, published, outputs, attempt),
+        lambda folder, attempt: _load(folder, window, records, outputs, attempt),
+    )
+
+
+def _refuse_one_place(outputs: Mapping[str, Derived]) -> None:
+    places: dict[str, str] = {}
+    for name, output in outputs.items():
+        require_kind(output.sink)
+        place = output.sink.place
+        if place is not None and places.setdefault(place, name) != name:
+            raise ConfigurationError(
+                f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table "
+                "of its own."
+            )
+
+
+def _recorded(
+    folder: PinnedFolder,
+    window: PinnedRead,
+    published: Publication,
+    outputs: Mapping[str, Derived],
+    attempt: Attempt,
+) -> RunResult | None:
+    """What was counted of a publication that goes on counting.
+
+    :returns: None where tables hold another attempt's rows by now: they are to be loaded again, and published.
+    :raises LedgerConflictError: the outputs don't hold the published rows as they were counted.
+    """
+    recorded = folder.published_result(published)
+    same = published.manifest_sha256 == window.manifest.sha256
+    if not same:
+        refuse_other_manifest(published, window, attempt)
+    named = [(rows.name, rows.sink) for rows in recorded.derived]
+    if named != [(name, output.sink.kind) for name, output in outputs.items()]:
+        if not same:
+            return recorded
+        wanted = ", ".join(_named(name, output.sink.kind) for name, output in outputs.items())
+        raise LedgerConflictError(
+            f"Window {attempt.window} is published with {_described(recorded)}, and this run writes {wanted}. "
+            f"{KEPT_OUTPUTS}"
+        )
+    held = [_held(window, recorded, output.sink, attempt) for output in outputs.values()]
+    if held == [rows.rows for rows in recorded.derived]:
+        return recorded
+    if not same:
+        return recorded if recorded.apart else None
+    places = {rows.output for rows in recorded.derived}
+    if any(overwritten(window, places, recorded, output.sink, attempt) for output in outputs.values()):
+        return None
+    raise LedgerConflictError(
+        f"Window {attempt.window} is published with {_described(recorded)}, and this run's outputs hold "
+        f"{' and '.join(map(str, held))} of these rows. {KEPT_OUTPUTS} {forget_hint(attempt)}"
+    )
+
+
+def _described(recorded: RunResult) -> str:
+    if not recorded.derived:
+        return f"a row for each record, as {recorded.sink} in {recorded.output}"
+    return ", ".join(
+        f"{rows.rows} rows in {rows.output} as {_named(rows.name, rows.sink)}" for rows in recorded.derived
+    )
+
+
+def _named(name: str, kind: str) -> str:
+    return f"{kind} ({name})" if name else kind
+
+
+def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> int:
+    """How many rows the sink holds of what a published attempt has written."""
+    written = replace(attempt, name=recorded.written_by)
+    return sink.read(window.spark, written).count()
+
+
+def _load(
+    folder: PinnedFolder,
+    window: PinnedRead,
+    records: DataFrame,
+    outputs: Mapping[str, Derived],
+    attempt: Attempt,
+) -> RunResult:
+    started = time.monotonic()
+    with ExitStack() as stack:
+        with AttemptNotes(folder.files, folder.uri).unwritten(attempt.name):
+            if window.manifest.span and (len(outputs) > 1 or window.may_have_gaps):
+                with reading(window):
+                    records = kept_on_disk(records)
+                stack.callback(drop_kept, records)
+            to_write = {name: _derive(window, records, name, output.transform) for name, output in outputs.items()}
+        derived: dict[str, DerivedRows] = {}
+        files: tuple[str, ...] = ()
+        for name in reversed(list(outputs)):  # the first one last: whoever sees it finds the others; files are its own
+            derived[name], files = _write(window, to_write[name], name, outputs[name].sink, attempt)
+        rows = tuple(derived[name] for name in outputs)
+        counts = count_records(window, records, [output.read for output in rows])
+    return RunResult(
+        attempt=attempt.name,
+        manifest_sha256=attempt.manifest_sha256,
+        application_id=str(window.spark.sparkContext.applicationId),
+        output=rows[0].output,
+        sink=rows[0].sink,
+        apart=all(output.apart for output in rows),
+        read=counts.read,
+        written=counts.written,
+        task_starts=counts.task_starts,
+        unread=counts.unread,
+        seconds=round(time.monotonic() - started, 3),
+        started_ms=attempt.started_ms,
+        allow_gaps=window.allow_gaps,
+        written_by=attempt.name,
+        files=files,
+        source=source_of(folder, window, attempt.name),
+        derived=rows,
+    )
+
+
+def _derive(window: PinnedRead, records: DataFrame, name: str, transform: Transform) -> _DerivedFrame:
+    """Have a transform make its rows; nothing is read yet.
+
+    :raises ConfigurationError: by the rows' plan their records can't be counted once.
+    """
+    what = f"The transform of output {name}" if name else "The transform"
+    read = observe(records, window.manifest, may_have_gaps=window.may_have_gaps)
+    rows = transform(read.rows)
+    if not isinstance(rows, DataFrame):
+        raise ConfigurationError(f"{what} returned {type(rows).__name__}: it has to return a DataFrame.")
+    taken = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN} & {column.lower() for column in rows.columns}
+    if taken:
+        raise ConfigurationError(
+            f"{what} makes a column {min(taken)}, a name that the output needs itself. Rename it, as with alias()."
+        )
+    if not window.manifest.span:
+        rows = rows.limit(0)
+    else:
+        _refuse_uncountable(what, rows, read)
+    row_count = Observation()
+    return _DerivedFrame(rows.observe(row_count, F.count(F.lit(1)).alias(_COUNT)), read, row_count)
+
+
+def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows) -> None:
+    if was_observed(rows.sparkSession, read.observation):
+        raise ConfigurationError(
+            f"{what} ran an action on its records (count(), show(), collect(), a checkpoint). Spark counted that "
+            "action, and not the one that writes. Use only DataFrame operations that run no action."
+        )
+    plan = RowPlan.of(rows, observation_name(read.observation))
+    if plan.sorted_by is not None:
+        raise ConfigurationError(
+            f"{what} uses {plan.sorted_by}() on its records, which has Spark read them twice, first for a sample; they "
+            "have to be read once. Sort within partitions (sortWithinPartitions), or sort only what was aggregated."
+        )
+    if not plan.counted:
+        raise ConfigurationError(
+            f"{what} makes rows that don't come from its records, as far as Spark can see: they come from other rows, "
+            "an RDD or collected rows, or a filter or join leaves none. Derive them from its records by DataFrame "
+            "operations only."
+        )
+    if plan.reads > 1:
+        raise ConfigurationError(
+            f"{what} uses its records {plan.reads} times, as a union or a join with themselves does: each use reads "
+            "them again, and they have to be read once. Tell the branches apart by a column, or make each one an "
+            "output."
+        )
+
+
+def _write(
+    window: PinnedRead, derived: _DerivedFrame, name: str, sink: Sink, attempt: Attempt
+) -> tuple[DerivedRows, tuple[str, ...]]:
+    """Write an output, and count it.
+
+    :returns: what it holds, and the files that do.
+    """
+    with reading(window):
+        written = sink.write(derived.rows, attempt)
+    if written.attempt != attempt.name:
+        raise CommitConflictError(
+            f"{written.output} holds window {attempt.window} by attempt {written.attempt}, which wrote at the same "
+            "time as this one. Nothing is published. Run the task again."
+        )
+    held = sink.read(window.spark, replace(attempt, schema=derived.rows.schema))
+    counted = bool(window.manifest.span)
+    sums = observed_sums(derived.row_count) if counted else {_COUNT: 0}
+    read = derived.read.found() if counted else Tally()
+    if read is None or not sums:
+        raise UnprovenError(f"Window {attempt.window} is not proved, and can't be published: {UNREAD}")
+    rows = DerivedRows(
+        name=name,
+        output=written.output,
+        sink=sink.kind,
+        apart=sink.keeps_attempts_apart,
+        made=sums[_COUNT],
+        rows=held.count(),
+        read=read,
+    )
+    return rows, files_of_output(held, written) if sink.kind in FILE_FORMATS else ()

@@ -1,0 +1,190 @@
+"""The steps that every write of a window has in common: Spark's errors are explained, Kafka is asked where the rows
+came from, and what isn't proved is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    CountedTwiceError,
+    DataLossError,
+    LedgerConflictError,
+    UnprovenError,
+    WindowError,
+)
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
+from airflow_kafka_offsets.spark.kafka.reader import connector_required, newer_source
+from airflow_kafka_offsets.spark.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+
+_DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
+"""How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
+KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use another pipeline name for others."
+
+
+def load_unless_published(
+    window: PinnedRead,
+    recorded: Callable[[PinnedFolder, Publication, Attempt], RunResult | None],
+    load: Callable[[PinnedFolder, Attempt], RunResult],
+) -> RunResult:
+    """Load a window and prove it, unless a publication of it goes on counting.
+
+    :param recorded: what was counted of that publication; None where its rows have to be loaded again.
+    :param load: writes and counts.
+    :raises UnprovenError: what was read or written isn't the window.
+    """
+    folder = PinnedFolder.of(window.spark, window.folder, window.manifest)
+    folder.require_own_ledger()
+    notes = AttemptNotes(folder.files, folder.uri)
+    # First: whoever publishes another attempt looks at the notes, and whoever writes looks at what is published.
+    attempt = notes.begin(window)
+    published = folder.publication()
+    if published is not None and counts_over(published, window.manifest):
+        notes.writes(attempt.name, False)
+        found = recorded(folder, published, attempt)
+        if found is not None:
+            return found
+        notes.writes(attempt.name, True)
+    if not is_connect(window.spark):
+        with notes.unwritten(attempt.name):
+            window.source_check().before()
+    result = load(folder, attempt)
+    folder.write_result(result)
+    refuse_unproved(folder, window, result)
+    return result
+
+
+def require_kind(sink: Sink) -> None:
+    """Refuse a sink that the ledger wouldn't know what to call.
+
+    :raises ConfigurationError: it has no kind.
+    """
+    if not hasattr(sink, "kind"):
+        raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
+
+
+def refuse_other_manifest(published: Publication, window: PinnedRead, attempt: Attempt) -> None:
+    """Refuse a publication of the window's own revision that another manifest was loaded for."""
+    if published.revision == window.manifest.revision:
+        raise LedgerConflictError(
+            f"Window {attempt.window} is published from another manifest ({published.manifest_sha256})."
+        )
+
+
+def forget_hint(attempt: Attempt) -> str:
+    """What to do where published rows aren't in the output any more."""
+    return (
+        "If the rows were lost, restore them; or, to load the window again, "
+        f"kafka-offsets ledger forget {attempt.pipeline} {attempt.window} --force."
+    )
+
+
+def overwritten(
+    window: PinnedRead, places: Container[str | None], recorded: RunResult, sink: Sink, attempt: Attempt
+) -> bool:
+    """Whether the table of published rows says that another attempt has replaced them since.
+
+    :param places: where the published rows are.
+    """
+    if not isinstance(sink, TableSink) or sink.table not in places:
+        return False
+    newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
+    return newest is not None and newest.attempt != recorded.written_by
+
+
+@contextmanager
+def reading(window: PinnedRead) -> Iterator[None]:
+    """Explain what Spark says of the window's records while they are read and written.
+
+    :raises DataLossError: Kafka no longer has all records.
+    :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
+    """
+    try:
+        with newer_source(window.spark), connector_required(window.spark):
+            yield
+    except JAVA_ERRORS as error:
+        explained = window.record_error(error) or _data_loss(window.manifest, error)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _data_loss(manifest: Manifest, error: Exception) -> DataLossError | None:
+    """What to raise where Spark says that records are missing from Kafka; None when that isn't its error."""
+    lines = (line.strip() for line in str(error).splitlines())
+    said = next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
+    if said is None:
+        return None
+    return DataLossError(
+        f"Kafka no longer has every record of window {manifest.window}: retention, DeleteRecords or a "
+        f"truncation removed some after it was resolved. Nothing is published. Spark said: {said}"
+    )
+
+
+def refuse_unproved_writer(folder: PinnedFolder, written: Written, attempt: Attempt) -> None:
+    """Take over no rows of which nobody knows where they came from: this attempt asks Kafka about its own read."""
+    writer = written.attempt
+    if writer != attempt.name and not folder.source_is_proved(writer):
+        raise CommitConflictError(
+            f"{written.output} holds window {attempt.window} by attempt {writer}, which began at the same "
+            "time as this one and hasn't proved where it read from: it may still be running or may have "
+            "died. Nothing is published. Run the task again."
+        )
+
+
+def files_of_output(output: DataFrame, written: Written) -> tuple[str, ...]:
+    """The files that hold the rows, by their paths within the output."""
+    if written.output is None:
+        return ()
+    place = f"{WINDOW_COLUMN}={written.output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
+    return tuple(sorted(file.rpartition(place)[2] for file in output.inputFiles()))
+
+
+def source_of(folder: PinnedFolder, window: PinnedRead, writer: str) -> Source | None:
+    """Where the rows came from. Asked after they were written: an answer from before the read says nothing of it."""
+    if not window.manifest.span or is_connect(window.spark):
+        return None
+    try:
+        return window.source_check().after()
+    except WindowError:
+        AttemptNotes(folder.files, folder.uri).distrust(writer)
+        raise
+
+
+def refuse_unproved(folder: PinnedFolder, window: PinnedRead, result: RunResult) -> None:
+    """Refuse a result that proves nothing, and its rows with it.
+
+    :raises UnprovenError: what was read or written isn't the window. It is a :class:`CountedTwiceError` where another
+        try may prove it.
+    """
+    manifest = window.manifest
+    if is_connect(window.spark):
+        # Such a client can't ask Kafka where the rows came from: whoever publishes what it has counted does.
+        topic_ids = {topic: manifest.topics[topic].topic_id for topic in topics_read(manifest)}
+        source = Source(manifest.cluster_id, topic_ids, len(with_epoch(manifest)), now_ms())
+        verdict = judge(manifest, replace(result, source=source))
+    else:
+        verdict = judge(manifest, result)
+    if verdict.proved:
+        return
+    AttemptNotes(folder.files, folder.uri).distrust(result.written_by)
+    places = ", ".join(str(place) for place in (result.output, *(further.output for further in result.further)))
+    raise (CountedTwiceError if verdict.may_pass else UnprovenError)(
+        f"Window {manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
+        f"{result.attempt} stay at {places}, its counts at {folder.result_uri(result.attempt)}."
+    )

@@ -1,0 +1,98 @@
+"""The audit of derived rows: an output of more, fewer or other records than the window's never passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.publication import FurtherOutput
+from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
+from tests.unit.offsets.proof.results import publication
+from tests.unit.offsets.proof.test_audit import WHOLE, manifest, result
+
+MANIFEST = manifest()
+RECORDS = result(MANIFEST, WHOLE, WHOLE, unread=None)
+"""What was counted of the window apart from the job."""
+
+
+def output(name: str = "", **fields: Any) -> DerivedRows:
+    usual = {"output": f"file:/{name or 'out'}", "sink": "parquet", "apart": True, "made": 3, "rows": 3}
+    return DerivedRows(**{"name": name, "read": RECORDS.read} | usual | fields)
+
+
+def derived(*outputs: DerivedRows, **fields: Any) -> RunResult:
+    return replace(RECORDS, derived=outputs, read=outputs[0].read, **fields)
+
+
+class TestVerdict:
+    def test_what_was_made_of_each_record_once_is_proved_however_many_rows_it_is(self) -> None:
+        verdict = judge(MANIFEST, derived(output(), output("dead", made=0, rows=0)))
+        assert verdict.proved
+        assert str(verdict) == "read = log (3 rows written by your job, 0 to dead)"
+
+    @pytest.mark.parametrize(
+        ("read", "words", "may_pass"),
+        [
+            (Tally(9, 1, starts=7), "made of 9 records, but the window has 10 offsets: the read was stopped", False),
+            (Tally(11, 1, starts=7), "made of 11 records, where the window has 10: Spark read some more", True),
+            (
+                replace(RECORDS.read, starts=14),
+                "made of 10 records, where the window has 10: Spark read some more",
+                True,
+            ),
+            (Tally(10, 1, starts=7), "as many as the window has, but not the same ones", False),
+        ],
+        ids=["fewer", "more", "a task twice", "others"],
+    )
+    @pytest.mark.parametrize("name", ["", "dead"])
+    def test_what_was_made_of_other_records_is_not(self, read: Tally, words: str, may_pass: bool, name: str) -> None:
+        """S25. Each output by itself: one of them is enough."""
+        outputs = [output(), output("dead")]
+        outputs[bool(name)] = output(name, read=read)
+        verdict = judge(MANIFEST, derived(*outputs))
+        assert not verdict.proved
+        assert ("the rows of output dead were" if name else "the job's rows were") in str(verdict)
+        assert words in str(verdict)
+        assert verdict.may_pass == may_pass
+
+    @pytest.mark.parametrize(("rows", "may_pass"), [(2, True), (4, False)])
+    def test_an_output_that_does_not_hold_what_was_made_is_not(self, rows: int, may_pass: bool) -> None:
+        verdict = judge(MANIFEST, derived(output(), output("dead", rows=rows)))
+        assert f"the job made 3 rows for file:/dead, and it holds {rows}" in str(verdict)
+        assert (verdict.proved, verdict.may_pass) == (False, may_pass)
+
+    def test_of_a_log_with_gaps_is_held_against_its_records(self) -> None:
+        some = result(MANIFEST, WHOLE[:7], WHOLE[:7], allow_gaps=True)
+        good = replace(some, derived=(output(read=some.read),))
+        assert str(judge(MANIFEST, good)) == "read = log (3 rows written by your job), 3 offsets without a record"
+        fewer = replace(some.read, count=6)
+        bad = replace(good, derived=(output(read=fewer),), read=fewer)
+        assert "made of 6 records, but the window has 7 records" in str(judge(MANIFEST, bad))
+
+    def test_gaps_that_nobody_allowed_are_not(self) -> None:
+        some = result(MANIFEST, WHOLE[:7], WHOLE[:7])
+        verdict = judge(MANIFEST, replace(some, derived=(output(read=some.read),)))
+        assert not verdict.proved
+
+
+class TestPublication:
+    PUBLISHED = publication(
+        manifest_sha256=MANIFEST.sha256, rows=3, further=(FurtherOutput("dead", "file:/dead", "parquet", 3),)
+    )
+
+    def test_that_names_what_was_counted_is_right(self) -> None:
+        assert judge(MANIFEST, derived(output(), output("dead")), self.PUBLISHED).proved
+
+    @pytest.mark.parametrize("further", [(), (FurtherOutput("dead", "file:/dead", "parquet", 4),)])
+    def test_that_names_other_outputs_is_not(self, further: tuple[FurtherOutput, ...]) -> None:
+        verdict = judge(MANIFEST, derived(output(), output("dead")), replace(self.PUBLISHED, further=further))
+        assert "its publication says further" in str(verdict)
+
+
+def test_a_result_is_kept_as_json() -> None:
+    kept = derived(output(), output("dead"))
+    assert RunResult.from_json(kept.to_json()) == kept
+    assert kept.further == (FurtherOutput("dead", "file:/dead", "parquet", 3),)
