@@ -22,6 +22,7 @@ def get_provider_info() -> dict[str, Any]:
             _modules(
                 "triggers.wait",
                 "triggers.watchers",
+                "triggers.driver_ended",
                 "triggers.window_loaded",
             )
         ],
