@@ -23,11 +23,13 @@ from airflow_kafka_offsets.page.grid import grid
 from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
 from airflow_kafka_offsets.page.record import record
+from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.window_panel import window_panel
 
 log = logging.getLogger(__name__)
 
 _MOST_WINDOWS = 200
+_MOST_SNAPSHOTS = 400
 _LONGEST_TOPIC = 249
 """What Kafka allows."""
 _READERS = 8
@@ -119,6 +121,26 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
             found = _own(ledgers, pipeline, reader, ("window", window), lambda ledger: window_panel(ledger, window))
         if not found.answer.shown:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"{pipeline} has no window {window} that counts.")
+        return _json(_dates(found), found.answer.shown)
+
+    @app.get("/api/pipelines/{pipeline}/offsets")
+    @apart
+    def offsets(
+        reader: AnyReader,
+        pipeline: str,
+        topic: Annotated[str, Query(max_length=_LONGEST_TOPIC)],
+        partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+        most: Annotated[int, Query(ge=1, le=_MOST_SNAPSHOTS)] = 100,
+    ) -> Response:
+        def read(ledger: Ledger) -> Answer:
+            found = timeline(ledger, overview.summaries, topic, partition, most)
+            return Answer(encoded(found), overview.dag_ids)
+
+        with _telling():
+            permitted = _permitted(ledgers, pipeline, reader)
+            overview = permitted.answer
+            asked = ("offsets", permitted.read_ms, topic, partition, most)
+            found = _own(ledgers, pipeline, reader, asked, read)
         return _json(_dates(found), found.answer.shown)
 
     @app.get("/api/pipelines/{pipeline}/records")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import tiling_of
 from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
 
@@ -30,6 +32,10 @@ class Overview:
     :param holes: every hole between published windows, in words.
     :param problems: overlaps, and windows that meet in time and not in offsets, in words.
     :param lost_offsets: offsets of all windows that were gone when they were pinned.
+    :param unloaded_from_ms: where the time begins of which records aren't loaded: at the first hole, or where the last
+        published window ends; Unix milliseconds. None when nothing is published.
+    :param retention_ms: how long Kafka keeps records of the topic that it keeps for the shortest time; -1 for ever, as
+        of compacted topics; None when it isn't known of one of them.
     :param rows: rows of the last published windows, in order of time.
     :param dag_ids: the Dags that load it.
     """
@@ -44,6 +50,8 @@ class Overview:
     holes: tuple[str, ...]
     problems: tuple[str, ...]
     lost_offsets: int
+    unloaded_from_ms: int | None
+    retention_ms: int | None
     rows: tuple[int, ...]
     dag_ids: frozenset[str]
 
@@ -64,24 +72,43 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
     published = [summary for summary in by_end if summary.attempt is not None]
     proved = [summary.window for summary in published if summary.state is WindowState.VERIFIED]
     tiling = tiling_of(ledger, summaries, {})
+    gaps = [misfit for misfit in tiling.misfits if any(seam.is_gap for seam in misfit.seams)]
+    until_ms = published[-1].end_ms if published else None
+    facts = _topic_facts(ledger, summaries)
     return Overview(
         pipeline=ledger.pipeline,
-        topics=_topics(ledger, summaries),
+        topics=tuple(sorted(facts)) if summaries else tuple((ledger.read_pipeline() or {}).get("topics", ())),
         windows=len({summary.window for summary in summaries}),
         published=published[-1].window if published else None,
-        published_until_ms=published[-1].end_ms if published else None,
+        published_until_ms=until_ms,
         proved=proved[-1] if proved else None,
         states=dict(Counter(str(summary.state) for summary in summaries)),
         holes=tiling.holes,
         problems=tiling.problems,
         lost_offsets=sum(summary.lost_offsets for summary in summaries),
+        unloaded_from_ms=min((window_extent(gap.earlier)[1] for gap in gaps), default=until_ms),
+        retention_ms=_shortest_retention(facts.values()),
         rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),
         dag_ids=dags_of_pipeline(ledger, summaries),
     )
 
 
-def _topics(ledger: Ledger, summaries: Sequence[WindowSummary]) -> tuple[str, ...]:
+def _topic_facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:
+    """What was known of the topics when the newest window was pinned."""
     if not summaries:
-        return tuple((ledger.read_pipeline() or {}).get("topics", ()))
+        return {}
     newest = summaries[-1]
-    return tuple(sorted(ledger.pinned(newest.window, newest.revision).manifest.topics))
+    return ledger.pinned(newest.window, newest.revision).manifest.topics
+
+
+def _shortest_retention(topics: Iterable[TopicFacts]) -> int | None:
+    kept = [_kept_ms(topic) for topic in topics]
+    if not kept or None in kept:
+        return None
+    return min((ms for ms in kept if ms is not None and ms >= 0), default=-1)
+
+
+def _kept_ms(topic: TopicFacts) -> int | None:
+    if topic.cleanup_policy is not None and "delete" not in topic.cleanup_policy:
+        return -1
+    return None if topic.cleanup_policy is None else topic.retention_ms

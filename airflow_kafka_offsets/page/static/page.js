@@ -1,5 +1,5 @@
 // The page. All text is set as text, never as HTML; all addresses are relative, and what is asked is in the hash.
-import { STATES, cellWidth, partitionsDrawing, sparkLine } from "./drawing.js";
+import { STATES, cellWidth, partitionsDrawing, sparkLine, timeChart } from "./drawing.js";
 
 const main = document.getElementById("main");
 const theme = localStorage.getItem("theme");
@@ -88,15 +88,31 @@ function wrongs(row) {
   return told.length ? told : ["none"];
 }
 
+// From when on Kafka may delete records that aren't loaded, by retention.ms and the clock; null where it never does, or nobody knows.
+function retentionOf(row) {
+  if (row.unloaded_from_ms === null || row.retention_ms === null || row.retention_ms < 0) return null;
+  return row.unloaded_from_ms + row.retention_ms;
+}
+
+function retentionCell(row, now) {
+  if (row.unloaded_from_ms === null) return [];
+  if (row.retention_ms === null) return "unknown";
+  if (row.retention_ms < 0) return "kept for ever";
+  const left = retentionOf(row) - now, title = "Records that aren't loaded yet are deleted from then on at the earliest, by retention.ms; "
+    + "by retention.bytes it may be sooner.";
+  if (left <= 0) return make("span", { className: "bad", title }, "may be deleting now");
+  return make("span", { className: left < Math.min(row.retention_ms / 4, 86400000) ? "bad" : "", title }, duration(left));
+}
+
 function pipelineRow(row, now) {
   const link = make("a", { href: hash("p", row.pipeline) }, row.pipeline);
-  if (row.error) return [row.pipeline, [], make("span", { className: "bad" }, row.error), [], [], [], []];
+  if (row.error) return [row.pipeline, [], make("span", { className: "bad" }, row.error), [], [], [], [], []];
   const waiting = row.states.resolved ?? 0, begun = (row.states.submitted ?? 0) + (row.states.counted ?? 0);
   return [
     link, row.topics.join(", "),
     [make("div", {}, row.published ? timeOf(row.published) : "nothing published yet"),
       waiting + begun ? make("div", { className: "note" }, `${plural(waiting + begun, "window")} not published`) : null],
-    row.published_until_ms === null ? [] : duration(now - row.published_until_ms),
+    row.published_until_ms === null ? [] : duration(now - row.published_until_ms), retentionCell(row, now),
     row.proved === null ? "none yet" : row.proved === row.published ? "the same window" : timeOf(row.proved),
     wrongs(row), row.rows.length ? sparkLine(row.rows) : [],
   ].map((cell) => (Array.isArray(cell) ? cell.filter(Boolean) : cell));
@@ -110,7 +126,7 @@ async function showPipelines() {
     "There is no pipeline that you may see. A pipeline appears when the first run of its Dag has pinned a window in the "
     + "ledger ([kafka_offsets] ledger_root), to users who may read that Dag.")];
   const list = table(
-    ["Pipeline", "Topics", "Last published window", "Behind", "Last proof", "Holes and losses", "Rows per window"],
+    ["Pipeline", "Topics", "Last published window", "Behind", "Retention left", "Last proof", "Holes and losses", "Rows per window"],
     answer.pipelines.map((row) => pipelineRow(row, answer.now_ms)));
   list.classList.add("cards");
   return [make("h2", {}, "Pipelines"), list];
@@ -229,10 +245,14 @@ async function showPipeline(pipeline, rest, question) {
   showAge(answer);
   const overview = answer.overview, parts = [make("h2", {}, pipeline)];
   parts.push(facts([["Topics", overview.topics.join(", ")], ["Loaded by", overview.dag_ids.join(", ") || "no attempt names a Dag"],
-    ["Behind", overview.published_until_ms === null ? "nothing published yet" : duration(answer.now_ms - overview.published_until_ms)]]));
+    ["Behind", overview.published_until_ms === null ? "nothing published yet" : duration(answer.now_ms - overview.published_until_ms)],
+    ["Retention left", overview.unloaded_from_ms === null ? null : retentionCell(overview, answer.now_ms)],
+    ["Offsets over time", make("span", {}, ...overview.topics.flatMap((topic, place) => [place ? ", " : null,
+      make("a", { href: hash("p", pipeline, "t", topic) }, topic)].filter(Boolean)))]]));
   for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad" }, words));
   parts.push(findForm(pipeline, overview, question));
   if (rest[0] === "find") parts.push(await foundRecord(pipeline, question).catch(failure));
+  if (rest[0] === "t") parts.push(await timePanel(pipeline, overview, rest[1], question).catch(failure));
   if (window) parts.push(await windowPanel(pipeline, window).catch(failure));
   if (!answer.rows.length) return [...parts, make("p", { className: "note" },
     before ? "There is no earlier window." : "No window is pinned yet. The first run of the Dag pins one.")];
@@ -244,6 +264,46 @@ async function showPipeline(pipeline, rest, question) {
 
 function legend() {
   return make("div", { className: "legend" }, ...Object.keys(STATES).map((state) => badge(state)));
+}
+
+// ---- one topic over time
+
+const perSecond = (offsets, ms) => `${(offsets / (ms / 1000)).toLocaleString("en", { maximumSignificantDigits: 3 })} offsets/s`;
+const iso = (ms) => new Date(ms).toISOString();
+
+async function timePanel(pipeline, overview, topic, question) {
+  const asked = new URLSearchParams({ topic, most: 100, ...(question.get("partition") ? { partition: question.get("partition") } : {}) });
+  const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/offsets?${asked}`);
+  const last = answer.points.at(-1), loaded = answer.windows.filter((each) => ["published", "verified"].includes(each.state))
+    .sort((one, other) => one.end_ms - other.end_ms).at(-1);
+  const reaches = retentionOf({ ...overview, retention_ms: answer.retention_ms });
+  const words = {
+    chart: `Offsets of ${topic} against time, with the windows as bands; the table of windows below says the same`,
+    window: (each) => `${timeOf(each.window)}: ${each.state}, offsets ${number(each.start_offset)} to ${number(each.end_offset)}`,
+    commit: (each) => `Group ${each.group} at ${time(iso(each.resolved_at_ms))}: ${number(each.offset)}`,
+    retention: "From here on Kafka may delete records that aren't loaded yet",
+    time: (ms) => time(iso(Math.round(ms / 60000) * 60000)),
+  };
+  const wide = Math.max(320, Math.min(1400, main.clientWidth - 84));
+  const form = make("form", { onsubmit: (event) => {
+    event.preventDefault();
+    const chosen = new FormData(form).get("partition");
+    location.hash = `${hash("p", pipeline, "t", topic)}${chosen ? `?partition=${chosen}` : ""}`;
+  } }, make("label", {}, `Partition (0 to ${answer.partitions - 1}; empty for all)`, make("input", {
+    name: "partition", type: "number", min: "0", value: question.get("partition") ?? "" })), make("button", {}, "Show"));
+  return make("section", { className: "panel", tabIndex: -1 },
+    make("h2", {}, `${topic}${answer.partition === null ? "" : `-${answer.partition}`}: offsets over time`),
+    make("a", { href: hash("p", pipeline) }, "Close"), form,
+    make("div", { className: "scroll", tabIndex: 0 },
+      timeChart(answer, wide, words, (each) => hash("p", pipeline, "w", each.window), reaches)),
+    make("p", { className: "note" }, "Bands are windows, by state. The line is the log's end, the dotted one its start, "
+      + "each as it was when a snapshot was resolved; circles are commits of groups that were kept as snapshots."),
+    facts([["Log end", `${number(last.log_end)}, seen ${time(iso(last.resolved_at_ms))}`],
+      ["Not loaded then", loaded ? `${plural(Math.max(0, last.log_end - loaded.end_offset), "offset")} after the last published window` : null],
+      ["Pace of the last one", loaded && loaded.end_ms > loaded.start_ms
+        ? perSecond(loaded.end_offset - loaded.start_offset, loaded.end_ms - loaded.start_ms) : null],
+      ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "for ever" : duration(answer.retention_ms)],
+      ["Reaches unloaded records", reaches === null ? null : `${time(iso(reaches))} at the earliest`]]));
 }
 
 // ---- one window

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
 from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
@@ -35,11 +35,11 @@ def window(hour: int) -> str:
 
 def all_addresses(pipeline: str = "troubled") -> list[str]:
     """Every route that the app has, filled in."""
-    query = f"?topic=t&partition=0&offset={AT_T0}"
+    queries = {"records": f"?topic=t&partition=0&offset={AT_T0}", "offsets": "?topic=t"}
     routes = [route for route in make_app().routes if isinstance(route, Route)]
     assert all(route.methods in ({"GET"}, {"GET", "HEAD"}) for route in routes)
     paths = [route.path.format(pipeline=pipeline, window=window(0), name="page.js") for route in routes]
-    return [path + query if path.endswith("/records") else path for path in paths]
+    return [path + queries.get(path.rpartition("/")[2], "") for path in paths]
 
 
 def with_added_topic(hour: int) -> OffsetSnapshot:
@@ -53,6 +53,14 @@ def with_added_topic(hour: int) -> OffsetSnapshot:
     )
 
 
+def with_topics(hour: int, facts: list[tuple[str | None, int | None]]) -> OffsetSnapshot:
+    """Topics of a partition each, by cleanup policy and retention."""
+    taken = snapshot({0: AT_T0 + hour * OFFSETS}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
+    topics = {f"t{n}": TopicFacts(f"t{n}", f"id-{n}", 1, policy, ms, -1) for n, (policy, ms) in enumerate(facts)}
+    boundaries = [boundary(0, AT_T0 + hour * OFFSETS, topic=topic) for topic in topics]
+    return replace(taken, topics=topics, boundaries={TopicPartition(each.topic, 0): each for each in boundaries})
+
+
 def files_of(root: str) -> dict[str, bytes]:
     folder = Path(urlsplit(root).path)
     return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
@@ -62,7 +70,7 @@ class TestPermissions:
     @pytest.mark.parametrize(("role", "status"), [(None, 401), ("", 403), ("viewer", 200)])
     def test_every_route_asks_who_asks(self, log_in: As, role: str | None, status: int) -> None:
         addresses = all_addresses()
-        assert len(addresses) == 6
+        assert len(addresses) == 7
         assert {address: log_in(role).get(address).status_code for address in addresses} == dict.fromkeys(
             addresses, status
         )
@@ -83,7 +91,7 @@ class TestPermissions:
     @pytest.mark.parametrize("pipeline", ["secret", "unloaded", "damaged", "torn"])
     def test_others_are_told_what_they_are_told_of_one_that_is_not_there(self, log_in: As, pipeline: str) -> None:
         addresses = [address for address in all_addresses(pipeline) if pipeline in address]
-        assert len(addresses) == 3
+        assert len(addresses) == 4
         answers = [log_in("viewer").get(address) for address in (*addresses, "/api/pipelines/nowhere")]
         assert {answer.status_code for answer in answers} == {404}
         assert len({answer.text for answer in answers}) == 1
@@ -139,6 +147,8 @@ class TestSaysWhatTheCommandsSay:
         assert row["windows"] == 7
         assert row["rows"] == [OFFSETS] * 4
         assert row["dag_ids"] == ["loads"]
+        assert row["unloaded_from_ms"] == T0 + 2 * HOUR_MS, "where the hole begins"
+        assert row["retention_ms"] == -1
 
     def test_a_damaged_ledger_says_what_is_wrong(self, log_in: As) -> None:
         rows = {each["pipeline"]: each for each in log_in("admin").get("/api/pipelines").json()["pipelines"]}
@@ -222,6 +232,74 @@ class TestSaysWhatTheCommandsSay:
     )
     def test_a_question_that_makes_no_sense_is_refused(self, log_in: As, asked: str) -> None:
         assert log_in("viewer").get(f"/api/pipelines/troubled/records?{asked}").status_code in (400, 422)
+
+
+class TestRetention:
+    """How long Kafka keeps what isn't loaded: by the topic that it keeps for the shortest time."""
+
+    @pytest.mark.parametrize(
+        ("facts", "kept_ms"),
+        [
+            ([("delete", HOUR_MS), ("delete", 2 * HOUR_MS)], HOUR_MS),
+            ([("delete", HOUR_MS), ("delete", -1)], HOUR_MS),
+            ([("compact", HOUR_MS), ("delete", -1)], -1),
+            ([("compact,delete", HOUR_MS), ("compact", 1)], HOUR_MS),
+            ([("delete", HOUR_MS), ("delete", None)], None),
+            ([("delete", HOUR_MS), (None, None)], None),
+        ],
+    )
+    def test_is_that_of_all_topics(
+        self, log_in: As, root: str, facts: list[tuple[str | None, int | None]], kept_ms: int | None
+    ) -> None:
+        kept = open_pipeline(root, "kept")
+        try:
+            kept.pin_window(*kept.snapshots.append_all([with_topics(hour, facts) for hour in (0, 1)]))
+            row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "kept")
+        assert (row["retention_ms"], row["unloaded_from_ms"]) == (kept_ms, None)
+
+
+class TestOverTime:
+    def test_the_snapshots_and_windows_of_a_topic_are_there_in_order(self, log_in: As) -> None:
+        answer = log_in("viewer").get("/api/pipelines/troubled/offsets", params={"topic": "t"}).json()
+        instants = sorted(point["at_ms"] for point in answer["points"])
+        assert instants == [T0 + hour * HOUR_MS for hour in range(9)]
+        assert {point["offset"] for point in answer["points"]} == {AT_T0 + hour * OFFSETS for hour in range(9)}
+        assert all(point["log_start"] <= point["offset"] <= point["log_end"] for point in answer["points"])
+        assert [each["window"] for each in answer["windows"]] == [window(hour) for hour in (0, 1, 3, 4, 5, 6, 7)]
+        assert [each["state"] for each in answer["windows"]][-4:] == ["verified", "lost", "failed", "pinned"]
+        first = answer["windows"][0]
+        assert (first["start_offset"], first["end_offset"]) == (AT_T0, AT_T0 + OFFSETS)
+        assert (first["start_ms"], first["end_ms"]) == (T0, T0 + HOUR_MS)
+
+    def test_offsets_are_sums_or_those_of_one_partition_and_a_groups_commits_are_told_apart(
+        self, log_in: As, root: str
+    ) -> None:
+        wide = open_pipeline(root, "wide")
+        taken = snapshot({0: 100, 1: 7}, at_ms=T0, resolved_at_ms=LATER_MS)
+        commits = replace(
+            snapshot({0: 60, 1: 5}, kind=AsOfKind.EARLIEST, at_ms=LATER_MS), as_of=AsOf(AsOfKind.GROUP, group="g")
+        )
+        try:
+            wide.snapshots.append_all([taken])
+            wide.snapshots.append(commits)
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            both, one = (
+                browser.get("/api/pipelines/wide/offsets", params={"topic": "t"} | more).json()["points"]
+                for more in ({}, {"partition": 1})
+            )
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "wide")
+        assert sorted((point["offset"], point["group"]) for point in both) == [(65, "g"), (107, None)]
+        assert sorted((point["offset"], point["group"]) for point in one) == [(5, "g"), (7, None)]
+
+    @pytest.mark.parametrize(
+        "asked", [{"topic": "other"}, {"topic": "t", "partition": 9}, {"topic": "t", "most": 0}, {"partition": 0}]
+    )
+    def test_what_no_snapshot_has_is_refused(self, log_in: As, asked: dict[str, str | int]) -> None:
+        answer = log_in("viewer").get("/api/pipelines/troubled/offsets", params=asked)
+        assert answer.status_code in (400, 422)
 
 
 class TestTheLinkBesideATask:
