@@ -6,6 +6,7 @@ here: see :mod:`dev.kafka` and :mod:`dev.zookeeper_broker`.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -78,6 +79,9 @@ class JavaServer:
     def pause(self) -> None:
         """Hang the process (SIGSTOP): its connections stay open, the system accepts new ones, nothing is answered."""
         self._signal(signal.SIGSTOP)
+        if self._process is not None and hasattr(os, "waitid"):
+            # The signal is on its way: on a busy machine a thread may answer one more request before it stops.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused process go on (SIGCONT)."""

@@ -189,11 +189,13 @@ class RowPlan:
     :param counted: each row of Kafka that goes into them is counted as it is read.
     :param sorted_by: what has Spark read a sample of all rows first; None where nothing has.
     :param reads: how many times they are read.
+    :param names: of all counts in the plan.
     """
 
     counted: bool
     sorted_by: str | None
     reads: int
+    names: frozenset[str]
 
     @classmethod
     def of(cls, rows: DataFrame, name: str | None = None) -> RowPlan:
@@ -202,20 +204,38 @@ class RowPlan:
         :param name: of the count that is meant, where others may be counted too; None where there is but one.
         """
         nodes = list(_nodes(rows._jdf.queryExecution().optimizedPlan()))
-        counts = [node for node in nodes if _name(node) == _COUNT and name in (None, node.name())]
+        named = [(str(node.name()), node) for node in nodes if _name(node) == _COUNT]
+        counts = [node for found, node in named if name in (None, found)]
         counted = bool(counts) and all(map(_only_reads, counts))
-        return cls(counted, next(filter(None, map(_sorts, nodes)), None), len(counts))
+        sorted_by = next(filter(None, map(_sorts, nodes)), None)
+        return cls(counted, sorted_by, len(counts), frozenset(found for found, _ in named))
 
 
 def _nodes(plan: Any, above: frozenset[str] = frozenset()) -> Iterator[Any]:
-    """A plan's nodes.
+    """A plan's nodes, and those of the queries within its conditions.
 
     :param above: look at nothing below nodes of these names.
     """
     yield plan
     if _name(plan) not in above:
-        for child in _children(plan):
+        for child in (*_children(plan), *_subqueries(plan)):
             yield from _nodes(child, above)
+
+
+def _subqueries(plan: Any) -> Iterator[Any]:
+    """The queries within a node's conditions and columns. Those by which Spark leaves out partitions of another table
+    aren't among them: they reuse what a join has read."""
+    if plan.subqueries().isEmpty():
+        return
+    left = [plan.expressions().apply(number) for number in range(plan.expressions().size())]
+    while left:
+        expression = left.pop()
+        if "DynamicPruning" in str(expression.getClass().getSimpleName()):
+            continue
+        if any(method.getName() == "plan" for method in expression.getClass().getMethods()):
+            yield expression.plan()
+        children = expression.children()
+        left += [children.apply(number) for number in range(children.size())]
 
 
 def _children(plan: Any) -> list[Any]:

@@ -24,11 +24,13 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.counts import RowPlan, count_records
+from airflow_kafka_offsets.spark.files import qualified
 from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.proved_write import (
     KEPT_OUTPUTS,
+    emptied_plans_kept,
     files_of_output,
     forget_hint,
     load_unless_published,
@@ -38,9 +40,10 @@ from airflow_kafka_offsets.spark.proved_write import (
     require_kind,
     source_of,
 )
-from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
+from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.tally import UNREAD, ObservedRows, observe, observed_sums
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+from airflow_kafka_offsets.spark.tally import ObservedRows, observe, observed_sums
 
 Transform: TypeAlias = Callable[[DataFrame], DataFrame]
 """Makes rows of a window's records."""
@@ -84,7 +87,8 @@ def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: M
             "answer. Submit the job with KafkaSparkSubmitOperator, or write every record, write(), and derive from "
             "what is published."
         )
-    _refuse_one_place(outputs)
+    window.strict_time = False
+    _refuse_one_place(window, outputs)
     records = window.frame(options)
     return load_unless_published(
         window,
@@ -93,16 +97,28 @@ def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: M
     )
 
 
-def _refuse_one_place(outputs: Mapping[str, Derived]) -> None:
-    places: dict[str, str] = {}
+def _refuse_one_place(window: PinnedRead, outputs: Mapping[str, Derived]) -> None:
+    places: dict[object, str] = {}
     for name, output in outputs.items():
         require_kind(output.sink)
         place = output.sink.place
-        if place is not None and places.setdefault(place, name) != name:
+        # What doesn't say where it writes is taken to write where others of its class do.
+        key = type(output.sink) if place is None else qualified(window.spark, place)
+        if places.setdefault(key, name) == name:
+            continue
+        if place is None:
             raise ConfigurationError(
-                f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table "
-                "of its own."
+                f"Two outputs go to a {type(output.sink).__name__}, which doesn't say where: each could replace the "
+                "other's rows. Set place, the folder or table, where the class makes an instance."
             )
+        raise _one_place(place, name)
+
+
+def _one_place(place: object, name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table of its "
+        "own."
+    )
 
 
 def _recorded(
@@ -114,15 +130,18 @@ def _recorded(
 ) -> RunResult | None:
     """What was counted of a publication that goes on counting.
 
-    :returns: None where tables hold another attempt's rows by now: they are to be loaded again, and published.
+    :returns: None where other rows have taken the place of the published ones: another attempt has written in a table
+        after those, and wasn't published. They are to be loaded again, and published.
     :raises LedgerConflictError: the outputs don't hold the published rows as they were counted.
     """
     recorded = folder.published_result(published)
     same = published.manifest_sha256 == window.manifest.sha256
     if not same:
         refuse_other_manifest(published, window, attempt)
-    named = [(rows.name, rows.sink) for rows in recorded.derived]
-    if named != [(name, output.sink.kind) for name, output in outputs.items()]:
+        if recorded.apart or published.revision > window.manifest.revision:
+            return recorded
+    by_name = {rows.name: rows for rows in recorded.derived}
+    if {name: rows.sink for name, rows in by_name.items()} != {name: each.sink.kind for name, each in outputs.items()}:
         if not same:
             return recorded
         wanted = ", ".join(_named(name, output.sink.kind) for name, output in outputs.items())
@@ -130,17 +149,16 @@ def _recorded(
             f"Window {attempt.window} is published with {_described(recorded)}, and this run writes {wanted}. "
             f"{KEPT_OUTPUTS}"
         )
-    held = [_held(window, recorded, output.sink, attempt) for output in outputs.values()]
-    if held == [rows.rows for rows in recorded.derived]:
-        return recorded
-    if not same:
-        return recorded if recorded.apart else None
-    places = {rows.output for rows in recorded.derived}
-    if any(overwritten(window, places, recorded, output.sink, attempt) for output in outputs.values()):
+    if any(
+        overwritten(window, {by_name[name].output}, recorded, output.sink, attempt) for name, output in outputs.items()
+    ):
         return None
+    held = {name: _held(window, recorded, output.sink, attempt) for name, output in outputs.items()}
+    if held == {name: rows.rows for name, rows in by_name.items()}:
+        return recorded
     raise LedgerConflictError(
         f"Window {attempt.window} is published with {_described(recorded)}, and this run's outputs hold "
-        f"{' and '.join(map(str, held))} of these rows. {KEPT_OUTPUTS} {forget_hint(attempt)}"
+        f"{' and '.join(str(count) for count in held.values())} of these rows. {KEPT_OUTPUTS} {forget_hint(attempt)}"
     )
 
 
@@ -176,12 +194,19 @@ def _load(
                 with reading(window):
                     records = kept_on_disk(records)
                 stack.callback(drop_kept, records)
-            to_write = {name: _derive(window, records, name, output.transform) for name, output in outputs.items()}
-        derived: dict[str, DerivedRows] = {}
-        files: tuple[str, ...] = ()
-        for name in reversed(list(outputs)):  # the first one last: whoever sees it finds the others; files are its own
-            derived[name], files = _write(window, to_write[name], name, outputs[name].sink, attempt)
-        rows = tuple(derived[name] for name in outputs)
+            to_write = _derive_all(window, records, outputs)
+        written: dict[str, Written] = {}
+        with emptied_plans_kept(window.spark):
+            for name in reversed(list(outputs)):  # the first one last: whoever sees it finds the others
+                sink = outputs[name].sink
+                written[name] = _write(window, to_write[name], name, sink, replace(attempt, output=name))
+        rows: list[DerivedRows] = []
+        for name, output in outputs.items():
+            held = output.sink.read(window.spark, replace(attempt, schema=to_write[name].rows.schema))
+            if not rows:
+                files = files_of_output(held, written[name]) if output.sink.kind in FILE_FORMATS else ()
+            rows.append(_counted(window, to_write[name], name, output.sink, written[name], held.count()))
+            _require_own_rows(window, name, output.sink, attempt)
         counts = count_records(window, records, [output.read for output in rows])
     return RunResult(
         attempt=attempt.name,
@@ -200,16 +225,28 @@ def _load(
         written_by=attempt.name,
         files=files,
         source=source_of(folder, window, attempt.name),
-        derived=rows,
+        derived=tuple(rows),
     )
 
 
-def _derive(window: PinnedRead, records: DataFrame, name: str, transform: Transform) -> _DerivedFrame:
+def _derive_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived]) -> dict[str, _DerivedFrame]:
+    """Have each transform make its rows of its own count of the records."""
+    found: dict[str, _DerivedFrame] = {}
+    for name, output in outputs.items():
+        taken = frozenset(observation_name(derived.read.observation) for derived in found.values())
+        found[name] = _derive(window, records, name, output.transform, taken)
+    return found
+
+
+def _derive(
+    window: PinnedRead, records: DataFrame, name: str, transform: Transform, others: frozenset[str]
+) -> _DerivedFrame:
     """Have a transform make its rows; nothing is read yet.
 
+    :param others: names of the counts of what other transforms were given.
     :raises ConfigurationError: by the rows' plan their records can't be counted once.
     """
-    what = f"The transform of output {name}" if name else "The transform"
+    what = _what(name)
     read = observe(records, window.manifest, may_have_gaps=window.may_have_gaps)
     rows = transform(read.rows)
     if not isinstance(rows, DataFrame):
@@ -222,17 +259,26 @@ def _derive(window: PinnedRead, records: DataFrame, name: str, transform: Transf
     if not window.manifest.span:
         rows = rows.limit(0)
     else:
-        _refuse_uncountable(what, rows, read)
+        _refuse_uncountable(what, rows, read, others)
     row_count = Observation()
     return _DerivedFrame(rows.observe(row_count, F.count(F.lit(1)).alias(_COUNT)), read, row_count)
 
 
-def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows) -> None:
-    if was_observed(rows.sparkSession, read.observation):
+def _what(name: str) -> str:
+    return f"The transform of output {name}" if name else "The transform"
+
+
+def _refuse_observed(what: str, rows: DataFrame, *observations: Observation) -> None:
+    if any(was_observed(rows.sparkSession, observation) for observation in observations):
         raise ConfigurationError(
-            f"{what} ran an action on its records (count(), show(), collect(), a checkpoint). Spark counted that "
-            "action, and not the one that writes. Use only DataFrame operations that run no action."
+            f"{what} ran an action on its records (count(), show(), collect(), a checkpoint), or another one uses "
+            "them. Spark counted that action, and not the one that writes. Use only DataFrame operations that run no "
+            "action, on the frame that the transform is called with."
         )
+
+
+def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows, others: frozenset[str]) -> None:
+    _refuse_observed(what, rows, read.observation)
     plan = RowPlan.of(rows, observation_name(read.observation))
     if plan.sorted_by is not None:
         raise ConfigurationError(
@@ -245,41 +291,77 @@ def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows) -> None:
             "an RDD or collected rows, or a filter or join leaves none. Derive them from its records by DataFrame "
             "operations only."
         )
+    if plan.names & others:
+        raise ConfigurationError(
+            f"{what} uses records that another output's transform was given, which would be counted for that one. Use "
+            "only the frame that the transform is called with."
+        )
     if plan.reads > 1:
         raise ConfigurationError(
-            f"{what} uses its records {plan.reads} times, as a union or a join with themselves does: each use reads "
-            "them again, and they have to be read once. Tell the branches apart by a column, or make each one an "
-            "output."
+            f"{what} uses its records {plan.reads} times, as a union, a join with themselves or a subquery does: each "
+            "use reads them again, and they have to be read once. Tell the branches apart by a column, or make each "
+            "one an output."
         )
 
 
-def _write(
-    window: PinnedRead, derived: _DerivedFrame, name: str, sink: Sink, attempt: Attempt
-) -> tuple[DerivedRows, tuple[str, ...]]:
-    """Write an output, and count it.
-
-    :returns: what it holds, and the files that do.
-    """
+def _write(window: PinnedRead, derived: _DerivedFrame, name: str, sink: Sink, attempt: Attempt) -> Written:
+    """Write an output, which counts what it is made of."""
+    if window.manifest.span:
+        _refuse_observed(_what(name), derived.rows, derived.read.observation, derived.row_count)
     with reading(window):
         written = sink.write(derived.rows, attempt)
-    if written.attempt != attempt.name:
-        raise CommitConflictError(
-            f"{written.output} holds window {attempt.window} by attempt {written.attempt}, which wrote at the same "
-            "time as this one. Nothing is published. Run the task again."
+    if written.attempt == attempt.name:
+        return written
+    if written.attempt in attempt.earlier:
+        raise ConfigurationError(
+            f"{type(sink).__name__} keeps the rows of attempt {written.attempt} in {written.output}, but rows that a "
+            "transform makes are counted as they are written: have the sink write those of each attempt."
         )
-    held = sink.read(window.spark, replace(attempt, schema=derived.rows.schema))
+    raise CommitConflictError(
+        f"{written.output} holds window {attempt.window} by attempt {written.attempt}, which wrote at the same time as "
+        "this one. Nothing is published. Run the task again."
+    )
+
+
+def _counted(
+    window: PinnedRead, derived: _DerivedFrame, name: str, sink: Sink, written: Written, held: int
+) -> DerivedRows:
+    """What was counted of an output.
+
+    :param held: how many rows it holds, once all outputs are written.
+    :raises UnprovenError: nothing was counted.
+    """
     counted = bool(window.manifest.span)
     sums = observed_sums(derived.row_count) if counted else {_COUNT: 0}
     read = derived.read.found() if counted else Tally()
     if read is None or not sums:
-        raise UnprovenError(f"Window {attempt.window} is not proved, and can't be published: {UNREAD}")
-    rows = DerivedRows(
+        raise UnprovenError(
+            f"Window {window.manifest.window} is not proved, and can't be published: {_what(name)[0].lower()}"
+            f"{_what(name)[1:]} wasn't seen to read its records. Spark leaves a read out where no row can come of it, "
+            "as in a join whose other side turns out to be empty: make that a left join, and filter its rows. Nor does "
+            "it see one before an RDD, a checkpoint or collected rows."
+        )
+    return DerivedRows(
         name=name,
         output=written.output,
         sink=sink.kind,
         apart=sink.keeps_attempts_apart,
         made=sums[_COUNT],
-        rows=held.count(),
+        rows=held,
         read=read,
     )
-    return rows, files_of_output(held, written) if sink.kind in FILE_FORMATS else ()
+
+
+def _require_own_rows(window: PinnedRead, name: str, sink: Sink, attempt: Attempt) -> None:
+    """Make sure that a table holds an output's own rows, after all of them were written."""
+    if not isinstance(sink, TableSink) or not window.manifest.span:
+        return
+    newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
+    if newest is not None and newest.attempt == attempt.name and newest.output != name:
+        raise _one_place(sink.table, name or newest.output)
+    if newest is None or newest.attempt != attempt.name:
+        by = "nobody whom its history names" if newest is None else f"attempt {newest.attempt}"
+        raise CommitConflictError(
+            f"{sink.table} holds window {attempt.window} by {by}, which wrote at the same time as this one. Nothing is "
+            "published. Run the task again."
+        )

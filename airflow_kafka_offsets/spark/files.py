@@ -39,6 +39,21 @@ def hadoop_uri(uri: str) -> str:
     return uri.rstrip("/")
 
 
+def qualified(spark: SparkSession, place: str) -> str:
+    """A folder or a table's name in one spelling, by which two of them can be told to be the same.
+
+    :param spark: a session with a driver of its own.
+    """
+    if "/" not in place:
+        return place.replace("`", "").lower()
+    jvm: Any = spark._jvm
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(place)
+        return str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
+    except JAVA_ERRORS:  # whoever writes there is told why
+        return place
+
+
 class HadoopFiles:
     """Files on any store that the job's Hadoop knows, with the credentials that the Spark job itself has.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
@@ -29,11 +29,14 @@ from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.kafka.reader import connector_required, newer_source
 from airflow_kafka_offsets.spark.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.session_confs import held
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
+_EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
+_PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use another pipeline name for others."
 
 
@@ -122,6 +125,14 @@ def reading(window: PinnedRead) -> Iterator[None]:
         if explained is None:
             raise
         raise explained from error
+
+
+@contextmanager
+def emptied_plans_kept(spark: SparkSession) -> Iterator[None]:
+    """Have Spark keep what it has counted where no row is left: it takes a stage that turns out to be empty out of the
+    plan, and its count with it."""
+    with held(spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
+        yield
 
 
 def _data_loss(manifest: Manifest, error: Exception) -> DataLossError | None:

@@ -42,6 +42,7 @@ class Attempt:
         counted again, for which the audit's columns will do.
     :param manifest_uri: where the manifest is.
     :param ranges: what it holds, ``[start, end)`` by topic and partition as JSON; empty where that is long.
+    :param output: which of several derived outputs is written; empty for the first one, and for records.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
         same moment, so that neither is among the other's ``earlier``.
     """
@@ -60,6 +61,7 @@ class Attempt:
     has_note: bool = True
     manifest_uri: str = ""
     ranges: str = ""
+    output: str = ""
     schema: StructType | None = field(default=None, compare=False, repr=False)
     noted: Callable[[], Collection[str]] = field(default=frozenset, compare=False, repr=False)
 
@@ -75,7 +77,8 @@ class Written:
 
     :param output: where the window's rows are, for people and for readers: a folder, a table's name. None when there
         are none and no place either.
-    :param attempt: the attempt whose rows stand there: this one, or one of its ``earlier``.
+    :param attempt: the attempt whose rows stand there: this one, or one of its ``earlier``; derived rows are always to
+        be this one's.
     """
 
     output: str | None

@@ -63,5 +63,6 @@ def _misread(rows: DerivedRows, records: Tally, span: int, result: RunResult) ->
 
 
 def _read_again(read: Tally, records: Tally, task_starts: int | None) -> bool:
-    """Whether some records may have been counted more than once."""
-    return counted_twice(read, task_starts) or read.count > records.count
+    """Whether some records may have been counted more than once. Where fewer were counted, the read was stopped."""
+    as_many = read.count == records.count
+    return read.count > records.count or (as_many and counted_twice(read, task_starts))

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
-from threading import Lock
-from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.compat.spark_versions import confs_of, connector
+from airflow_kafka_offsets.compat.spark_versions import connector
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import GIVEN_BACK, KAFKA
 from airflow_kafka_offsets.spark.java import is_connect, java_classes, words
+from airflow_kafka_offsets.spark.session_confs import held
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +56,6 @@ _LINKED_WRONG = frozenset(
 _NO_SOURCE = "Failed to find data source: kafka"
 OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
 """Spark's conf with the sources that it reads by the older interface, with commas between."""
-_held: Counter[str] = Counter()
-"""How many threads have set the conf, by session."""
-_one_at_a_time = Lock()
 _EVICTOR = "kafka-fetched-data-cache-evictor"
 """The thread by which a Java process shows that it has made the pools."""
 _told: set[str] = set()
@@ -139,23 +134,14 @@ def newer_source(spark: SparkSession) -> Iterator[None]:
     the conf is set around both, and no longer, as a session's other reads of Kafka are the user's. Threads of one
     session may overlap. Under Spark Connect the server resolves a plan each time that it runs, with that conf.
     """
-    connected: Any = spark
-    session = str(connected.session_id if is_connect(spark) else spark._jsparkSession.sessionUUID())
-    with _one_at_a_time:
-        ours = bool(_held[session]) or OLDER_SOURCES not in confs_of(spark)
-        if ours and not _held[session]:
-            sources = spark.conf.get(OLDER_SOURCES) or ""
-            spark.conf.set(OLDER_SOURCES, ",".join(source for source in sources.split(",") if source != "kafka"))
-        _held[session] += ours
-    try:
+
+    def without_kafka(given: str | None) -> str | None:
+        if given is not None:
+            return None
+        return ",".join(source for source in (spark.conf.get(OLDER_SOURCES) or "").split(",") if source != "kafka")
+
+    with held(spark, OLDER_SOURCES, without_kafka):
         yield
-    finally:
-        with _one_at_a_time:
-            _held[session] -= ours
-            if not _held[session]:
-                del _held[session]
-                if ours:
-                    spark.conf.unset(OLDER_SOURCES)
 
 
 def give_back_soon(spark: SparkSession) -> None:

@@ -52,6 +52,7 @@ class WindowCommit:
     :param started_ms: when the attempt began, Unix milliseconds.
     :param manifest_sha256: of the manifest that it read.
     :param has_note: the ledger was told that the attempt had begun.
+    :param output: which of several derived outputs; empty for the first one, and for records.
     """
 
     window: str
@@ -60,6 +61,7 @@ class WindowCommit:
     started_ms: int
     manifest_sha256: str
     has_note: bool
+    output: str = ""
 
     @classmethod
     def read(cls, marks: Mapping[str, Any], ledger_id: str) -> Self | None:
@@ -68,8 +70,10 @@ class WindowCommit:
             if marks["ledger_id"] != ledger_id:
                 return None
             revision, started_ms = int(marks["revision"]), int(marks["started_ms"])
-            has_note = marks["has_note"] == "true"
-            return cls(marks["window"], marks["attempt"], revision, started_ms, marks["manifest_sha256"], has_note)
+            has_note, output = marks["has_note"] == "true", marks.get("output", "")
+            return cls(
+                marks["window"], marks["attempt"], revision, started_ms, marks["manifest_sha256"], has_note, output
+            )
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -126,6 +130,7 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
         "has_note": str(attempt.has_note).lower(),
         "manifest": attempt.manifest_uri,
         "ranges": attempt.ranges,
+        "output": attempt.output,
     }
     return {name: mark for name, mark in marks.items() if mark}
 

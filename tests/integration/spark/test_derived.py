@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,14 +23,25 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import Attempt, DeltaSink, Derived, FileSink, Sink, Written, read_published
+from airflow_kafka_offsets.spark import (
+    Attempt,
+    DeltaSink,
+    Derived,
+    FileSink,
+    IcebergSink,
+    Sink,
+    Written,
+    read_published,
+)
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
 from tests.integration.spark.conftest import OpenWindow, flight_records
 from tests.integration.spark.publishing import load, publish, result_of
+from tests.integration.spark.sinks.conftest import attempt_of
 from tests.integration.spark.sinks.faults import Died, dying
 from tests.integration.spark.test_transforms import OUTCOMES, outcome_of, transform_of
 from tests.unit.spark.manifests import manifest_of
@@ -158,6 +170,39 @@ class TestOutputs:
         with pytest.raises(LedgerError, match="all without rows"):
             read_published(spark, ledger_uri)
 
+    @pytest.mark.parametrize("outputs", [1, 2])
+    @pytest.mark.parametrize("gaps", [False, True])
+    def test_may_have_no_row_though_there_were_records(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        ledger_uri: str,
+        make_sink: MakeSink,
+        outputs: int,
+        gaps: bool,
+    ) -> None:
+        """As when all are dead letters: Spark takes a stage that is empty out of the plan, with what it has counted."""
+
+        def none(records: DataFrame) -> DataFrame:
+            return records.where("key = 'never'").groupBy("key").count()
+
+        window = open_window(manifest, allow_gaps=gaps)
+        further = {"all": Derived(lambda rows: rows.select("offset"), make_sink("all"))} if outputs == 2 else {}
+        result = window.write_derived(none, make_sink("none"), **further)
+        assert (publish(window, result).rows, result.read.count) == (0, 205)
+        if further:
+            assert read_published(spark, ledger_uri, output="all").count() == 205
+        assert spark.conf.get("spark.sql.adaptive.optimizer.excludedRules", None) is None
+
+    def test_of_a_window_that_was_read_with_strict_time_are_all_rows(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, make_sink: MakeSink
+    ) -> None:
+        window = open_window(manifest)
+        window.read(strict_time=True)
+        derive(window, make_sink("hourly"), make_sink("high"))
+        assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
+
     def test_of_a_log_with_gaps_are_held_against_the_log(
         self, spark: SparkSession, open_window: OpenWindow, transactional: str, ledger_uri: str, make_sink: MakeSink
     ) -> None:
@@ -210,6 +255,32 @@ class TestTheTableOfTheDocs:
         assert outcome_of(lambda: window.write_derived(transform_of(job, spark), FileSink(table, "json"))) == outcome
 
 
+def subquery(records: DataFrame) -> DataFrame:
+    """Reads all of them for a condition, and not all of them for its rows."""
+    records.createOrReplaceTempView("seen")
+    least = "(SELECT min(`offset`) FROM seen)"
+    return records.sparkSession.sql(f"SELECT `offset` FROM (SELECT * FROM seen LIMIT 50) WHERE `offset` >= {least}")
+
+
+def exists(records: DataFrame) -> DataFrame:
+    records.createOrReplaceTempView("seen")
+    found = "EXISTS (SELECT 1 FROM seen WHERE `offset` = 20)"
+    return records.sparkSession.sql(f"SELECT `offset` FROM seen WHERE {found}")
+
+
+class Own(FileSink):
+    """A sink of a user's that doesn't say where it writes."""
+
+    kind = "own"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.kind, self._place, self.place = "own", self.place, None
+
+    def _folder(self, attempt: Attempt) -> str:
+        return f"{self._place}/{attempt.window}/{attempt.name}"
+
+
 class TestRefusals:
     def test_a_read_that_is_stopped_early_is_not_proved(
         self, open_window: OpenWindow, manifest: Manifest, table: str, window_folders: WindowFolders
@@ -224,6 +295,12 @@ class TestRefusals:
         ("job", "words"),
         [
             (lambda rows: rows.union(rows), "uses its records 2 times"),
+            (
+                lambda rows: rows.where(F.col("offset") > rows.select(F.avg("offset")).scalar()),
+                "uses its records 2 times",
+            ),
+            (subquery, "uses its records 2 times"),
+            (exists, "uses its records 2 times"),
             (lambda rows: rows.join(rows.groupBy("partition").count(), "partition"), "uses its records 2 times"),
             (lambda rows: rows.orderBy("offset"), "orderBy.* which has Spark read them twice"),
             (lambda rows: rows.where("false"), "don't come from its records"),
@@ -246,11 +323,68 @@ class TestRefusals:
             open_window(manifest).write_derived(job, FileSink(table))
         assert not (tmp_path / "table").exists()
 
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (FileSink("file:///OUT/x"), FileSink("file:/OUT/x/")),
+            (FileSink("file:///OUT/x"), FileSink("file:///OUT/x", "json")),
+            (DeltaSink("file:///OUT/x"), DeltaSink("file:/OUT/x")),
+            (DeltaSink("file:///OUT/x"), FileSink("file:///OUT/x")),
+            (IcebergSink("lake.flights.x"), IcebergSink("lake.flights.`x`")),
+            (Own("file:///OUT/x"), Own("file:///OUT/y")),
+        ],
+        ids=["slashes", "formats", "a table's path", "a table and files", "backticks", "nobody knows where"],
+    )
     def test_two_outputs_have_two_places(
-        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
+        self, open_window: OpenWindow, manifest: Manifest, one: Sink, other: Sink
     ) -> None:
         with pytest.raises(ConfigurationError, match="Two outputs go to"):
-            derive(open_window(manifest), make_sink("same"), make_sink("same"))
+            derive(open_window(manifest), one, other)
+
+    def test_two_names_of_one_table_are_noticed_once_both_are_written(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, window_folders: WindowFolders
+    ) -> None:
+        """As where a session's catalog is the one that the other name says."""
+        name = f"t{uuid.uuid4().hex[:8]}"
+        one, other = IcebergSink(f"lake.flights.{name}"), IcebergSink(f"lake.flights.{name}")
+        other.place = "elsewhere"
+        with pytest.raises(ConfigurationError, match="Two outputs go to"):
+            derive(open_window(manifest), one, other)
+        assert window_folders.publication(manifest.window) is None
+
+    def test_what_another_transform_does_with_an_outputs_records_is_noticed(
+        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
+    ) -> None:
+        """They would be counted by the wrong action."""
+        given: list[DataFrame] = []
+
+        def some(records: DataFrame) -> DataFrame:
+            given.append(records)
+            return records.limit(50).select("offset")
+
+        def counting(records: DataFrame) -> DataFrame:
+            given[-1].count()
+            return records.select("offset")
+
+        def joining(records: DataFrame) -> DataFrame:
+            return records.join(given[-1].groupBy("partition").count(), "partition").select("offset")
+
+        for number, (other, words) in enumerate([(counting, "ran an action on its"), (joining, "another output's")]):
+            window = open_window(manifest, f"try-{number}")
+            with pytest.raises(ConfigurationError, match=words):
+                window.write_derived(some, make_sink("some"), other=Derived(other, make_sink("other")))
+
+    def test_a_sink_that_keeps_an_earlier_attempts_rows_is_told_to_write(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        class Keeping(FileSink):
+            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+                written = super().write(rows, attempt)
+                return replace(written, attempt=min(attempt.earlier)) if attempt.earlier else written
+
+        open_window(manifest).write_derived(per_key, Keeping(table))
+        with pytest.raises(ConfigurationError, match="keeps the rows of attempt try-1"):
+            open_window(manifest, "try-2").write_derived(per_key, Keeping(table))
 
     def test_a_sink_that_drops_rows_is_noticed(self, open_window: OpenWindow, manifest: Manifest, table: str) -> None:
         class Dropping(FileSink):
@@ -323,6 +457,65 @@ class TestReruns:
         load(open_window(manifest), table)
         with pytest.raises(LedgerConflictError, match="a row for each record"):
             derive(open_window(manifest, "try-2"), make_sink("hourly"), make_sink("high"))
+
+    def test_may_name_the_further_outputs_in_another_order(
+        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
+    ) -> None:
+        names = ("a", "b")
+        window = open_window(manifest)
+        outputs = {name: Derived(too_high, make_sink(name)) for name in names}
+        first = window.write_derived(per_key, make_sink("hourly"), **outputs)
+        publish(window, first)
+        turned = {name: outputs[name] for name in reversed(names)}
+        assert open_window(manifest, "try-2").write_derived(per_key, make_sink("hourly"), **turned) == first
+
+    @pytest.mark.parametrize("kind", [DeltaSink, IcebergSink])
+    def test_load_a_table_again_whose_rows_another_attempt_has_replaced_by_as_many(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        ledger_uri: str,
+        tmp_path: Path,
+        kind: Any,
+    ) -> None:
+        place = f"file://{tmp_path}/t" if kind is DeltaSink else f"lake.flights.t{uuid.uuid4().hex[:8]}"
+        dead = FileSink(f"file://{tmp_path}/dead")
+        derive(open_window(manifest), kind(place), dead)
+        rows = read_published(spark, ledger_uri).drop("window").withColumn("flights", F.lit(0).cast("bigint")).collect()
+        other = attempt_of(manifest, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
+        kind(place).write(spark.createDataFrame(rows, "key string, flights bigint, highest_m int"), other)
+        with pytest.raises(LedgerConflictError):
+            read_published(spark, ledger_uri)
+        assert derive(open_window(manifest, "try-2"), kind(place), dead).attempt == "try-2"
+        assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
+
+    @pytest.mark.parametrize("lost", ["emptied", "elsewhere"])
+    def test_of_what_retention_left_do_not_replace_the_whole_whose_rows_are_gone(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        window_folders: WindowFolders,
+        tmp_path: Path,
+        lost: str,
+    ) -> None:
+        def sink(name: str) -> DeltaSink:
+            return DeltaSink(f"file://{tmp_path}/{name}")
+
+        derive(open_window(manifest), sink("a"), sink("b"))
+        if lost == "emptied":
+            for name in "ab":
+                spark.sql(f"DELETE FROM delta.`file://{tmp_path}/{name}`")
+        first = replace(manifest.ranges[0], start_offset=50, lost_offsets=40)
+        rest = open_window(replace(manifest, ranges=(first, *manifest.ranges[1:])), "try-2")
+        assert rest.manifest.revision == 2
+        names = "ab" if lost == "emptied" else "cd"
+        with pytest.raises(LedgerConflictError, match="hold 0 and 0 of these rows"):
+            derive(rest, *map(sink, names))
+        published = window_folders.publication(manifest.window)
+        assert published is not None
+        assert published.revision == 1
 
     def test_of_a_newer_revision_replace_both(
         self,

@@ -37,6 +37,7 @@ class TestVerdict:
         ("read", "words", "may_pass"),
         [
             (Tally(9, 1, starts=7), "made of 9 records, but the window has 10 offsets: the read was stopped", False),
+            (Tally(0, 0, starts=0), "made of 0 records, but the window has 10 offsets: the read was stopped", False),
             (Tally(11, 1, starts=7), "made of 11 records, where the window has 10: Spark read some more", True),
             (
                 replace(RECORDS.read, starts=14),
@@ -45,7 +46,7 @@ class TestVerdict:
             ),
             (Tally(10, 1, starts=7), "as many as the window has, but not the same ones", False),
         ],
-        ids=["fewer", "more", "a task twice", "others"],
+        ids=["fewer", "none", "more", "a task twice", "others"],
     )
     @pytest.mark.parametrize("name", ["", "dead"])
     def test_what_was_made_of_other_records_is_not(self, read: Tally, words: str, may_pass: bool, name: str) -> None:
