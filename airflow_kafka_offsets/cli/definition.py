@@ -212,6 +212,12 @@ _LEDGER_GROUP = Group(
             _PIPELINE,
             _arg("window", help="The window's name; the newest by default", nargs="?"),
             _arg("--revision", help="Which revision; the newest by default", type=int),
+            _arg(
+                "--html",
+                help="Also write this window and the pipeline's newest ones to a file for a browser, such as a "
+                "ticket's attachment",
+                metavar="FILE",
+            ),
             _LEDGER,
         ),
         _command(

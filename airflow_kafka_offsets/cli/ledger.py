@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from collections.abc import Collection
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
@@ -17,6 +19,7 @@ from airflow_kafka_offsets.ledger.whereabouts import find_known
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import revisions_of
+from airflow_kafka_offsets.page.file import page_file
 
 _LOST = Column("lost", unless=(0, None))
 _REVISION = Column("revision", "rev", unless=(1, None))
@@ -41,7 +44,7 @@ _SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 def list_windows(args: Any) -> int:
     """A row a window."""
     ledger = stored_ledger(args)
-    print_rows([_summary_row(ledger, window) for window in ledger.summaries()], args, _WINDOWS)
+    print_rows([_summary_row(ledger, window) for window in ledger.summaries()], args, _WINDOWS, drawn="rows")
     return 0
 
 
@@ -59,8 +62,18 @@ def show_window(args: Any) -> int:
         raise ConfigurationError(
             f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known)) or 'none'}."
         )
-    print_rows(_range_rows(ledger.pinned(window, args.revision)), args, _RANGES)
+    print_rows(_range_rows(ledger.pinned(window, args.revision)), args, _RANGES, drawn="offsets")
+    if args.html is not None:
+        _write_page(ledger, window, Path(args.html))
     return 0
+
+
+def _write_page(ledger: Ledger, window: str, file: Path) -> None:
+    try:
+        file.write_text(page_file(ledger, window), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{file} can't be written: {error.strerror or error}.") from error
+    print(f"{file} has the newest windows of {ledger.pipeline}: open it in a browser.", file=sys.stderr)
 
 
 @command

@@ -92,7 +92,8 @@ def measure_lag(args: Any) -> int:
             earlier, lags = lags, _lags(client, args, level)
             paces = _paces(earlier, lags, time.monotonic() - seen_at_s, level)
     rows = [row for lag in lags for row in _lag_rows(lag, paces)]
-    print_rows(rows, args, (*_lag_columns(level), *(_PACE_COLUMNS if paces is not None else ()), _ERROR))
+    columns = (*_lag_columns(level), *(_PACE_COLUMNS if paces is not None else ()), _ERROR)
+    print_rows(rows, args, columns, drawn="lag")
     return 1 if any(lag.total is None for lag in lags) else 0
 
 

@@ -28,6 +28,10 @@ _GAP = 2
 """Blanks between two columns."""
 _NARROWEST = 12
 """A column of long texts is folded to no less."""
+_WIDEST = 100
+"""Bars end here, however wide the terminal is."""
+_BLOCKS = " ▏▎▍▌▋▊▉█"
+"""Bars of no eighth to eight eighths of a letter."""
 _LONG = 40
 """From so many characters on a text of a wide table may be folded."""
 
@@ -80,12 +84,15 @@ def _end_with(error: KafkaOffsetsError) -> NoReturn:
     sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
 
-def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column], *, single: bool = False) -> None:
+def print_rows(
+    rows: Sequence[Row], args: Any, columns: Sequence[Column], *, single: bool = False, drawn: str | None = None
+) -> None:
     """Print rows as ``--output`` asks. In JSON and YAML all fields are there, numbers are numbers and unknown is null;
     tables have the columns, or all fields with ``--wide``.
 
     :param columns: of a table that fits 80 columns.
     :param single: there is one record, which a terminal gets upright.
+    :param drawn: the field that a terminal gets a bar of, beside the table, where there is room.
     """
     if args.output == "json":
         print(json.dumps(rows, indent=2))
@@ -96,16 +103,21 @@ def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column], *, sin
     elif not rows:
         print("No data found")
     else:
-        _print_table(rows, every_column(rows) if args.wide else telling(columns, rows), args.output, single)
+        shown = every_column(rows) if args.wide else telling(columns, rows)
+        _print_table(rows, shown, args.output, single, None if args.wide else drawn)
 
 
-def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, single: bool) -> None:
+def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, single: bool, drawn: str | None) -> None:
     if output == "plain" or not sys.stdout.isatty():
         print(table(rows, columns, None), end="")
     elif single:
         print(upright(rows[0], columns), end="")
     else:
-        print(table(rows, columns, get_terminal_size().columns), end="")
+        width = get_terminal_size().columns
+        text = table(rows, columns, width)
+        if drawn is not None and _has_blocks():
+            text = with_bars(text, [row[drawn] for row in rows], width)
+        print(text, end="")
 
 
 def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
@@ -174,6 +186,38 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> 
     if sum(least) + _GAP * (len(columns) - 1) > width:
         return "\n".join(upright(row, columns) for row in rows)
     return _folded(rows, columns, least, width)
+
+
+def with_bars(text: str, values: Sequence[int | None], width: int) -> str:
+    """A table with a bar at the end of each line, as long as the line's value is of the greatest one; the table alone
+    where there is no room, or nothing to compare.
+
+    :param values: what each row is to be drawn by; None has no bar.
+    """
+    title, *lines = text.splitlines()
+    start = max(map(len, (title, *lines))) + _GAP
+    room, most = min(width, _WIDEST) - start, max((value or 0 for value in values), default=0)
+    if len(lines) != len(values) or room < _NARROWEST or len(values) < 2 or most <= 0:
+        return text
+    drawn = (f"{line:<{start}}{_bar(value, most, room)}".rstrip() for line, value in zip(lines, values, strict=True))
+    return "".join(f"{line}\n" for line in (title, *drawn))
+
+
+def _has_blocks() -> bool:
+    """Whether the terminal's letters are those that bars are made of."""
+    try:
+        _BLOCKS.encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _bar(value: int | None, most: int, room: int) -> str:
+    """Whole blocks, and one of an eighth or more for the rest: what isn't 0 is seen."""
+    if not value or value < 0:
+        return ""
+    whole, rest = divmod(max(1, round(value / most * room * 8)), 8)
+    return _BLOCKS[8] * whole + _BLOCKS[rest].strip()
 
 
 def upright(row: Row, columns: Sequence[Column]) -> str:

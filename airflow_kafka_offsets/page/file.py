@@ -1,0 +1,69 @@
+"""The page of one pipeline as a file: the page itself, with the answers that it would ask for in it."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.page.grid import grid
+from airflow_kafka_offsets.page.overview import overview
+from airflow_kafka_offsets.page.timeline import timeline
+from airflow_kafka_offsets.page.window_panel import window_panel
+
+MOST_WINDOWS = 100
+"""As many as the page shows at once, and snapshots likewise."""
+
+
+def page_file(ledger: Ledger, window: str) -> str:
+    """HTML that needs nothing else: the pipeline's newest windows, each with its panel, and its topics over time.
+
+    :param window: the one that is open at first; it is there though it is an older one.
+    :raises LedgerError: when a file of the ledger isn't what it should be.
+    """
+    static = files("airflow_kafka_offsets.page") / "static"
+    css, drawing, page, html = (
+        (static / name).read_text(encoding="utf-8") for name in ("page.css", "drawing.js", "page.js", "index.html")
+    )
+    # A module of a file can't import another one.
+    drawing = drawing.replace("export ", "")
+    page = "\n".join(line for line in page.splitlines() if not line.startswith("import "))
+    # Nothing in a text may end the script.
+    kept = json.dumps(_answers(ledger, window), separators=(",", ":")).replace("<", "\\u003c")
+    first = json.dumps(f"#/p/{quote(ledger.pipeline)}/w/{window}")
+    opened = f"if (!location.hash) location.hash = {first};"
+    script = f'<script>globalThis.kept = {kept};{opened}</script>\n<script type="module">\n{drawing}\n{page}\n</script>'
+    for name, part in {
+        '<link rel="stylesheet" href="static/page.css">': f"<style>\n{css}\n</style>",
+        '<script src="static/page.js" type="module"></script>': script,
+        ' <a href="../">Airflow</a>': "",
+    }.items():
+        before, found, after = html.partition(name)
+        assert found, name
+        html = before + part + after
+    return html
+
+
+def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
+    """What the page asks for, by path."""
+    now = now_ms()
+    dates = {"read_ms": now, "now_ms": now}
+    found = overview(ledger)
+    row = json.loads(found.shown)
+    windows = grid(ledger, found.summaries, None, MOST_WINDOWS)
+    own = f"pipelines/{quote(ledger.pipeline)}"
+    answers: dict[str, Any] = {
+        "pipelines": {"now_ms": now, "pipelines": [row | {"read_ms": now}]},
+        own: dates | windows | {"overview": row, "more": False},
+    }
+    shown = [each["window"] for each in windows["rows"] if each["kind"] == "window"]
+    for name in dict.fromkeys([window, *shown]):
+        answers[f"{own}/windows/{name}"] = dates | json.loads(window_panel(ledger, name).shown)
+    if found.summaries:
+        for topic in row["topics"]:
+            asked = urlencode({"topic": topic, "most": MOST_WINDOWS})
+            answers[f"{own}/offsets?{asked}"] = dates | timeline(ledger, found.summaries, topic, None, MOST_WINDOWS)
+    return answers
