@@ -210,7 +210,9 @@ class TestLag:
                 admin.delete_topics([gone])
                 wait_until_known(broker, gone, 0)
                 code, out, _ = run("lag", group, "-o", "json")
-                if json.loads(out)[0]["status"] == "error":
+                first = json.loads(out)[0]
+                # Its partition has a row of its own where the topic went between two of the command's questions.
+                if (first["topic"], first["status"]) == (None, "error"):
                     break
         finally:
             reader.close()
