@@ -26,6 +26,7 @@ from typing import Self
 
 import psycopg
 
+from dev import debian
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
 
@@ -113,8 +114,7 @@ class Postgres:
 def _programs() -> Path:
     """Folder of PostgreSQL's programs; installed when missing and possible. Exits with one line when there is none."""
     found = _newest_programs()
-    if found is None and shutil.which("apt-get") and os.geteuid() == 0:
-        _install()
+    if found is None and debian.install("PostgreSQL", PACKAGE):
         found = _newest_programs()
     if found is None:
         sys.exit(f"PostgreSQL is needed and was not found: install it (Debian, Ubuntu: apt-get install {PACKAGE}).")
@@ -127,13 +127,6 @@ def _newest_programs() -> Path | None:
         return Path(on_path).resolve().parent
     found = [folder for folder in Path("/").glob(USUAL_PLACES) if (folder / "initdb").exists()]
     return max(found, key=lambda folder: int(folder.parent.name), default=None)
-
-
-def _install() -> None:
-    print("PostgreSQL is missing: installing it with apt-get", file=sys.stderr)
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for words in (["update"], ["install", "--yes", "--no-install-recommends", PACKAGE]):
-        subprocess.run(["apt-get", "-qq", *words], env=environment, capture_output=True)
 
 
 def _owner() -> pwd.struct_passwd | None:

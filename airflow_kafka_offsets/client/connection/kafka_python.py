@@ -9,6 +9,7 @@ import logging
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,15 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
-from airflow_kafka_offsets.client.connection.settings import MSK_IAM, ClientSettings
+from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, ClientSettings
 from airflow_kafka_offsets.errors import ConfigurationError
 
 IO_LOOP = "airflow-kafka-offsets"
 """The name of this client's I/O loops. kafka-python names their threads after it."""
 
 _THREAD = f"kafka-io-{IO_LOOP}"
+_NO_KDC = "Cannot contact any KDC"
+"""How MIT's library says so, whatever the language of its major codes."""
 _LOGGERS = (
     "kafka.cluster",
     "kafka.future",
@@ -225,6 +228,30 @@ def _require_aws() -> None:
         )
 
 
+def _require_gssapi() -> None:
+    """The machine's Kerberos library, which kafka-python misses on its I/O thread alone.
+
+    :raises ConfigurationError: saying how to get it.
+    """
+    try:
+        import gssapi  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+    except (ImportError, OSError) as error:
+        raise ConfigurationError(
+            f"sasl.mechanism {KERBEROS}, which is the default of SASL, needs Python's gssapi ({error}): pip install "
+            "'airflow-kafka-offsets[kerberos]', which is compiled against the machine's Kerberos library (Debian, "
+            "Ubuntu: apt-get install gcc libkrb5-dev). For a password, set sasl.mechanism."
+        ) from None
+
+
+def kerberos_refusal(error: Exception) -> str | None:
+    """What Kerberos says where it gives no login; None where it isn't Kerberos, or nobody could ask it."""
+    gssapi = sys.modules.get("gssapi")  # imported by whoever logs in by it
+    if gssapi is None or not isinstance(error, gssapi.exceptions.GSSError):
+        return None
+    said = str(error)
+    return None if _NO_KDC in said else said.rpartition("Minor (")[2].partition("): ")[2] or said
+
+
 class _TokenProvider(AbstractTokenProvider):
     def __init__(self, tokens: TokenSource) -> None:
         self._tokens = tokens
@@ -242,6 +269,8 @@ def manager_config(
     sasl = settings.sasl
     if sasl is not None and sasl.mechanism == MSK_IAM:
         _require_aws()
+    if sasl is not None and sasl.mechanism == KERBEROS:
+        _require_gssapi()
     return {
         "bootstrap_servers": list(settings.bootstrap_servers),
         "client_id": settings.client_id,

@@ -28,6 +28,7 @@ from airflow_kafka_offsets.client.connection.kafka_python import (
     Connections,
     Framed,
     Unreadable,
+    kerberos_refusal,
     manager_config,
     quiet_kafka_logs,
 )
@@ -209,6 +210,11 @@ class Transport:
             return RequestFailedError(self._failures[node])  # still in back-off: why it was there says more
         if isinstance(error, _REFUSED_CREDENTIALS):
             return AuthenticationError(_describe_refusal(self.settings, address, error))
+        if (refusal := kerberos_refusal(error)) is not None:
+            return AuthenticationError(
+                f"There is no Kerberos login at broker {address}: {refusal}. Check the worker's ticket with klist "
+                "(airflow kerberos renews it), and sasl.kerberos.service.name of the Kafka connection."
+            )
         if isinstance(error, ssl.SSLCertVerificationError):
             return AuthenticationError(
                 f"The certificate of broker {address} was not accepted: {error.verify_message}. "

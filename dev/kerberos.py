@@ -1,0 +1,183 @@
+"""Kerberos on this machine: a key distribution centre (MIT's) as a process of ours, its tickets and its keytabs.
+
+    with Kdc() as kdc:
+        kdc.keytab("kafka/localhost")
+        kdc.ticket("loader")  # the file of a ticket cache
+
+The realm lasts as long as the process, which ends with this one, however this one ends. Where MIT's programs are
+missing on a Debian-like machine, and we are root, they are installed; anywhere else the user is told what to install.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from dev import LOCAL, debian
+from dev.java_server import JavaServer
+from dev.ports import HOST, free_ports
+
+REALM = "KAFKA.TEST"
+PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user", "libkrb5-dev")
+GSSAPI = "gssapi==1.12.0"
+_PLACES = ("/usr/sbin", "/usr/lib/mit/sbin", "/usr/local/sbin")
+
+
+class Kdc:
+    """One realm: a context manager, or :meth:`start` and :meth:`close`.
+
+    On Linux the process is bound to the thread that called :meth:`start`.
+    """
+
+    def __init__(self) -> None:
+        (self._port,) = free_ports(1)
+        self.folder = Path(tempfile.mkdtemp(prefix="kdc-"))
+        self._server = JavaServer("The KDC", self.folder / "kdc.log")
+
+    @property
+    def krb5_conf(self) -> Path:
+        """What programs of the realm are told, by ``KRB5_CONFIG`` or Java's ``java.security.krb5.conf``."""
+        return self.folder / "krb5.conf"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Make the realm and wait until tickets can be had.
+
+        :raises RuntimeError: it could not be made, or does not answer; the message holds what it wrote.
+        """
+        atexit.register(self.close)
+        try:
+            self._configure()
+            self._run("kdb5_util", "create", "-s", "-P", "master")
+            # A process that stays in front: -n.
+            self._server.launch(["env", *self._environment(), _program("krb5kdc"), "-n"])
+            self._server.wait_until(self._answers)
+        except BaseException:
+            self.close()
+            raise
+
+    def kill(self) -> None:
+        """End the process. Its files stay."""
+        self._server.kill()
+
+    def close(self) -> None:
+        """End the process, and the realm with it."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        atexit.unregister(self.close)
+
+    def keytab(self, principal: str) -> Path:
+        """The keys of a principal, which is made when there is none of that name."""
+        keys = self.folder / f"{principal.replace('/', '-')}.keytab"
+        if not keys.exists():
+            self._run("kadmin.local", "addprinc", "-randkey", principal)
+            self._run("kadmin.local", "ktadd", "-norandkey", "-k", str(keys), principal)
+        return keys
+
+    def ticket(self, principal: str, life: str = "1h") -> Path:
+        """The file of a new ticket cache with a principal's ticket.
+
+        :param life: how long it is good, such as ``10s``.
+        """
+        cache = self.folder / f"{principal.replace('/', '-')}-{life}.cache"
+        self._run("kinit", "-l", life, "-k", "-t", str(self.keytab(principal)), "-c", str(cache), principal)
+        return cache
+
+    def _configure(self) -> None:
+        # Names are taken as they are: this machine's resolver may have others for it.
+        self.krb5_conf.write_text(
+            f"""[libdefaults]
+  default_realm = {REALM}
+  dns_lookup_kdc = false
+  dns_canonicalize_hostname = false
+  rdns = false
+  udp_preference_limit = 1
+[realms]
+  {REALM} = {{
+    kdc = {HOST}:{self._port}
+  }}
+[logging]
+  kdc = STDERR
+"""
+        )
+        (self.folder / "kdc.conf").write_text(
+            f"""[kdcdefaults]
+  kdc_listen = ""
+  kdc_tcp_listen = {HOST}:{self._port}
+[realms]
+  {REALM} = {{
+    database_name = {self.folder}/principal
+    key_stash_file = {self.folder}/stash
+    max_life = 1d
+  }}
+"""
+        )
+
+    def _environment(self) -> list[str]:
+        return [f"KRB5_CONFIG={self.krb5_conf}", f"KRB5_KDC_PROFILE={self.folder / 'kdc.conf'}"]
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = ["env", *self._environment(), _program(program), *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True)
+        if answer.returncode != 0:
+            raise RuntimeError(f"{program} failed.\n{answer.stdout}{answer.stderr}")
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((HOST, self._port), 1).close()
+        except OSError:
+            return False
+        return True
+
+
+def _program(name: str) -> str:
+    """The path of one of MIT's programs; installed when missing and possible.
+
+    Exits with one line when there is none.
+    """
+    found = _find(name)
+    if found is None and debian.install("Kerberos", *PACKAGES):
+        found = _find(name)
+    if found is None:
+        sys.exit(
+            f"{name} is needed and was not found: install it (Debian, Ubuntu: apt-get install {' '.join(PACKAGES)})."
+        )
+    return found
+
+
+def _find(name: str) -> str | None:
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *_PLACES]))
+
+
+@functools.cache
+def python_client() -> Path:
+    """The folder of the Python package ``gssapi``, which is compiled against the machine's library.
+
+    :raises RuntimeError: it can't be; the message holds what pip wrote.
+    """
+    folder = LOCAL / f"gssapi-{sys.implementation.cache_tag}"
+    if not folder.exists():
+        if shutil.which("krb5-config") is None:
+            debian.install("Kerberos", *PACKAGES)
+        LOCAL.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=LOCAL) as temporary:
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", f"{temporary}/gssapi", GSSAPI]
+            answer = subprocess.run(command, capture_output=True, text=True)
+            if answer.returncode != 0:
+                raise RuntimeError(f"{GSSAPI} can't be installed.\n{answer.stdout}{answer.stderr}")
+            (Path(temporary) / "gssapi").rename(folder)
+    return folder
