@@ -38,6 +38,7 @@ from airflow_kafka_offsets.spark.proved_write import (
     reading,
     refuse_other_manifest,
     require_kind,
+    run_result,
     source_of,
 )
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
@@ -92,6 +93,7 @@ def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: M
     records = window.frame(options)
     return load_unless_published(
         window,
+        {name: output.sink for name, output in outputs.items()},
         lambda folder, published, attempt: _recorded(folder, window, published, outputs, attempt),
         lambda folder, attempt: _load(folder, window, records, outputs, attempt),
     )
@@ -195,11 +197,14 @@ def _load(
                     records = kept_on_disk(records)
                 stack.callback(drop_kept, records)
             to_write = _derive_all(window, records, outputs)
+        first = outputs[""].sink
+        # What is seen before the first output need not be; what is hidden beside it would be missed.
+        at_once = not (first.hides_rows or first.keeps_attempts_apart)
         written: dict[str, Written] = {}
         with emptied_plans_kept(window.spark):
             for name in reversed(list(outputs)):  # the first one last: whoever sees it finds the others
-                sink = outputs[name].sink
-                written[name] = _write(window, to_write[name], name, sink, replace(attempt, output=name))
+                to = replace(attempt, output=name, at_once=at_once)
+                written[name] = _write(window, to_write[name], name, outputs[name].sink, to)
         rows: list[DerivedRows] = []
         for name, output in outputs.items():
             held = output.sink.read(window.spark, replace(attempt, schema=to_write[name].rows.schema))
@@ -208,20 +213,14 @@ def _load(
             rows.append(_counted(window, to_write[name], name, output.sink, written[name], held.count()))
             _require_own_rows(window, name, output.sink, attempt)
         counts = count_records(window, records, [output.read for output in rows])
-    return RunResult(
-        attempt=attempt.name,
-        manifest_sha256=attempt.manifest_sha256,
-        application_id=str(window.spark.sparkContext.applicationId),
+    return run_result(
+        window,
+        attempt,
+        counts,
+        started,
         output=rows[0].output,
         sink=rows[0].sink,
         apart=all(output.apart for output in rows),
-        read=counts.read,
-        written=counts.written,
-        task_starts=counts.task_starts,
-        unread=counts.unread,
-        seconds=round(time.monotonic() - started, 3),
-        started_ms=attempt.started_ms,
-        allow_gaps=window.allow_gaps,
         written_by=attempt.name,
         files=files,
         source=source_of(folder, window, attempt.name),
@@ -353,8 +352,8 @@ def _counted(
 
 
 def _require_own_rows(window: PinnedRead, name: str, sink: Sink, attempt: Attempt) -> None:
-    """Make sure that a table holds an output's own rows, after all of them were written."""
-    if not isinstance(sink, TableSink) or not window.manifest.span:
+    """Make sure that a table shows an output's own rows, after all of them were written."""
+    if not isinstance(sink, TableSink) or not window.manifest.span or sink.unseen(attempt):
         return
     newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
     if newest is not None and newest.attempt == attempt.name and newest.output != name:

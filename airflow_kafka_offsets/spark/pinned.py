@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,6 @@ from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, MANIFEST, SHA256, RunCo
 from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.derived import Derived, Transform, write_derived
 from airflow_kafka_offsets.spark.files import hadoop_uri
-from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.ledger import PinnedFolder, failures_noted
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.proved_write import (
@@ -37,6 +37,7 @@ from airflow_kafka_offsets.spark.proved_write import (
     refuse_other_manifest,
     refuse_unproved_writer,
     require_kind,
+    run_result,
     source_of,
 )
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
@@ -159,6 +160,7 @@ def _write(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
     refuse_uncountable(window, rows)
     return load_unless_published(
         window,
+        {"": sink},
         lambda folder, published, attempt: _recorded(folder, window, published, sink, attempt),
         lambda folder, attempt: _load(folder, window, rows, sink, attempt),
     )
@@ -244,24 +246,20 @@ def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink,
         written = sink.write(rows, attempt)
     refuse_unproved_writer(folder, written, attempt)
     output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
-    counts = count_run(window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
-    return RunResult(
-        attempt=attempt.name,
-        manifest_sha256=attempt.manifest_sha256,
-        application_id=None if is_connect(window.spark) else str(window.spark.sparkContext.applicationId),
+    with ThreadPoolExecutor(1) as pool:  # Kafka answers while Spark counts
+        source = pool.submit(source_of, folder, window, written.attempt)
+        counts = count_run(window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
+    return run_result(
+        window,
+        attempt,
+        counts,
+        started,
         output=written.output,
         sink=sink.kind,
         apart=sink.keeps_attempts_apart,
-        read=counts.read,
-        written=counts.written,
-        task_starts=counts.task_starts,
-        unread=counts.unread,
-        seconds=round(time.monotonic() - started, 3),
-        started_ms=attempt.started_ms,
-        allow_gaps=window.allow_gaps,
         written_by=written.attempt,
         strict_time=window.strict_time,
         outside_written=counts.outside if window.strict_time else None,
         files=files_of_output(output, written) if sink.kind in FILE_FORMATS else (),
-        source=source_of(folder, window, written.attempt),
+        source=source.result(),
     )

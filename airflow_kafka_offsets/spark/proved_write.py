@@ -3,9 +3,11 @@ came from, and what isn't proved is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,12 +21,13 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
+from airflow_kafka_offsets.spark.counts import RunCounts
 from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.kafka.reader import connector_required, newer_source
 from airflow_kafka_offsets.spark.ledger import PinnedFolder
@@ -42,11 +45,14 @@ KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use anoth
 
 def load_unless_published(
     window: PinnedRead,
+    sinks: Mapping[str, Sink],
     recorded: Callable[[PinnedFolder, Publication, Attempt], RunResult | None],
     load: Callable[[PinnedFolder, Attempt], RunResult],
 ) -> RunResult:
     """Load a window and prove it, unless a publication of it goes on counting.
 
+    :param sinks: where the rows go, by output; they are shown once all are proved, the first one last, so that whoever
+        sees it finds the others.
     :param recorded: what was counted of that publication; None where its rows have to be loaded again.
     :param load: writes and counts.
     :raises UnprovenError: what was read or written isn't the window.
@@ -67,9 +73,38 @@ def load_unless_published(
         with notes.unwritten(attempt.name):
             window.source_check().before()
     result = load(folder, attempt)
+    verdict = _judged(window, result)
+    if verdict.proved:
+        # First: Airflow's side publishes whatever it finds the proved counts of.
+        for name in reversed(list(sinks)):
+            sinks[name].release(window.spark, replace(attempt, output=name))
     folder.write_result(result)
-    refuse_unproved(folder, window, result)
+    if not verdict.proved:
+        seen = {"": result.output, **{further.name: further.output for further in result.further}}
+        places = [sink.unseen(attempt) or str(seen[name]) for name, sink in sinks.items()]
+        raise _unproved(folder, window, result, verdict, places)
     return result
+
+
+def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started: float, **written: Any) -> RunResult:
+    """What an attempt has counted.
+
+    :param started: when it began, on the monotonic clock.
+    :param written: what its outputs hold, as :class:`RunResult` has it.
+    """
+    return RunResult(
+        attempt=attempt.name,
+        manifest_sha256=attempt.manifest_sha256,
+        application_id=None if is_connect(window.spark) else str(window.spark.sparkContext.applicationId),
+        read=counts.read,
+        written=counts.written,
+        task_starts=counts.task_starts,
+        unread=counts.unread,
+        seconds=round(time.monotonic() - started, 3),
+        started_ms=attempt.started_ms,
+        allow_gaps=window.allow_gaps,
+        **written,
+    )
 
 
 def require_kind(sink: Sink) -> None:
@@ -177,25 +212,26 @@ def source_of(folder: PinnedFolder, window: PinnedRead, writer: str) -> Source |
         raise
 
 
-def refuse_unproved(folder: PinnedFolder, window: PinnedRead, result: RunResult) -> None:
-    """Refuse a result that proves nothing, and its rows with it.
-
-    :raises UnprovenError: what was read or written isn't the window. It is a :class:`CountedTwiceError` where another
-        try may prove it.
-    """
+def _judged(window: PinnedRead, result: RunResult) -> Verdict:
     manifest = window.manifest
-    if is_connect(window.spark):
-        # Such a client can't ask Kafka where the rows came from: whoever publishes what it has counted does.
-        topic_ids = {topic: manifest.topics[topic].topic_id for topic in topics_read(manifest)}
-        source = Source(manifest.cluster_id, topic_ids, len(with_epoch(manifest)), now_ms())
-        verdict = judge(manifest, replace(result, source=source))
-    else:
-        verdict = judge(manifest, result)
-    if verdict.proved:
-        return
+    if not is_connect(window.spark):
+        return judge(manifest, result)
+    # Such a client can't ask Kafka where the rows came from: whoever publishes what it has counted does.
+    topic_ids = {topic: manifest.topics[topic].topic_id for topic in topics_read(manifest)}
+    source = Source(manifest.cluster_id, topic_ids, len(with_epoch(manifest)), now_ms())
+    return judge(manifest, replace(result, source=source))
+
+
+def _unproved(
+    folder: PinnedFolder, window: PinnedRead, result: RunResult, verdict: Verdict, places: Sequence[str]
+) -> UnprovenError:
+    """The error of a result that proves nothing, whose rows are refused with it; a :class:`CountedTwiceError` where
+    another try may prove it.
+
+    :param places: where they are.
+    """
     AttemptNotes(folder.files, folder.uri).distrust(result.written_by)
-    places = ", ".join(str(place) for place in (result.output, *(further.output for further in result.further)))
-    raise (CountedTwiceError if verdict.may_pass else UnprovenError)(
-        f"Window {manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
-        f"{result.attempt} stay at {places}, its counts at {folder.result_uri(result.attempt)}."
+    return (CountedTwiceError if verdict.may_pass else UnprovenError)(
+        f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
+        f"{result.attempt} stay at {', '.join(places)}, its counts at {folder.result_uri(result.attempt)}."
     )

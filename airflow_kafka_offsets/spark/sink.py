@@ -43,6 +43,7 @@ class Attempt:
     :param manifest_uri: where the manifest is.
     :param ranges: what it holds, ``[start, end)`` by topic and partition as JSON; empty where that is long.
     :param output: which of several derived outputs is written; empty for the first one, and for records.
+    :param at_once: the rows have to be seen when they are written, as those of another output are that comes after it.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
         same moment, so that neither is among the other's ``earlier``.
     """
@@ -62,6 +63,7 @@ class Attempt:
     manifest_uri: str = ""
     ranges: str = ""
     output: str = ""
+    at_once: bool = False
     schema: StructType | None = field(default=None, compare=False, repr=False)
     noted: Callable[[], Collection[str]] = field(default=frozenset, compare=False, repr=False)
 
@@ -90,12 +92,14 @@ class Sink(ABC):
 
     :cvar kind: what the ledger calls it: a name of your own, such as ``"postgres"``.
     :cvar keeps_attempts_apart: each attempt's rows have a place of their own, so that none replaces another's.
+    :cvar hides_rows: they may be kept unseen until :meth:`release`.
     :ivar place: the folder or table, by which two outputs in one place are refused; None where a sink of your own
         doesn't say.
     """
 
     kind: str
     keeps_attempts_apart: bool = False
+    hides_rows: bool = False
     place: str | None = None
 
     @abstractmethod
@@ -115,6 +119,15 @@ class Sink(ABC):
         """What the output holds of the window: at least ``topic``, ``partition``, ``offset``, and ``outside_window``
         where the attempt has strict time. Called after :meth:`write`, and again by a rerun of a published window, then
         with the published attempt."""
+
+    def unseen(self, attempt: Attempt) -> str:
+        """Where rows are that :meth:`write` has written and nobody is shown yet, for people. By default empty: they are
+        seen when they are written."""
+        return ""
+
+    def release(self, spark: SparkSession, attempt: Attempt) -> None:  # noqa: B027  # most have nothing left to do
+        """Show everybody what :meth:`write` has written of an attempt, once it is proved. By default nothing is left to
+        do: it is seen when it is written."""
 
 
 def count_only(rows: DataFrame) -> None:

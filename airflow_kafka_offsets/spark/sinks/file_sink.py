@@ -14,6 +14,7 @@ from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.files import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.java import is_connect
+from airflow_kafka_offsets.spark.session_confs import held
 from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.tally import audited_ddl
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FileFormat = Literal["parquet", "orc", "json"]
+_TIMESTAMPS, _MICROSECONDS = "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
+"""How Parquet files hold timestamps. Spark's own default is INT96, which Parquet has given up: it takes more bytes, and
+has no least and greatest value by which a reader could leave out files."""
 FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 
 
@@ -51,7 +55,8 @@ class FileSink(Sink):
         if not is_connect(rows.sparkSession):
             HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
         sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
-        rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
+        with held(rows.sparkSession, _TIMESTAMPS, lambda given: _MICROSECONDS if given is None else None):
+            rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
         return Written(folder, attempt.name)
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:

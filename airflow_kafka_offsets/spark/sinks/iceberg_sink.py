@@ -1,24 +1,38 @@
 """Apache Iceberg as a sink: one snapshot replaces a window's rows, by an overwrite of the column ``window``.
 
+Rows are written to a branch of the attempt's own and counted there (write, audit, publish): ``main`` takes over its
+files in one more commit once they are proved, and no reader of the table ever sees others. Where there can be no
+branch, as for a client of Spark Connect, they go to ``main`` at once.
+
 The snapshot's properties say whose it is. It is validated as serializable from the snapshot on that was looked at, so
 that of two overwrites of one window at the same time one fails.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
+from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect, java_classes, words
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import PROPERTY
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_BRANCH = "kafka_offsets_"
+"""How the names of attempts' branches begin."""
+_PICKED = "source-snapshot-id"
+_UNSUPPORTED = "java.lang.UnsupportedOperationException"
 
 
 class IcebergSink(TableSink):
@@ -28,6 +42,7 @@ class IcebergSink(TableSink):
     """
 
     kind = "iceberg"
+    hides_rows = True
     needs = (
         "the package org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala} and a catalog of Iceberg, "
         "spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog with its type; the table must be "
@@ -44,15 +59,46 @@ class IcebergSink(TableSink):
         if "/" in table:
             raise ConfigurationError(f"An Iceberg table has a name, catalog.database.table; {table} is a path.")
         super().__init__(table)
+        self._unseen: dict[str, int | None] = {}
+        """By branches whose rows aren't on ``main`` yet, the snapshot of ``main`` that was looked at before."""
+
+    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        """The table's rows of the window; of an attempt that isn't released, those on its branch."""
+        if not self.unseen(attempt):
+            return super().read(spark, attempt)
+        self._require_branch(spark, attempt)
+        self._require_ours(spark, attempt)
+        return spark.table(self._on_branch(attempt)).where(F.col(WINDOW_COLUMN) == attempt.window)
+
+    def release(self, spark: SparkSession, attempt: Attempt) -> None:
+        """Have ``main`` take over the attempt's files, without writing them again; its branch goes.
+
+        :raises CommitConflictError: another commit came in between.
+        :raises LedgerConflictError: a newer revision of the window is in the table.
+        """
+        if not self.unseen(attempt):
+            return
+        self._require_branch(spark, attempt)
+        version = self._unseen.pop(_branch(attempt))
+        conflict = self._committing(lambda: self._take_over(spark, attempt, version))
+        self._require_written(spark, attempt, conflict)
+        # Those of attempts that began before can't be released any more.
+        self._drop(spark, {_branch(attempt, name) for name in {attempt.name} | attempt.earlier | attempt.refused})
+
+    def unseen(self, attempt: Attempt) -> str:
+        return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._unseen else ""
 
     def _exists(self, spark: SparkSession) -> bool:
         return spark.catalog.tableExists(self.table)
 
     def _version(self, spark: SparkSession) -> int | None:
+        return self._refs(spark).get("main")
+
+    def _refs(self, spark: SparkSession) -> dict[str, int]:
+        """The newest snapshot of each branch."""
         # The catalog answers from a cache, by default for half a minute.
         spark.sql(f"REFRESH TABLE {self.table}")
-        main = spark.table(f"{self.table}.refs").where("name = 'main'").select("snapshot_id").collect()
-        return main[0]["snapshot_id"] if main else None
+        return {row["name"]: row["snapshot_id"] for row in spark.table(f"{self.table}.refs").collect()}
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         return self.newest(spark, attempt.ledger_id, attempt.window)
@@ -71,13 +117,114 @@ class IcebergSink(TableSink):
                 yield {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in told.items()}
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
-        writer = rows.writeTo(self.table).option("mergeSchema", "true").option("isolation-level", "serializable")
+        branched = self._make_branch(rows.sparkSession, attempt)
+        writer = rows.writeTo(self._on_branch(attempt) if branched else self.table)
+        writer = writer.option("mergeSchema", "true").option("isolation-level", "serializable")
         # Columns that were added lie behind the others, whatever their order is here.
         writer = writer.option("check-ordering", "false")
         # All rows are of one window: by default Iceberg would shuffle them to one task, and sort them there.
         writer = writer.option("distribution-mode", "none").option("fanout-enabled", "true")
         if version is not None:
             writer = writer.option("validate-from-snapshot-id", str(version))
-        for name, mark in commit_marks(attempt).items():
-            writer = writer.option(f"snapshot-property.{PROPERTY}{name.replace('_', '-')}", mark)
+        for name, mark in _properties(attempt).items():
+            writer = writer.option(f"snapshot-property.{name}", mark)
         writer.overwrite(F.col(WINDOW_COLUMN) == attempt.window)
+        if branched:
+            self._unseen[_branch(attempt)] = version
+
+    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> None:
+        if not self.unseen(attempt):
+            super()._require_written(spark, attempt, conflict)
+
+    def _make_branch(self, spark: SparkSession, attempt: Attempt) -> bool:
+        """A branch for an attempt's rows, from ``main``. False where there can be none, or the rows have to be seen."""
+        if is_connect(spark) or attempt.at_once:
+            return False
+        ours, known = _branch(attempt), self._refs(spark).keys()
+        if ours in known:
+            raise ConfigurationError(
+                f"Two outputs go to {self.table}, where each would replace the other's rows: give one of them a table "
+                "of its own."
+            )
+        table = self._java(spark)
+        try:
+            if table is not None:
+                table.manageSnapshots().createBranch(ours).commit()
+                return True
+            why = "Iceberg's classes can't be called"
+        except JAVA_ERRORS as error:
+            if _UNSUPPORTED not in java_classes(error):
+                raise
+            why = words(error)
+        log.warning(
+            "The rows of attempt %s go to %s before they are proved, as there can be no branch: %s",
+            attempt.name,
+            self.table,
+            why,
+        )
+        return False
+
+    def _require_branch(self, spark: SparkSession, attempt: Attempt) -> None:
+        """Make sure that the attempt's branch is there: a later one that was released has dropped it.
+
+        :raises CommitConflictError: it isn't.
+        :raises LedgerConflictError: a newer revision of the window is in the table.
+        """
+        before = self._before(spark, attempt)
+        if before is not None:
+            before.refuse_older(self.table, attempt)
+        if _branch(attempt) not in self._refs(spark):
+            raise CommitConflictError(
+                f"Branch {_branch(attempt)} of {self.table}, with the rows of window {attempt.window}, was "
+                "dropped meanwhile. Nothing is published. Run the task again."
+            )
+
+    def _drop(self, spark: SparkSession, branches: AbstractSet[str]) -> None:
+        """Drop branches. What can't be dropped stays: another attempt may do it at the same time."""
+        try:
+            for branch in self._refs(spark).keys() & branches:
+                self._java(spark).manageSnapshots().removeBranch(branch).commit()
+        except JAVA_ERRORS as error:
+            log.warning("A branch of %s wasn't dropped: %s", self.table, words(error))
+
+    def _on_branch(self, attempt: Attempt) -> str:
+        return f"{self.table}.`branch_{_branch(attempt)}`"
+
+    def _java(self, spark: SparkSession) -> Any:
+        """The table, by Iceberg's own interface in Java; None where that can't be called."""
+        java: Any = spark._jvm
+        interface = java.org.apache.iceberg.spark.Spark3Util
+        if isinstance(interface, JavaPackage):
+            return None
+        table = interface.loadIcebergTable(spark._jsparkSession, self.table)
+        table.refresh()
+        return table
+
+    def _take_over(self, spark: SparkSession, attempt: Attempt, version: int | None) -> None:
+        """One commit to ``main`` with the files of the attempt's branch, validated as Spark validates an overwrite."""
+        table, java = self._java(spark), spark._jvm
+        assert java is not None
+        window = java.org.apache.iceberg.expressions.Expressions.equal(WINDOW_COLUMN, attempt.window)
+        written = table.snapshot(_branch(attempt))
+        # As Iceberg marks what it picks itself: its clean-up before 1.10 takes the files of any other snapshot beside
+        # main for files that nobody uses (apache/iceberg#13614).
+        commit = table.newOverwrite().overwriteByRowFilter(window).set(_PICKED, str(written.snapshotId()))
+        files = written.addedDataFiles(table.io()).iterator()
+        while files.hasNext():
+            commit = commit.addFile(files.next())
+        if version is not None:
+            commit = commit.validateFromSnapshot(version)
+        commit = commit.conflictDetectionFilter(window).validateNoConflictingData().validateNoConflictingDeletes()
+        for name, mark in _properties(attempt).items():
+            commit = commit.set(name, mark)
+        commit.commit()
+
+
+def _branch(attempt: Attempt, name: str | None = None) -> str:
+    """The branch of an attempt, or of another one at the same window."""
+    return f"{_BRANCH}{attempt.window}_{name or attempt.name}"
+
+
+def _properties(attempt: Attempt) -> dict[str, str]:
+    """What a snapshot says of itself."""
+    return {f"{PROPERTY}{name.replace('_', '-')}": mark for name, mark in commit_marks(attempt).items()}

@@ -9,7 +9,7 @@ one ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -192,7 +192,7 @@ class TableSink(Sink):
         if before is not None:
             before.refuse_older(self.table, attempt)
             before.refuse_unknown(self.table, attempt)
-        conflict = self._replace(marked, attempt, version)
+        conflict = self._committing(lambda: self._overwrite(marked, attempt, version))
         self._require_written(spark, attempt, conflict)
         return Written(self.table, attempt.name)
 
@@ -232,13 +232,13 @@ class TableSink(Sink):
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
         require_owner(spark, self._sql_name(), attempt.ledger)
 
-    def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
-        """Replace the window's rows.
+    def _committing(self, commit: Callable[[], None]) -> str | None:
+        """Commit.
 
         :returns: what the library says of a commit that came in between; None when there was none.
         """
         try:
-            self._overwrite(rows, attempt, version)
+            commit()
         except JAVA_ERRORS as error:
             if not any(name.startswith(self.conflicts) for name in java_classes(error)):
                 raise

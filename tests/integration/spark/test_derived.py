@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +16,11 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    LedgerConflictError,
     LedgerError,
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import (
     Attempt,
@@ -37,75 +32,36 @@ from airflow_kafka_offsets.spark import (
     Written,
     read_published,
 )
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
-from tests.integration.spark.conftest import OpenWindow, flight_records
-from tests.integration.spark.publishing import load, publish, result_of
-from tests.integration.spark.sinks.conftest import attempt_of
-from tests.integration.spark.sinks.faults import Died, dying
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.derived_jobs import (
+    HIGH_M,
+    MakeSink,
+    derive,
+    expected,
+    ledger_uri,
+    make_sink,
+    per_key,
+    rows_of,
+    too_high,
+)
+from tests.integration.spark.publishing import publish, result_of
+from tests.integration.spark.stages import read_by_the_newer_interface
 from tests.integration.spark.test_transforms import OUTCOMES, outcome_of, transform_of
 from tests.unit.spark.manifests import manifest_of
 
-HIGH_M = 100
-"""Flights above this are dead letters here."""
-ALTITUDE = "cast(get_json_object(cast(value AS string), '$.altitude_m') AS int)"
-MakeSink = Callable[[str], Sink]
-
-
-def per_key(records: DataFrame) -> DataFrame:
-    """Flights and their highest altitude by key, of those that aren't too high."""
-    low = records.withColumn("altitude_m", F.expr(ALTITUDE)).where(F.col("altitude_m") <= HIGH_M)
-    return low.groupBy(F.col("key").cast("string").alias("key")).agg(
-        F.count("*").alias("flights"), F.max("altitude_m").alias("highest_m")
-    )
-
-
-def too_high(records: DataFrame) -> DataFrame:
-    return records.where(f"{ALTITUDE} > {HIGH_M}").select("topic", "partition", "offset", "value")
-
-
-def expected(manifest: Manifest) -> dict[str, tuple[int, int]]:
-    """What :func:`per_key` makes, counted from the records themselves."""
-    flights: Counter[str] = Counter()
-    highest: dict[str, int] = {}
-    for each in manifest.ranges:
-        for number, (_, key, _) in list(enumerate(flight_records(each.end_offset)))[each.start_offset :]:
-            if number <= HIGH_M and key is not None:
-                flights[key.decode()] += 1
-                highest[key.decode()] = max(number, highest.get(key.decode(), 0))
-    return {key: (count, highest[key]) for key, count in flights.items()}
-
-
-def rows_of(found: DataFrame) -> dict[str, tuple[int, int]]:
-    rows = found.collect()
-    assert len({row["key"] for row in rows}) == len(rows)
-    return {row["key"]: (row["flights"], row["highest_m"]) for row in rows}
-
-
-@pytest.fixture(params=["parquet", "delta"])
-def make_sink(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSink:
-    """Sinks of one kind."""
-
-    def make(name: str) -> Sink:
-        uri = f"file://{tmp_path}/{name}"
-        return DeltaSink(uri) if request.param == "delta" else FileSink(uri)
-
-    return make
-
-
-@pytest.fixture
-def ledger_uri(ledger: Path) -> str:
-    return f"file://{ledger}"
-
-
-def derive(window: PinnedWindow, sink: Sink, dead: Sink) -> RunResult:
-    """Both outputs, published."""
-    result = window.write_derived(per_key, sink, too_high=Derived(too_high, dead))
-    publish(window, result)
-    return result
+__all__ = ["ledger_uri", "make_sink"]
 
 
 class TestOutputs:
+    def test_are_made_from_the_newer_interface_to_kafka(
+        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
+    ) -> None:
+        """Spark resolves the source again when rows are written, and where they are kept on disk."""
+        window = open_window(manifest)
+        with read_by_the_newer_interface(window.spark):
+            derive(window, make_sink("hourly"), make_sink("high"))
+
     def test_are_made_of_each_record_once_and_appear_together(
         self,
         spark: SparkSession,
@@ -393,150 +349,3 @@ class TestRefusals:
 
         with pytest.raises(UnprovenError, match=r"made 7 rows .* holds 6"):
             open_window(manifest).write_derived(per_key, Dropping(table))
-
-
-class TestReruns:
-    def test_of_a_published_window_write_nothing(
-        self,
-        spark: SparkSession,
-        open_window: OpenWindow,
-        manifest: Manifest,
-        ledger_uri: str,
-        make_sink: MakeSink,
-    ) -> None:
-        """S23."""
-        first = derive(open_window(manifest), make_sink("hourly"), make_sink("high"))
-
-        def untouched(_: DataFrame) -> DataFrame:
-            raise AssertionError("there is nothing to make")
-
-        rerun = open_window(manifest, "try-2")
-        again = rerun.write_derived(untouched, make_sink("hourly"), too_high=Derived(untouched, make_sink("high")))
-        assert again == first
-        assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
-
-    def test_after_a_death_at_each_step_make_both_anew(
-        self,
-        spark: SparkSession,
-        open_window: OpenWindow,
-        manifest: Manifest,
-        ledger_uri: str,
-        make_sink: MakeSink,
-    ) -> None:
-        """S1, S22: the first run dies before its first step, the next one before its second, until one comes through.
-        What the others left is of attempts that aren't published, in both outputs, and is replaced."""
-        sink, dead = make_sink("hourly"), make_sink("high")
-        for step in range(24):
-            with contextlib.suppress(Died), dying(step, sink, dead):
-                derive(open_window(manifest, f"try-{step}"), sink, dead)
-                break
-            for output in (None, "too_high"):
-                with pytest.raises(LedgerError, match="no published window"):
-                    read_published(spark, ledger_uri, output=output)
-        assert 4 < step < 23, "the note, both outputs and the counts are steps"
-        assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
-        assert read_published(spark, ledger_uri, output="too_high").count() == 24
-        for place, rows in ((sink, 7), (dead, 24)):
-            if isinstance(place, DeltaSink):
-                assert spark.read.format("delta").load(place.table).count() == rows, "nothing else lies in the table"
-
-    def test_with_other_outputs_are_refused(
-        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink, table: str
-    ) -> None:
-        derive(open_window(manifest), make_sink("hourly"), make_sink("high"))
-        with pytest.raises(LedgerConflictError, match=r"with 7 rows in .*, 24 rows in .*, and this run writes"):
-            open_window(manifest, "try-2").write_derived(per_key, make_sink("hourly"))
-        with pytest.raises(LedgerConflictError, match="rows that a job has derived"):
-            load(open_window(manifest, "try-3"), table)
-        with pytest.raises(LedgerConflictError, match="hold 7 and 0 of these rows"):
-            derive(open_window(manifest, "try-4"), make_sink("hourly"), make_sink("elsewhere"))
-
-    def test_of_a_window_of_records_are_refused(
-        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink, table: str
-    ) -> None:
-        load(open_window(manifest), table)
-        with pytest.raises(LedgerConflictError, match="a row for each record"):
-            derive(open_window(manifest, "try-2"), make_sink("hourly"), make_sink("high"))
-
-    def test_may_name_the_further_outputs_in_another_order(
-        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
-    ) -> None:
-        names = ("a", "b")
-        window = open_window(manifest)
-        outputs = {name: Derived(too_high, make_sink(name)) for name in names}
-        first = window.write_derived(per_key, make_sink("hourly"), **outputs)
-        publish(window, first)
-        turned = {name: outputs[name] for name in reversed(names)}
-        assert open_window(manifest, "try-2").write_derived(per_key, make_sink("hourly"), **turned) == first
-
-    @pytest.mark.parametrize("kind", [DeltaSink, IcebergSink])
-    def test_load_a_table_again_whose_rows_another_attempt_has_replaced_by_as_many(
-        self,
-        spark: SparkSession,
-        open_window: OpenWindow,
-        manifest: Manifest,
-        ledger_uri: str,
-        tmp_path: Path,
-        kind: Any,
-    ) -> None:
-        place = f"file://{tmp_path}/t" if kind is DeltaSink else f"lake.flights.t{uuid.uuid4().hex[:8]}"
-        dead = FileSink(f"file://{tmp_path}/dead")
-        derive(open_window(manifest), kind(place), dead)
-        rows = read_published(spark, ledger_uri).drop("window").withColumn("flights", F.lit(0).cast("bigint")).collect()
-        other = attempt_of(manifest, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
-        kind(place).write(spark.createDataFrame(rows, "key string, flights bigint, highest_m int"), other)
-        with pytest.raises(LedgerConflictError):
-            read_published(spark, ledger_uri)
-        assert derive(open_window(manifest, "try-2"), kind(place), dead).attempt == "try-2"
-        assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
-
-    @pytest.mark.parametrize("lost", ["emptied", "elsewhere"])
-    def test_of_what_retention_left_do_not_replace_the_whole_whose_rows_are_gone(
-        self,
-        spark: SparkSession,
-        open_window: OpenWindow,
-        manifest: Manifest,
-        window_folders: WindowFolders,
-        tmp_path: Path,
-        lost: str,
-    ) -> None:
-        def sink(name: str) -> DeltaSink:
-            return DeltaSink(f"file://{tmp_path}/{name}")
-
-        derive(open_window(manifest), sink("a"), sink("b"))
-        if lost == "emptied":
-            for name in "ab":
-                spark.sql(f"DELETE FROM delta.`file://{tmp_path}/{name}`")
-        first = replace(manifest.ranges[0], start_offset=50, lost_offsets=40)
-        rest = open_window(replace(manifest, ranges=(first, *manifest.ranges[1:])), "try-2")
-        assert rest.manifest.revision == 2
-        names = "ab" if lost == "emptied" else "cd"
-        with pytest.raises(LedgerConflictError, match="hold 0 and 0 of these rows"):
-            derive(rest, *map(sink, names))
-        published = window_folders.publication(manifest.window)
-        assert published is not None
-        assert published.revision == 1
-
-    def test_of_a_newer_revision_replace_both(
-        self,
-        spark: SparkSession,
-        open_window: OpenWindow,
-        flights: str,
-        manifest: Manifest,
-        ledger_uri: str,
-        make_sink: MakeSink,
-    ) -> None:
-        derive(open_window(manifest), make_sink("hourly"), make_sink("high"))
-        newer = replace(manifest_of([(flights, 2, 0, 200)]), cluster_id=manifest.cluster_id, end_snapshot=9)
-        derive(open_window(newer, "try-2"), make_sink("hourly"), make_sink("high"))
-        assert rows_of(read_published(spark, ledger_uri)) == expected(newer)
-        assert read_published(spark, ledger_uri, output="too_high").count() == 99
-
-
-class TestReading:
-    def test_an_output_that_a_window_was_published_without(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
-    ) -> None:
-        load(open_window(manifest), table)
-        with pytest.raises(LedgerError, match="without an output too_high; its further outputs are: none"):
-            read_published(spark, ledger_uri, output="too_high")

@@ -9,17 +9,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from upath import UPath
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, LedgerError, UnprovenError
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.instants import instant_ms, to_datetime
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.files import HadoopFiles
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import published_windows, read_published
+from dev.kafka import Broker
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load
-from tests.unit.spark.manifests import FIVE_MS, SEVEN_MS, SIX_MS, manifest_of
+from tests.unit.spark.manifests import FIVE_MS, SEVEN_MS, SIX_MS, make_ledger, manifest_of
 
 SIX, SEVEN = to_datetime(SIX_MS), to_datetime(SEVEN_MS)
 
@@ -54,6 +58,28 @@ class TestRows:
         counted = read_published(spark, pipeline).groupBy("window").count().collect()
         assert {row["window"]: row["count"] for row in counted} == {first.window: 60, second.window: 40}
         assert read_published(spark, pipeline, start=SIX, end=SEVEN).count() == 40
+
+    def test_two_ledgers_of_one_name_that_write_to_one_path_have_each_its_own(
+        self,
+        spark: SparkSession,
+        broker: Broker,
+        open_window: OpenWindow,
+        first: Manifest,
+        table: str,
+        pipeline: str,
+        tmp_path: Path,
+    ) -> None:
+        """A staging Dag that was copied with its output's path, and loads less."""
+        load(open_window(first), table)
+        staging, ledger_id = tmp_path / "staging" / "flights", "5" * 32
+        make_ledger(staging, ledger_id)
+        less = replace(first, ledger_id=ledger_id, ranges=(replace(first.ranges[0], end_offset=10),))
+        pinned = WindowFolders(UPath(staging)).pin_again(less)
+        kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+        load(PinnedWindow.open(spark, RunConf(pinned.uri, pinned.sha256, "try-2", kafka)), table)
+
+        assert read_published(spark, pipeline).count() == 60
+        assert read_published(spark, staging.as_uri()).count() == 10
 
     def test_attempts_that_are_not_published_are_not_read(
         self, spark: SparkSession, open_window: OpenWindow, first: Manifest, table: str, pipeline: str

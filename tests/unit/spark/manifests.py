@@ -45,7 +45,7 @@ def manifest_of(
     )
 
 
-def make_ledger(folder: Path) -> None:
-    """Give a pipeline's folder the identity that these manifests carry."""
+def make_ledger(folder: Path, ledger_id: str = LEDGER_ID) -> None:
+    """Give a pipeline's folder an identity: by default that which these manifests carry."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pipeline.json").write_text(json.dumps({"ledger_id": LEDGER_ID, "pipeline": "flights"}))
+    (folder / "pipeline.json").write_text(json.dumps({"ledger_id": ledger_id, "pipeline": "flights"}))

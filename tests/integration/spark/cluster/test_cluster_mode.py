@@ -127,6 +127,17 @@ class TestSwapped:
         assert f"{stored[0].name} was changed after it was submitted" in output
         assert not list((tmp_path / "ledger").rglob("applications/*.json"))
 
+    def test_no_classes_come_from_the_ledger_before_the_drivers_own(
+        self, make_load: MakeLoad, spark_cluster: SparkCluster
+    ) -> None:
+        """Those that look at the application's hash would be among them."""
+        load, before = make_load("cluster"), set(drivers(spark_cluster))
+        load.arguments["conf"]["spark.driver.userClassPathFirst"] = "true"
+        load.start()
+        assert load.end() != 0
+        assert "spark.driver.userClassPathFirst=true would have the driver take Spark's own classes" in load.log()
+        assert set(drivers(spark_cluster)) == before
+
 
 def drivers(cluster: SparkCluster) -> dict[str, Any]:
     """State of each driver that the master knows, by id."""

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.sink import Attempt
+from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from dev.postgres import USER, Postgres
 from tests.integration.spark.publishing import load_rows
@@ -94,6 +94,13 @@ def attempt_of(manifest: Manifest, name: str = "try-1", **facts: Any) -> Attempt
     """An attempt at a window, for what doesn't depend on when it began."""
     told = manifest.pipeline, manifest.ledger_id, manifest.window, manifest.revision, manifest.sha256
     return replace(Attempt(name, *told, 0, manifest.span), **facts)
+
+
+def write_shown(sink: Sink, rows: DataFrame, attempt: Attempt) -> Written:
+    """Write rows, and show them without a proof: as a client does that has no branches, or drivers of old."""
+    written = sink.write(rows, attempt)
+    sink.release(rows.sparkSession, attempt)
+    return written
 
 
 def publish(window: PinnedWindow, sink: Sink) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.spark import Sink
 from airflow_kafka_offsets.spark.files import HadoopFiles
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+from airflow_kafka_offsets.spark.sinks import table_sink
 from tests.integration.spark.sinks.example import PostgresSink, Transaction
 
 _STEPS = ("make_folder", "write")
 """What changes a store, of the driver's own work."""
+_STEPS_OF_TABLES = ("_create", "_make_branch", "_overwrite", "_take_over")
+"""And what changes a table, but for its owner's name."""
 
 
 class Died(BaseException):
@@ -50,12 +53,12 @@ def dying(steps: int, *sinks: Sink) -> Iterator[None]:
             raise Died
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_sink, "claim", or_die(table_sink.claim))
         for name in _STEPS:
             patch.setattr(HadoopFiles, name, or_die(getattr(HadoopFiles, name)))
         for sink in sinks:
-            patch.setattr(sink, "write", or_die(sink.write))
-            if isinstance(sink, TableSink):
-                patch.setattr(sink, "_overwrite", or_die(sink._overwrite))
+            for name in ("write", *filter(partial(hasattr, sink), _STEPS_OF_TABLES)):
+                patch.setattr(sink, name, or_die(getattr(sink, name)))
             if isinstance(sink, PostgresSink):
                 patch.setattr(Transaction, "__exit__", close_or_die)
         yield

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow, window_folder
 from tests.integration.spark.publishing import publish
-from tests.integration.spark.sinks.conftest import attempt_of
+from tests.integration.spark.sinks.conftest import attempt_of, write_shown
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import manifest_of
 
@@ -119,7 +119,7 @@ def test_records_with_extreme_timestamps_are_read_again_where_a_table_lacks_them
     window = opened("try-1")
     publish(window, window.write(window.read(), table_sink))
     other = attempt_of(nine, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
-    table_sink.write(window.read().where("offset < 5"), other)
+    write_shown(table_sink, window.read().where("offset < 5"), other)
 
     again = opened("try-2")
     assert publish(again, again.write(again.read(), table_sink)).attempt == "try-2"
@@ -133,7 +133,7 @@ def test_rows_that_were_replaced_without_a_note_are_not_read(
     window = open_window(nine, "try-1")
     publish(window, window.write(window.read(), table_sink))
     other = attempt_of(nine, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
-    table_sink.write(window.read().where("offset < 5"), other)
+    write_shown(table_sink, window.read().where("offset < 5"), other)
     with pytest.raises(LedgerConflictError, match=r"rows of attempt try-1.* are published.*holds those of client"):
         read_published(spark, f"file://{ledger}")
 

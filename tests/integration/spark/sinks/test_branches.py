@@ -1,0 +1,215 @@
+"""Iceberg's branches: rows are written there, counted there, and on ``main`` once they are proved, or never."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError, UnprovenError
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark import DeltaSink, Derived, IcebergSink
+from airflow_kafka_offsets.spark.sink import Attempt
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
+from tests.integration.spark.sinks.faults import Died, dying, interrupted
+from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
+
+
+class Watched(IcebergSink):
+    """Notes what readers of the table see when its rows are counted.
+
+    :ivar meanwhile: called then, once, where they are on a branch.
+    """
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.seen: list[int] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        self.seen.append(IcebergSink(self.table).read(spark, attempt).count())
+        if self.unseen(attempt):
+            meanwhile, self.meanwhile = self.meanwhile, lambda: None
+            meanwhile()
+        return super().read(spark, attempt)
+
+
+@pytest.fixture
+def sink() -> Watched:
+    return Watched(f"lake.flights.t_{uuid.uuid4().hex[:12]}")
+
+
+def branches(spark: SparkSession, sink: IcebergSink) -> set[str]:
+    spark.sql(f"REFRESH TABLE {sink.table}")
+    return {row["name"] for row in spark.table(f"{sink.table}.refs").collect()} - {"main"}
+
+
+class TestProved:
+    def test_nobody_sees_rows_before_they_are_proved_and_their_files_are_written_once(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
+    ) -> None:
+        assert publish(open_window(manifest), sink) == "try-1"
+        assert sink.seen == [0]
+        assert holds(sink, manifest) == EXPECTED
+        assert branches(spark, sink) == set()
+        made = spark.table(f"{sink.table}.all_data_files").select("file_path").distinct().count()
+        assert made == spark.table(f"{sink.table}.files").count()
+
+    def test_what_another_window_commits_meanwhile_stays(
+        self, open_window: OpenWindow, manifest: Manifest, flights: str, sink: Watched, holds: Holds
+    ) -> None:
+        neighbour = manifest_of([(flights, 2, 125, 250)], start_ms=SIX_MS, end_ms=SEVEN_MS)
+        sink.meanwhile = lambda: publish(open_window(neighbour), IcebergSink(sink.table))
+        assert publish(open_window(manifest), sink) == "try-1"
+        assert holds(sink, manifest) == EXPECTED
+        assert holds(sink, neighbour) == {2: list(range(125, 250))}
+
+
+class TestUnproved:
+    def test_rows_stay_on_their_branch_until_the_next_attempt(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
+    ) -> None:
+        window = open_window(manifest)
+        branch = f"kafka_offsets_{manifest.window}_try-1"
+        with pytest.raises(UnprovenError, match=f"stay at branch {branch} of {sink.table}"):
+            window.write(window.read().where("offset % 2 = 0"), sink)
+        assert spark.table(sink.table).count() == 0
+        assert branches(spark, sink) == {branch}
+        assert 0 < spark.table(f"{sink.table}.`branch_{branch}`").count() < manifest.span
+
+        assert publish(open_window(manifest, "try-2"), sink) == "try-2"
+        assert holds(sink, manifest) == EXPECTED
+        assert branches(spark, sink) == set()
+
+    def test_a_driver_that_dies_before_it_has_asked_kafka_leaves_nothing_to_be_seen(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched
+    ) -> None:
+        window = open_window(manifest)
+        with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after"):
+            window.write(window.read(), sink)
+        assert spark.table(sink.table).count() == 0
+
+
+class TestBesideIt:
+    def test_an_attempt_that_began_later_and_is_released_first_stays(
+        self, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
+    ) -> None:
+        first, later = open_window(manifest), open_window(manifest, "try-2")
+        sink.meanwhile = lambda: publish(later, IcebergSink(sink.table))
+        with pytest.raises(CommitConflictError, match="attempt try-2, which began after this one"):
+            publish(first, sink)
+        assert publish(open_window(manifest, "try-3"), sink) == "try-2"
+        assert holds(sink, manifest) == EXPECTED
+
+    def test_rows_that_somebody_adds_to_the_window_meanwhile_are_a_conflict(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched
+    ) -> None:
+        publish(open_window(manifest), sink)
+        newer = open_window(manifest_of([(manifest.ranges[0].topic, 0, 0, 9)]), "try-2")
+        add = f"INSERT INTO {sink.table} SELECT * FROM {sink.table} LIMIT 1"
+        sink.meanwhile = lambda: spark.sql(add)
+        with pytest.raises((CommitConflictError, LedgerConflictError)):
+            newer.write(newer.read(), sink)
+
+
+class TestSeveralOutputs:
+    def test_beside_a_first_one_that_cannot_be_hidden_none_is(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, tmp_path: Path
+    ) -> None:
+        """Whoever sees a window's rows in the first table finds those of the others."""
+
+        def some(records: DataFrame) -> DataFrame:
+            return records.where("offset % 2 = 0").select("topic", "partition", "offset")
+
+        delta = DeltaSink(f"file://{tmp_path}/t")
+        open_window(manifest).write_derived(some, delta, rest=Derived(some, sink))
+        assert sink.seen[0] > 0
+
+    def test_neither_is_seen_before_both_are_proved(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched
+    ) -> None:
+        other = Watched(f"{sink.table}_other")
+
+        def some(records: DataFrame) -> DataFrame:
+            return records.where("offset % 2 = 0").select("topic", "partition", "offset")
+
+        open_window(manifest).write_derived(some, sink, rest=Derived(some, other))
+        assert (sink.seen, other.seen) == ([0], [0])
+        assert spark.table(sink.table).count() == spark.table(other.table).count() > 0
+
+
+class TestWithoutBranches:
+    def test_rows_go_to_main_at_once(
+        self,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        sink: Watched,
+        holds: Holds,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """Where Iceberg's classes are hidden from the driver's Python."""
+        monkeypatch.setattr(Watched, "_java", lambda *_: None)
+        assert publish(open_window(manifest), sink) == "try-1"
+        assert sink.seen == [manifest.span]
+        assert holds(sink, manifest) == EXPECTED
+        assert "before they are proved, as there can be no branch" in caplog.text
+
+    def test_a_catalog_that_fails_fails_the_attempt(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        sink: Watched,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """It may be there again for the next one; no row goes to main meanwhile."""
+        publish(open_window(manifest), sink)
+        newer = open_window(replace(manifest, end_snapshot=9), "try-2")
+        monkeypatch.setattr(Watched, "_java", lambda *_: spark._jvm.java.util.ArrayList().get(1))  # type: ignore[union-attr]
+        with pytest.raises(Py4JJavaError):
+            newer.write(newer.read(), sink)
+        assert {row["attempt"] for row in commits(spark, sink)} == {"try-1"}
+
+
+def commits(spark: SparkSession, sink: IcebergSink) -> list[Row]:
+    """Which attempts have committed to main."""
+    spark.sql(f"REFRESH TABLE {sink.table}")
+    history = spark.table(f"{sink.table}.history").where("is_current_ancestor").select("snapshot_id")
+    told = spark.table(f"{sink.table}.snapshots").join(history, "snapshot_id")
+    return told.selectExpr("summary['kafka-offsets.attempt'] AS attempt").where("attempt IS NOT NULL").collect()
+
+
+def test_clean_up_of_older_libraries_leaves_the_files_of_main(
+    spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
+) -> None:
+    """Iceberg before 1.10 deletes what a snapshot beside main has added, but for those that main names as picked."""
+    publish(open_window(manifest), sink)
+    spark.sql(f"REFRESH TABLE {sink.table}")
+    snapshots = {row["snapshot_id"]: row["summary"] for row in spark.table(f"{sink.table}.snapshots").collect()}
+    (picked,) = [summary["source-snapshot-id"] for summary in snapshots.values() if "source-snapshot-id" in summary]
+    assert int(picked) in snapshots
+    table: Any = sink._java(spark)
+    table.expireSnapshots().expireOlderThan(now_ms()).cleanExpiredFiles(True).commit()
+    assert holds(sink, manifest) == EXPECTED
+
+
+def test_it_may_die_at_each_step(open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds) -> None:
+    """Between making the branch, the rows, the counts, and the commit to ``main``."""
+    for step in range(20):
+        try:
+            with dying(step, sink):
+                published = publish(open_window(manifest, f"try-{step}"), sink)
+            break
+        except Died:
+            continue
+    assert publish(open_window(manifest, "try-again"), sink) == published
+    assert holds(sink, manifest) == EXPECTED
