@@ -11,6 +11,7 @@ sorts by itself: it saves the time of a load that can't be proved, and proves no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,17 +19,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.compat.spark_versions import alongside
-from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, counted_twice, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import TaskRows, rows_of_tasks, split_with_gaps, starts_of
-from airflow_kafka_offsets.spark.java import is_connect
+from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.tally import UNREAD, every_offset, offsets_once, sampled_bytes, scan, scan_tasks
+from airflow_kafka_offsets.spark.tally import (
+    UNREAD,
+    every_offset,
+    first_missing,
+    offsets_once,
+    sampled_bytes,
+    scan,
+    scan_tasks,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
 
 _COUNT = "CollectMetrics"
 _BELOW_COUNT = frozenset(
@@ -179,7 +190,18 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
         size = pool.submit(alongside(spark, partial(sampled_bytes, output))) if sampled else None
         scanned = scan(output, manifest, late=True)
         read = replace(whole.result(), outside_window=scanned.late, bytes_per_record=size.result() if size else None)
-    return RunCounts(read, scanned.written, outside=scanned.outside)
+    lacks = total_of(scanned.written).count < manifest.span
+    unread = _dropped(window, output) if lacks and not is_connect(spark) else None
+    return RunCounts(read, scanned.written, unread=unread, outside=scanned.outside)
+
+
+def _dropped(window: PinnedRead, output: DataFrame) -> tuple[UnreadRecord, ...] | None:
+    """Records at the first of the offsets that have no row, which only tells why; None where Kafka can't be asked."""
+    try:
+        return unread_records(window.clients(), first_missing(output, window.manifest))
+    except (KafkaOffsetsError, *JAVA_ERRORS):
+        log.warning("Kafka couldn't be asked for the offsets without a row", exc_info=True)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from threading import Thread
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import observes_any
@@ -39,6 +39,8 @@ _SAMPLE = 1_000
 """Rows of the output that are looked at for their bytes, where nothing counts what is read."""
 AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that rows are told apart by: the output must keep them."""
+_MISSING = 100
+"""Of each partition, so many offsets without a row are looked at to learn why."""
 _CHUNK = 65536
 """Offsets that are made of a row at a time."""
 _CHUNKS = 10_000
@@ -236,6 +238,23 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
         .agg(*map(F.expr, extents))
     )
     return {LogRange(*row[:4]): (row["first"], row["last"]) for row in found.collect()}
+
+
+def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
+    """Where rows lack offsets of a window: the first ones of each partition, as ranges. For a window that isn't proved:
+    all its rows are sent about."""
+    spark, keys = rows.sparkSession, list(AUDITED)
+    place = Window.partitionBy("topic", "partition").orderBy("offset")
+    missing = offsets_once(spark, manifest).join(_audited(rows), keys, "left_anti")
+    first = missing.withColumn("place", F.row_number().over(place)).where(F.col("place") <= _MISSING)
+    found = sorted((row["topic"], row["partition"], row["offset"]) for row in first.select(*keys).collect())
+    ranges: list[LogRange] = []
+    for topic, partition, offset in found:
+        if ranges and ranges[-1][:2] == (topic, partition) and ranges[-1].end_offset == offset:
+            ranges[-1] = ranges[-1]._replace(end_offset=offset + 1)
+        else:
+            ranges.append(LogRange(topic, partition, offset, offset + 1))
+    return ranges
 
 
 def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:

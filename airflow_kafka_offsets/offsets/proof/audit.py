@@ -275,17 +275,32 @@ def _not_once(manifest: Manifest, result: RunResult) -> Iterator[str]:
     lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
     doubled = [f"{name} has {count} rows more than offsets" for name, (count, _) in more.items() if count > 0]
     if lacking:
-        yield (
-            f"{shorten(lacking)}. Either they were dropped between read() and write(), by a filter, a join, "
-            "dropDuplicates or a sink that drops rows; or the read was stopped early (limit, head, take); or the log "
-            f"has no record there, as transactions leave it. {KEEP_EVERY_RECORD}; if producers write in transactions, "
-            "allow gaps (allow_gaps=True)"
-        )
+        yield f"{shorten(lacking)}. {_why_lacking(result)}"
     if doubled:
         yield (
             f"{shorten(doubled)}: rows were doubled between read() and write(), by explode, a join that matches "
             f"several, or a union. {KEEP_EVERY_RECORD}"
         )
+
+
+def _why_lacking(result: RunResult) -> str:
+    dropped = (
+        "dropped between read() and write(), by a filter, a join, dropDuplicates or a sink that drops rows; or the "
+        "read was stopped early (limit, head, take)"
+    )
+    allow = "if producers write in transactions, allow gaps (allow_gaps=True)"
+    if result.unread:
+        found = shorten(map(str, result.unread))
+        return f"Kafka has records there, such as {found}: they were {dropped}. {KEEP_EVERY_RECORD}"
+    if result.unread is None:
+        return (
+            f"Either they were {dropped}; or the log has no record there, as transactions leave it: Kafka wasn't "
+            f"asked. {KEEP_EVERY_RECORD}; {allow}"
+        )
+    return (
+        "Kafka has no record at the first of these offsets, as transactions leave a log: "
+        f"{allow}, and the load will tell whether rows were dropped, too"
+    )
 
 
 def _gaps_not_allowed(manifest: Manifest, result: RunResult) -> Iterator[str]:

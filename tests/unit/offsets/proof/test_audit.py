@@ -92,12 +92,26 @@ class TestVerdict:
         assert count == 10 or f"says {count} rows for 10 offsets" in str(verdict)
 
     def test_what_lacks_then_is_named_by_partition_with_all_that_may_have_happened(self) -> None:
+        """By one who couldn't ask Kafka, as a client of Spark Connect."""
         said = str(judge(manifest(), uncounted(manifest(), WHOLE[3:])))
         assert said.startswith(
             "t-0 lacks 3 of 10 rows. Either they were dropped between read() and write(), by a filter"
         )
         assert "stopped early (limit, head, take)" in said
         assert "allow gaps (allow_gaps=True)" in said
+
+    def test_where_kafka_has_the_records_it_is_the_transform_and_gaps_are_no_cure(self) -> None:
+        asked = replace(uncounted(manifest(), WHOLE[3:]), unread=(UnreadRecord("t", 0, 10),))
+        said = str(judge(manifest(), asked))
+        assert "Kafka has records there, such as offset 10 of t-0: they were dropped" in said
+        assert "write_derived" in said
+        assert "allow_gaps" not in said
+
+    def test_where_it_has_none_gaps_are_the_cure(self) -> None:
+        said = str(judge(manifest(), replace(uncounted(manifest(), WHOLE[3:]), unread=())))
+        assert "Kafka has no record at the first of these offsets" in said
+        assert "allow_gaps=True" in said
+        assert "filter" not in said
 
     def test_so_is_what_is_there_too_often(self) -> None:
         said = str(judge(manifest(), uncounted(manifest(), [*WHOLE, 12, 12])))
