@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of, with_progress
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of, with_progress
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
@@ -91,6 +91,9 @@ def measure_lag(args: Any) -> int:
                 time.sleep(args.pace / _STEPS)
             earlier, lags = lags, _lags(client, args, level)
             paces = _paces(earlier, lags, time.monotonic() - seen_at_s, level)
+    for lag in lags:
+        if lag.remark:
+            print_remark(f"group {lag.group}: {lag.remark}")
     rows = [row for lag in lags for row in _lag_rows(lag, paces)]
     columns = (*_lag_columns(level), *(_PACE_COLUMNS if paces is not None else ()), _ERROR)
     print_rows(rows, args, columns, drawn="lag")

@@ -84,6 +84,11 @@ def _end_with(error: KafkaOffsetsError) -> NoReturn:
     sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
 
+def print_remark(text: str) -> None:
+    """Say beside the answer what it leaves open."""
+    print(f"kafka-offsets: {printable(text)}", file=sys.stderr)
+
+
 def print_rows(
     rows: Sequence[Row], args: Any, columns: Sequence[Column], *, single: bool = False, drawn: str | None = None
 ) -> None:

@@ -108,7 +108,9 @@ class StageTeller:
             self._log.info(self._line(self._stage, at_s))
 
     def _line(self, stage: Stage, at_s: float) -> str:
-        line = f"{stage.done:,} of {stage.tasks:,} tasks of stage {stage.number} ({100 * stage.done // stage.tasks} %)"
+        share = 100 * stage.done // stage.tasks
+        percent = f"{share} %" if share or not stage.done else "under 1 %"
+        line = f"{stage.done:,} of {stage.tasks:,} tasks of stage {stage.number} ({percent})"
         done = stage.done - self._done_at_first
         if done <= 0:
             return line

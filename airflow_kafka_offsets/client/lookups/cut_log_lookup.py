@@ -29,7 +29,9 @@ _RESET = "use kafka-offsets reset to move the group"
 
 async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
     """The commits, with ``cut_at`` where a log was cut below one. Where a leader can't say for a reason that may pass,
-    that is the commit's error, and so is an epoch that the log hasn't come to: whether it means anything is open.
+    that is the commit's error, and so is an epoch that the log hasn't come to: whether it means anything is open. Where
+    brokers can't say by design, or a leader doesn't know the epoch, the commit stays as it is, and the group's
+    ``untold`` says so.
 
     :param extents: the logs as they are now, asked after the commits.
     """
@@ -46,7 +48,13 @@ async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents
         changes = [_judged(*found, ends) for found in doubtful[group.group]]
         if not changes:
             return group
-        return replace(group, offsets=CommittedOffsets([*group.offsets.unordered(), *changes]))
+        untold = {
+            f"{epoch.topic}-{epoch.partition}": why
+            for _, epoch, _ in doubtful[group.group]
+            if epoch in ends and (why := _untold(ends[epoch]))
+        }
+        offsets = CommittedOffsets([*group.offsets.unordered(), *changes])
+        return replace(group, offsets=offsets, untold=untold)
 
     return GroupsOffsets(map(marked, commits))
 
@@ -56,6 +64,13 @@ def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[tuple[Comm
     for commit, extent in with_extents(commits.offsets, extents):
         if commit.leader_epoch is not None and commit.leader_epoch != extent.leader_epoch:
             yield commit, LogEpoch(commit.topic, commit.partition, commit.leader_epoch), extent.leader_epoch
+
+
+def _untold(end: EpochEnd) -> str | None:
+    """Why a leader doesn't say where an epoch ends, and never will; None where it says, or may later."""
+    if end.error is not None:
+        return UNTOLD.get(end.error.name)
+    return "its leader doesn't know the epoch" if end.end_offset is None else None
 
 
 def _judged(

@@ -81,11 +81,20 @@ class GroupOffsets:
     :param offsets: commits by partition. Empty for a group that is unknown or never committed: OffsetFetch can't tell
         which (E19); a description of the group can.
     :param error: Kafka's error for the group as a whole; ``offsets`` is then empty.
+    :param untold: where nobody can tell whether a log was cut below the commit, and why; by the partition's name.
     """
 
     group: str
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
     error: ResponseError | None = None
+    untold: Mapping[str, str] = field(default_factory=dict)
+
+    def remark(self) -> str:
+        """What is untold, in words; empty where nothing is."""
+        if not self.untold:
+            return ""
+        partitions = shorten(f"{name} ({why})" for name, why in sorted(self.untold.items()))
+        return f"whether a log was truncated below the commit is unknown on {partitions}"
 
     @property
     def has_commits(self) -> bool:

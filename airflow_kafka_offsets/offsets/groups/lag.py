@@ -183,6 +183,11 @@ class GroupLag:
         return self.error is None and self.description is not None and self.description.is_unknown
 
     @property
+    def remark(self) -> str:
+        """What its commits leave unknown though the lag is known, in words; empty where nothing."""
+        return self._commits.remark()
+
+    @property
     def never_committed(self) -> bool:
         """The group exists, has committed nothing, and nobody named the topics to count on."""
         return self.error is not None and self.error.name == LagStatus.NO_COMMIT.name

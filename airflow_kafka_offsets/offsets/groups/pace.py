@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
@@ -42,11 +43,16 @@ class Pace:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, rounded to what is worth a look."""
         return {
-            "written_per_s": round(self.written, 2),
-            "read_per_s": round(self.read, 2),
+            "written_per_s": _rounded(self.written),
+            "read_per_s": _rounded(self.read),
             "trend": str(self.trend),
-            "caught_up_in_s": None if self.caught_up_in_s is None else round(self.caught_up_in_s),
+            "caught_up_in_s": None if self.caught_up_in_s is None else ceil(self.caught_up_in_s),
         }
+
+
+def _rounded(rate: float) -> float:
+    """To two places; a slow rate to two digits, as it isn't 0."""
+    return round(rate, 2) if abs(rate) >= 1 else float(f"{rate:.2g}")
 
 
 def pace_between(

@@ -9,7 +9,9 @@ import pytest
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch, LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
@@ -106,3 +108,38 @@ class TestErrors:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={B0: code}))
         assert ends_of(one.client) == [4, name, 4]
         assert len(asked(one)) == 1
+
+
+class TestCommits:
+    """Whether a log was cut below a commit of an earlier epoch than its own."""
+
+    @pytest.mark.parametrize(
+        ("end", "errors", "why"),
+        [
+            (4, {A0: 31}, "say it only to users with the ACL ClusterAction"),
+            (-1, {}, "its leader doesn't know the epoch"),
+        ],
+    )
+    def test_what_nobody_can_tell_is_said_and_the_commit_stays(
+        self, one: Pieces, end: int, errors: dict[TopicPartition, int], why: str
+    ) -> None:
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(end, errors=errors))
+        (marked,) = one.client.mark_cut(committed(3), extents())
+        assert [(each.offset, each.cut_at, each.error) for each in marked.offsets] == [(3, None, None)]
+        assert marked.remark().startswith("whether a log was truncated below the commit is unknown on a-0 (")
+        assert why in marked.remark()
+        assert GroupLag(marked, extents()).remark == marked.remark()
+
+    def test_what_the_leader_tells_is_no_remark(self, one: Pieces) -> None:
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4))
+        (marked,) = one.client.mark_cut(committed(3), extents())
+        assert marked.remark() == ""
+
+
+def committed(offset: int) -> GroupsOffsets:
+    """One commit, of an epoch before the log's."""
+    return GroupsOffsets([GroupOffsets("g", CommittedOffsets([CommittedOffset(*A0, offset, leader_epoch=5)]))])
+
+
+def extents() -> LogExtents:
+    return LogExtents([LogExtent(*A0, 0, 9, 9, leader_epoch=7)])

@@ -69,7 +69,7 @@ class TestLines:
 
     def test_a_long_time_is_said_in_larger_units(self, spark: Stages) -> None:
         spark.told(0, stage(3, 0, 10_000))
-        assert spark.told(10, stage(3, 10, 10_000)) == ["10 of 10,000 tasks of stage 3 (0 %), 3 hours left"]
+        assert spark.told(10, stage(3, 10, 10_000)) == ["10 of 10,000 tasks of stage 3 (under 1 %), 3 hours left"]
 
     def test_a_stage_that_is_over_is_told_once_and_the_next_begins(self, spark: Stages) -> None:
         spark.told(0, stage(3, 12))
