@@ -11,7 +11,7 @@ from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.holes import Surroundings
+from airflow_kafka_offsets.ledger.holes import Surroundings, telling_leftovers
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,
@@ -86,7 +86,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         manifest = pinned.manifest
         end = ledger.snapshots.read(manifest.end_snapshot)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
+            with telling_leftovers(ledger):
+                check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
             refuse_rewritten_window(client, ledger, manifest)
             commits = self._commits(client, manifest)
             ahead = _ahead(manifest, end, commits)
@@ -112,6 +113,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         marked = client.mark_cut(commits, extents).raise_for_errors()
         found = marked.lookup(self.group)
         assert found is not None
+        if found.untold:
+            self.log.warning("Group %s: %s", self.group, found.remark())
         refuse_cut_commits(found.offsets, self.group)
         refuse_commits_past_end(found.offsets, extents, self.group)
         return {

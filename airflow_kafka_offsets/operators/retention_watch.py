@@ -13,6 +13,7 @@ from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.hooks.metrics import tell
+from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
@@ -79,7 +80,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
         if end is None:
             self.log.warning("%s has neither windows nor snapshots: nothing is watched", ledger.uri)
             return []
-        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
+        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client, telling_leftovers(ledger):
             look = Backlog(client, ledger, end)
             forecasts = look.forecasts()
         for warning in look.warnings:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, snapshot_warnings
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast
@@ -41,7 +42,7 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        with self.pinner() as pinner:
+        with self.pinner() as pinner, telling_leftovers(self.ledger()):
             snapshot = pinner.maker.snapshot(self._as_of())
         for remark in snapshot_warnings(snapshot):
             self.log.warning(remark)

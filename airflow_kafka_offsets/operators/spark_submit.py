@@ -20,7 +20,7 @@ from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -205,12 +205,15 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     ) -> tuple[PinnedManifest, str] | None:
         """The revision and the attempt that an earlier try of this task has loaded, and died before it could say so."""
         window = load.ref.window
-        if published is not None:
-            own = load.tries.published(load.ledger, window)
-            return None if own is None else (pinned, own)
+        own = None if published is None else load.tries.published(load.ledger, window)
+        if own is not None:
+            self.log.info("Attempt %s of an earlier try has published window %s: Spark isn't run again", own, window)
+            return pinned, own
         counted = load.tries.counted(load.ledger, pinned, None if self._memory is None else self._memory.failed)
         if counted is None:
             return None
+        if published is not None and counts_over(published, pinned.manifest, written_ms=counted.written_ms):
+            return None  # Spark looks whether the published rows are there
         self.log.info(
             "Attempt %s of an earlier try has loaded and counted window %s: publishing it now, without running Spark",
             counted.result.attempt,

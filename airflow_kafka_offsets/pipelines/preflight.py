@@ -89,7 +89,8 @@ def refuse_changed(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest
     """
     manifest = pinned.manifest
     facts = client.topic_facts(sorted(manifest.topics))
-    check_topics(manifest, client.cluster_id(), facts)
+    with telling_leftovers(ledger):
+        check_topics(manifest, client.cluster_id(), facts)
     refuse_rewritten_window(client, ledger, manifest)
     return facts
 

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish
+from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish, publish_next
 from tests.integration.airflow.conftest import RECOUNTS, T0, Context, DagFrom, InSparksPlace
 from tests.integration.airflow.windows.conftest import COUNT, XCom, load
 from tests.integration.airflow.windows.counted import Count, count, left_of, pinned, published, revised, window
@@ -93,6 +93,28 @@ class TestARetry:
         KafkaVerifyWindowOperator(task_id="v", window=died).execute(context)
         context["ti"].try_number = 2
         assert load(died).execute(context)["rows"] == 5
+
+    def test_what_it_wrote_to_a_table_over_published_rows_is_published_without_spark(
+        self,
+        window: XCom,
+        pinned: PinnedManifest,
+        context: Context,
+        in_sparks_place: InSparksPlace,
+        ledger: Ledger,
+        count: Count,
+    ) -> None:
+        """Somebody else's attempt was published first; in the table these rows have taken the place of its own."""
+        table = {"sink": "delta", "output": "lake.flights", "apart": False}
+        publish_next(ledger, count(pinned, started_ms=1, **table))
+        in_sparks_place(COUNT.replace("attempt=told", f"started_ms=2, **{table}, attempt=told"))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("airflow_kafka_offsets.operators.spark_submit.counted_attempt", died_here)
+            with pytest.raises(KeyboardInterrupt):
+                load(window).execute(context)
+        in_sparks_place(NEVER)
+        report = load(window).execute(context)
+        assert report["attempt"] == report["published_attempt"] != "a-1"
+        assert [replaced for *_, replaced in published(ledger, pinned)] == [None, 1]
 
     @pytest.mark.parametrize("verified", [False, True])
     def test_a_task_that_was_cleared_has_the_published_rows_counted_again(
