@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 K8S_DRIVER_STATUS_KEY = "k8s_driver_status"
 """Key in the task's state store of how a driver on Kubernetes has ended (Spark provider 6.3, a private name there)."""
 _FOLLOWING = ("get_job_status", "poll_until_complete", "is_job_active", "is_job_succeeded", "_backend")
-"""What going on with a driver takes: there since 6.3.1, and since 6.3.3 for standalone clusters."""
+"""What going on with a driver takes: there since 6.3.1."""
 
 
 def can_follow_drivers() -> bool:
@@ -25,21 +25,27 @@ def can_follow_drivers() -> bool:
 
 def follows_its_driver(task: SparkSubmitOperator) -> bool:
     """Whether the provider keeps the id of a cluster's driver, so that the task's next try can go on with it
-    (``durable``, Spark provider 6.3.4 on Airflow 3.3). Where it doesn't, a retry submits another driver."""
+    (``durable``, Spark provider 6.3.1 on Airflow 3.3). Where it doesn't, a retry submits another driver."""
     return bool(getattr(task, "durable", False)) and can_follow_drivers()
 
 
 def refuse_unfollowed_driver(connection: Mapping[str, Any]) -> None:
     """Refuse a standalone cluster's own drivers where the provider can't ask its master about them: the task would fail
-    while the driver runs on. Superfluous from Spark provider 6.2 on.
+    while the driver runs on. Until 6.3.4 it asks at the port by which it submits, where no master answers
+    (apache/airflow#71881). Superfluous from Spark provider 6.3.4 on, but for several masters.
 
     :param connection: the hook's.
     :raises ConfigurationError: naming the version that can.
     """
-    if "rest_port" not in connection:
+    if "rest_endpoint" not in connection:
         raise ConfigurationError(
-            "Deploy mode cluster on a standalone cluster needs apache-airflow-providers-apache-spark 6.2 or newer, and "
-            f"this is {version('apache-airflow-providers-apache-spark')}: upgrade it, or use deploy mode client."
+            "Deploy mode cluster on a standalone cluster needs apache-airflow-providers-apache-spark 6.3.4 or newer, "
+            f"and this is {version('apache-airflow-providers-apache-spark')}: upgrade it, or use deploy mode client."
+        )
+    if not connection["rest_endpoint"]:
+        raise ConfigurationError(
+            f"The Spark provider can't ask {connection.get('master')} about a driver: in deploy mode cluster, a Spark "
+            "connection has to be of type spark and to name one master. Or use deploy mode client."
         )
 
 

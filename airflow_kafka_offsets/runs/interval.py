@@ -67,6 +67,10 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
         return _partition(schedule, partition_date)
     first, last = context.get("data_interval_start"), context.get("data_interval_end")
     if first is None or last is None:
+        if schedule.by_partition and "partition_date" not in context:
+            raise IntervalError(
+                f"Airflow tells its tasks a run's partition date from 3.3 on, and this one doesn't. {_HINT}"
+            )
         raise IntervalError(_without_interval(schedule))
     found = RunInterval(instant_ms(first), instant_ms(last))
     _refuse_cut_off(schedule, found)

@@ -119,7 +119,7 @@ def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
     """
     if not can_follow_drivers():
         raise ConfigurationError(
-            "deferrable=True needs apache-airflow-providers-apache-spark 6.3.3 or newer, and this is "
+            "deferrable=True needs apache-airflow-providers-apache-spark 6.3.1 or newer, and this is "
             f"{version('apache-airflow-providers-apache-spark')}: upgrade it, or leave deferrable out."
         )
     tracked = _TRACKED.get(place)

@@ -117,10 +117,11 @@ class SparkProgram:
         with suppress(PackageNotFoundError):
             full, client = version("pyspark"), version("pyspark-client")
             if full != client:
+                # The client's: it may lag behind, and Airflow's constraints pin it.
                 raise ConfigurationError(
                     f"pyspark {full} and pyspark-client {client} are installed into one folder, and have mixed their "
-                    f"files. Install the same version of both: pip install --force-reinstall pyspark=={full} "
-                    f"pyspark-client=={full}."
+                    f"files. Install the same version of both: pip install --force-reinstall pyspark=={client} "
+                    f"pyspark-client=={client}."
                 )
 
     def explain(self, error: Exception, output: Iterable[str]) -> None:
@@ -146,7 +147,7 @@ class SparkProgram:
         where = "there" if "/" in self.binary else f"on this worker's PATH ({self._variable('PATH')})"
         packaged = [home / "bin" / "spark-submit" for home in self._packaged()]
         found = [str(program) for program in packaged if program.is_file()]
-        way = f"PySpark's is {found[0]}" if found else "Install Spark, or pip install pyspark, which brings it"
+        way = f"PySpark's is {found[0]}" if found else f"Install Spark, or {_pip()}, which brings it"
         return (
             f"The load is run by {self.binary}, and there is no such program {where}. {way}: put its folder on PATH, "
             "or give its path as spark_binary= to the operator."
@@ -182,3 +183,10 @@ class SparkProgram:
     def _variable(self, name: str) -> str | None:
         value = self.env_vars.get(name, os.environ.get(name))
         return None if value is None else str(value)
+
+
+def _pip() -> str:
+    """How PySpark is installed: in the version of its client, where that is here, as both write into one folder."""
+    with suppress(PackageNotFoundError):
+        return f"pip install pyspark=={version('pyspark-client')}"
+    return "pip install pyspark"

@@ -181,6 +181,7 @@ class TestByHand:
             "dag_run": SimpleNamespace(run_type="manual"),
             "data_interval_start": start,
             "data_interval_end": end,
+            "partition_date": None,
         }
 
     def refused(self, timetable: Any, *interval: datetime | None) -> str:
@@ -250,6 +251,12 @@ class TestByHand:
         said = self.refused(CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1))
         assert "without a partition key" in said
         assert "such as 20" in said
+
+    def test_an_airflow_that_tells_no_partition_date_is_no_run_without_a_key(self) -> None:
+        context = self.context(CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1))
+        del context["partition_date"]
+        with pytest.raises(IntervalError, match=r"partition date from 3\.3 on, and this one doesn't"):
+            run_interval(context, None, None)
 
     def test_where_no_timetable_gives_intervals_those_that_do_are_named(self) -> None:
         assert "CronDataIntervalTimetable" in self.refused(CronTriggerTimetable("0 * * * *", timezone="UTC"))
