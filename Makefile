@@ -26,8 +26,8 @@ $(STAMP): pyproject.toml dev/constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev --constraint dev/constraints.txt
 	@touch $@
 
-demo: setup ## load real records into a local Kafka and run the example Dag on them
-	@$(BIN)/python -m dev.demo
+demo: setup ## load real records into a local Kafka and run the example Dag on them; UI=1 leaves Airflow running
+	@$(BIN)/python -m dev.demo $(if $(UI),--ui)
 
 lint: setup ## lint, format, types, layers
 	@$(BIN)/ruff check --quiet .

@@ -1,7 +1,8 @@
 """The demo: real flights through a real broker, Airflow and Spark, with proof. Run it with ``make demo``.
 
 It starts a broker, loads a year of flights, lets a consumer group catch up under a sensor, loads three days with the
-example Dag, loads one of them again, and ends with one table.
+example Dag, loads one of them again, and ends with one table. ``make demo UI=1`` goes on (:mod:`dev.demo_ui`): Airflow
+and the broker stay, with a fourth day waiting.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -26,7 +28,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 
-from dev import LOCAL, ROOT, flights
+from dev import LOCAL, ROOT, demo_ui, flights
 from dev.airflow_home import environment, output_to, start_migration
 from dev.kafka import Broker
 
@@ -34,6 +36,8 @@ HOME = LOCAL / "demo"
 LOG = HOME / "airflow.log"
 DAYS = (date(2013, 3, 9), date(2013, 3, 10), date(2013, 3, 11))
 """Three days around the night in which New York's clocks went forward."""
+WAITING, NOON = date(2013, 3, 12), time_of_day(12)
+"""Where the topic ends, when a day is to wait."""
 PROVED = "read = written = log"
 READER = "flights-reader"
 READER_S = 8.0
@@ -58,8 +62,11 @@ class Day:
     again: bool = False
 
 
-def main() -> None:
-    """The whole demo."""
+def main(*, ui: bool) -> None:
+    """The whole demo.
+
+    :param ui: leave Airflow and the broker running.
+    """
     console = Console(file=os.fdopen(os.dup(1), "w"), width=None if sys.stdout.isatty() else 110)
     # A new broker is a new cluster, whose offsets mean nothing in an old ledger.
     shutil.rmtree(HOME, ignore_errors=True)
@@ -69,7 +76,7 @@ def main() -> None:
         variables = environment(HOME, broker.bootstrap_servers)
         os.environ.update(variables)
         migration = start_migration(variables)
-        count = flights.load(broker.bootstrap_servers)
+        count = flights.load(broker.bootstrap_servers, until=datetime.combine(WAITING, NOON, UTC) if ui else None)
         console.print(f"Topic flights holds {count:,} records, stamped with their scheduled departure")
         if migration.wait() != 0:
             sys.exit(f"airflow db migrate failed; see {variables['AIRFLOW_HOME']}/migrate.log")
@@ -77,6 +84,8 @@ def main() -> None:
         days = [_load(console, each) for each in DAYS]
         days.append(_load(console, DAYS[1], again=True))
         _report(console, days)
+        if ui:
+            demo_ui.serve(console, HOME, variables, WAITING)
 
 
 def _stop_on_signals(console: Console, broker: Broker) -> None:
@@ -145,7 +154,8 @@ def _read_on(consumer: Any) -> None:
 
 def _load(console: Console, day: date, *, again: bool = False) -> Day:
     """Run the example Dag for one day. Its run is triggered when the day is over, as the scheduler would."""
-    over = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+    # A minute later: at midnight itself the next day's own run has its logical date.
+    over = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1, minutes=1)
     with _spinner(
         console, f"flights_daily for {day}{' again' if again else ''}: complete, resolve, load, verify, commit"
     ):
@@ -229,4 +239,4 @@ def _where_next(console: Console) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(ui="--ui" in sys.argv[1:])

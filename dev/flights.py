@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import takewhile
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -55,12 +56,13 @@ class Flight:
     columns: Mapping[str, int | str | None]
 
 
-def load(bootstrap_servers: str, topic: str = "flights") -> int:
+def load(bootstrap_servers: str, topic: str = "flights", *, until: datetime | None = None) -> int:
     """Produce every flight, in order of scheduled departure, and wait until all are acknowledged.
 
     The topic is made when it does not exist, with 6 partitions and without retention. Flights that it already holds
     are not looked at: a second call adds them a second time.
 
+    :param until: leave out those that depart then or later; None for the whole year.
     :returns: number of records produced.
     """
     _create_topic(bootstrap_servers, topic)
@@ -72,7 +74,9 @@ def load(bootstrap_servers: str, topic: str = "flights") -> int:
         metrics_enabled=False,
     )
     with closing(producer), Progress(transient=True) as progress:
-        records = progress.track(flights(), total=FLIGHTS, description=f"producing to {topic}", update_period=0.5)
+        ends_ms = None if until is None else int(until.timestamp() * 1000)
+        wanted = takewhile(lambda flight: ends_ms is None or flight.scheduled_departure_ms < ends_ms, flights())
+        records = progress.track(wanted, total=FLIGHTS, description=f"producing to {topic}", update_period=0.5)
         sent = [producer.send(topic, **_record(flight)) for flight in records]
         producer.flush()
         for failed in filter(FutureRecordMetadata.failed, sent):

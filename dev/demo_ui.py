@@ -1,0 +1,56 @@
+"""The demo's second half, ``make demo UI=1``: a whole Airflow over what the first half has loaded, until Ctrl-C.
+
+The broker stays too. The topic ends at noon of a day that isn't loaded yet, for whose end a run of the Dag waits.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+from rich.console import Console
+
+from airflow_kafka_offsets.lineage.page_address import PREFIX
+from dev import ROOT
+from dev.airflow_services import AirflowServices
+
+DAG = "flights_daily"
+_OWN = ("AIRFLOW_HOME", "AIRFLOW__CORE__", "AIRFLOW__DATABASE__")
+"""Settings that the services have themselves."""
+_DATES = ("start_date=datetime(2013, 1, 1,", "end_date=datetime(2013, 12, 31,")
+
+
+def serve(console: Console, home: Path, variables: Mapping[str, str], waiting: date) -> None:
+    """Start Airflow, have a run wait for a day's end, say where to look, and stay.
+
+    :param home: of the demo, with Airflow's database.
+    :param variables: the environment that the days were loaded with.
+    :param waiting: the day.
+    """
+    given = {name: value for name, value in variables.items() if not name.startswith(_OWN)}
+    with AirflowServices(home, given) as airflow:
+        (airflow.dags_folder / f"{DAG}.py").write_text(_of_one_day(waiting))
+        airflow.unpause(DAG)
+        airflow.wait_until(lambda: "deferred" in _states(airflow, waiting))
+        console.print(f"The run of {waiting} waits: the topic ends at noon of that day")
+        for name, place in {"Kafka windows": f"{airflow.url}{PREFIX}/", "Airflow": airflow.url}.items():
+            console.print(f"{name:>16}  {place}", highlight=False, soft_wrap=True)
+        console.print("Airflow and the broker run until you press Ctrl-C; nobody has to log in")
+        console.file.flush()
+        signal.pause()
+
+
+def _of_one_day(day: date) -> str:
+    """The example Dag, whose schedule has only one day."""
+    source = (ROOT / "dags" / f"{DAG}.py").read_text(encoding="utf-8")
+    for bound in _DATES:
+        assert bound in source, bound
+        source = source.replace(bound, f"{bound.partition('=')[0]}=datetime({day.year}, {day.month}, {day.day},")
+    return source
+
+
+def _states(airflow: AirflowServices, day: date) -> list[str | None]:
+    scheduled = [run for run in airflow.runs(DAG) if run.startswith(f"scheduled__{day}")]
+    return [state for run in scheduled for state in airflow.task_states(DAG, run).values()]
