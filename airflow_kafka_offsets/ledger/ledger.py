@@ -6,7 +6,7 @@ Layout, all of it created and never changed::
       pipeline.json                       the ledger's identity, topics, cluster id, isolation level, format version
       snapshots/00000/00000042.json.gz    the log of snapshots
       instants/202611/…                   its index by time
-      windows/202611/<start>_<end>/       a window: manifest, attempts, results, committed, verified
+      windows/202611/<start>_<end>/       a window: manifest, attempts, results, publications, verified
       checkpoints/20261121_….json         windows of a day, all verified: what listing them takes
 """
 
@@ -41,8 +41,9 @@ from airflow_kafka_offsets.ledger.storage import (
     to_json_bytes,
 )
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel

@@ -22,8 +22,9 @@ from typing import Literal
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders, taken_back
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

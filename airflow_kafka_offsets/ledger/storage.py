@@ -187,8 +187,8 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
 def _is_refusal(error: Exception) -> bool:
     """Whether a store says that the name is taken: by 412, and S3 by 409 too while another put of it is under way.
 
-    adlfs, and s3fs for AWS's own wording, say so by FileExistsError; s3fs gives other errors botocore's as their cause,
-    whose answer is a dictionary, and gcsfs its own with a code.
+    adlfs, gcsfs, and s3fs for AWS's own wording, say so by FileExistsError; s3fs gives other errors botocore's as their
+    cause, whose answer is a dictionary.
     """
     answer = getattr(error.__cause__, "response", None)
     metadata = answer.get("ResponseMetadata", {}) if isinstance(answer, Mapping) else {}

@@ -24,7 +24,8 @@ from airflow_kafka_offsets.ledger.storage import (
     read,
     to_json_bytes,
 )
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowListing, WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_listing import WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import last_publications, window_extent

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, SparkFailedError
@@ -23,6 +22,7 @@ from airflow_kafka_offsets.ledger.storage import (
     read_json,
     to_json_bytes,
 )
+from airflow_kafka_offsets.ledger.window_listing import VERDICTS, WindowListing
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
@@ -34,86 +34,8 @@ from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 
 _TAKEN_BACK = b"taken back"
 """How ``manifest.sha256`` begins instead of a hash, where the window was taken back before it was settled."""
-
-
-class WindowState(StrEnum):
-    """How far a window has come."""
-
-    RESOLVED = "resolved"
-    SUBMITTED = "submitted"
-    COUNTED = "counted"
-    LOST = "lost"
-    PUBLISHED = "published"
-    VERIFIED = "verified"
-
-
-_VERDICTS = "verified"
 UNKNOWN_MS = sys.maxsize
 """When an attempt began whose note doesn't tell: after all others, as far as they know."""
-
-
-@dataclass(frozen=True, slots=True)
-class WindowListing:
-    """What is in a window's folder, read at one time.
-
-    :param files: the files' paths from the folder on, in order.
-    :param published: the attempt that was published of the revision last; None when none was.
-    """
-
-    files: tuple[str, ...]
-    published: str | None
-
-    @property
-    def state(self) -> WindowState:
-        """How far the window has come."""
-        if self.published:
-            return WindowState.VERIFIED if self.published in self.verified else WindowState.PUBLISHED
-        if self.losses:
-            return WindowState.LOST
-        if self.counted:
-            return WindowState.COUNTED
-        return WindowState.SUBMITTED if self.attempts else WindowState.RESOLVED
-
-    @property
-    def attempts(self) -> list[str]:
-        """Names of all attempts, in order of submission. A driver that named its own notes the application alone."""
-        return sorted({*self._named("attempts"), *self._named("applications")})
-
-    @property
-    def unended(self) -> list[str]:
-        """Names of the attempts of which no failure was noted: they may be running, unless they were killed. None in a
-        window that is published."""
-        loads = {failure.rpartition(OF_LOAD)[0] for failure in self.failures} - {*self._named("applications")}
-        return [] if self.published else sorted({*self.attempts} - {*self.failures} - loads)
-
-    @property
-    def failures(self) -> list[str]:
-        """Names of the attempts that are known to have failed."""
-        return self._named(FAILURES)
-
-    @property
-    def results(self) -> list[str]:
-        """Names of the attempts that got as far as counting."""
-        return self._named("results")
-
-    @property
-    def counted(self) -> list[str]:
-        """Names of the attempts that have counted, and aren't known to have failed since."""
-        return [attempt for attempt in self.results if attempt not in self.failures]
-
-    @property
-    def verified(self) -> list[str]:
-        """Names of the attempts that were proved when they were published."""
-        return self._named(_VERDICTS)
-
-    @property
-    def losses(self) -> list[str]:
-        """Names of the losses that were noted."""
-        return self._named("losses")
-
-    def _named(self, folder: str) -> list[str]:
-        start = f"{folder}/"
-        return [file.removeprefix(start).removesuffix(".json") for file in self.files if file.startswith(start)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +341,7 @@ class WindowFolder:
 
         :raises LedgerConflictError: when another verdict is recorded.
         """
-        path = self._folder / _VERDICTS / f"{attempt}.json"
+        path = self._folder / VERDICTS / f"{attempt}.json"
         fields = {"format": 1, "attempt": attempt} | asdict(verdict)
         if verdict.explained is None:
             del fields["explained"]

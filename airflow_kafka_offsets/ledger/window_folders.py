@@ -8,7 +8,8 @@ from itertools import chain
 from airflow_kafka_offsets.errors import LedgerError, WindowOverlapError
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder, WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     forgotten_marker,

@@ -44,7 +44,9 @@ class WindowLink(BaseOperatorLink):
     """The window on the page "Kafka windows", where ``[api] base_url`` says Airflow's address and the window's ledger
     is one that the page shows. Otherwise the window's folder in the ledger: on S3 and GCS the console's page, as other
     providers link to objects. Other stores have no page that a browser opens, and Airflow shows no link but to
-    ``http``, ``https`` and ``mailto``: there the folder's URI is in the log, and in resolve's XCom (``manifest``)."""
+    ``http``, ``https`` and ``mailto``: there it is the page at ``localhost``, where Airflow's own links lead without
+    ``base_url``; for a ledger that the page doesn't show, the folder's URI is in the log, and in resolve's XCom
+    (``manifest``)."""
 
     name = "Window"
 
@@ -57,9 +59,14 @@ class WindowLink(BaseOperatorLink):
 def window_page(pinned: PinnedManifest) -> str:
     """Where a browser shows a window; empty where nothing does."""
     airflow = str(conf.get("api", "base_url", fallback="") or "")
-    if airflow.startswith(("http://", "https://")) and _is_on_page(pinned):
+    console = folder_page(pinned.uri.rpartition("/")[0])
+    if not airflow.startswith(("http://", "https://")):
+        if console:
+            return console
+        airflow = f"http://localhost:{conf.getint('api', 'port', fallback=8080)}"
+    if _is_on_page(pinned):
         return window_address(airflow, pinned.manifest.pipeline, pinned.manifest.window)
-    return folder_page(pinned.uri.rpartition("/")[0])
+    return console
 
 
 def _is_on_page(pinned: PinnedManifest) -> bool:

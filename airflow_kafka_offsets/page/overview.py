@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import tiling_of
-from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from airflow_kafka_offsets.page.answer import Answer, encoded

@@ -1,7 +1,7 @@
-"""Memory of Spark: many windows, read one after the other by one session at its default heap.
+"""Memory of Spark: many windows, loaded one after the other by one session at its default heap.
 
 Each side has a Java process of its own, in which driver and executor are one. A window ends inside its log, as those of
-the past do, so that each task's last fetch brings as much as it may. Run as a module, it reads and prints MiB:
+the past do, so that each task's last fetch brings as much as it may. Run as a module, it loads and prints MiB:
 
     python -m tests.benchmarks.spark_memory ours 127.0.0.1:9092 topic 12 5000 25 512m
 """
@@ -10,20 +10,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 from pyspark.sql import SparkSession
+from upath import UPath
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.kafka.reader import FAST, exactly, reader_options
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev import ROOT
 from dev.spark_packages import jars_of
 from tests.benchmarks.clusters import Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import write_records
 from tests.benchmarks.report import Row
-from tests.benchmarks.spark_session import consume
-from tests.unit.spark.manifests import manifest_of
+from tests.unit.spark.manifests import make_ledger, manifest_of
 
 _PARTITIONS = 12
 _RECORD_BYTES = 1_200
@@ -41,7 +49,7 @@ def spark_memory(clusters: Clusters) -> Iterator[Row]:
     held = {}
     loads = clusters.sizes.part(_LOADS)
     for who in ("ours", "stock"):
-        clusters.say(f"reading {loads} windows, {who}")
+        clusters.say(f"loading {loads} windows, {who}")
         held[who] = held_mib(who, address, "large", _PARTITIONS, _RECORDS, loads, _HEAP)
     if held["ours"] is None:
         raise AssertionError(f"{loads} loads don't fit into {_HEAP}")
@@ -76,23 +84,38 @@ def held_mib(who: str, address: str, topic: str, partitions: int, records: int, 
 
 
 def measure(who: str, address: str, topic: str, partitions: int, records: int, loads: int, heap: str) -> float:
-    """Read in this process, whose Java starts now."""
+    """Load in this process, whose Java starts now: each window to files of its own, which go with the next one."""
     builder = SparkSession.builder.master("local[2]").appName("memory").config("spark.jars", jars_of("connector"))
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
     spark = builder.config("spark.driver.memory", heap).getOrCreate()
-    manifest = manifest_of([(topic, partition, 0, records) for partition in range(partitions)])
     kafka = {"kafka.bootstrap.servers": address}
+    with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": address}), timeout_s=30) as client:
+        cluster_id = client.cluster_id()
+    manifest = replace(
+        manifest_of([(topic, partition, 0, records) for partition in range(partitions)]), cluster_id=cluster_id
+    )
     stock = {name: each for name, each in reader_options(manifest, kafka, {}).items() if name not in FAST}
     stock |= exactly(manifest.non_empty())
     for number in range(loads):
-        ours = PinnedWindow(spark, manifest, RunConf("", "", f"try-{number}", kafka))
-        consume(ours.read() if who == "ours" else spark.read.format("kafka").options(**stock).load())
+        with tempfile.TemporaryDirectory() as folder:
+            if who == "ours":
+                _load(spark, manifest, f"try-{number}", kafka, Path(folder))
+            else:
+                spark.read.format("kafka").options(**stock).load().write.parquet(f"file://{folder}/table")
     jvm = spark._jvm
     assert jvm is not None, "the session is not one of Spark Connect"
     jvm.java.lang.System.gc()
     runtime = jvm.java.lang.Runtime.getRuntime()
     return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
+
+
+def _load(spark: SparkSession, manifest: Manifest, attempt: str, kafka: dict[str, str], folder: Path) -> None:
+    make_ledger(folder / "flights")
+    pinned = WindowFolders(UPath(folder / "flights")).pin_again(manifest)
+    window = PinnedWindow.open(spark, RunConf(pinned.uri, pinned.sha256, attempt, kafka))
+    result = window.write(window.read(), FileSink((folder / "table").as_uri()))
+    assert result.rows_written == manifest.span
 
 
 if __name__ == "__main__":

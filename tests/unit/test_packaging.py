@@ -26,6 +26,16 @@ def test_the_connection_type_agrees_with_the_hook() -> None:
     assert declared["hook-name"] == KafkaOffsetsHook.hook_name
 
 
+def test_a_choice_that_is_left_open_is_shown_in_words() -> None:
+    """Airflow's form shows "null" otherwise, twice."""
+    fields = get_provider_info()["connection-types"][0]["conn-fields"].values()
+    schemas = [field["schema"] for field in fields if None in field["schema"].get("enum", [])]
+    assert len(schemas) > 1
+    for schema in schemas:
+        assert schema["values_display"]["None"].endswith(" (default)")
+        assert schema["enum"].count(None) == 1
+
+
 def test_the_kafka_providers_type_and_scheme_are_left_alone() -> None:
     info = get_provider_info()
     assert [each["connection-type"] for each in info["connection-types"]] == ["kafka_offsets"]

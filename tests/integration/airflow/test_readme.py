@@ -37,6 +37,7 @@ def test_its_dag_loads(tmp_path: Path, airflow_db: Path) -> None:
     file.write_text(blocks("python")[0], encoding="utf-8")
     bag = DagBag(str(file), bundle_name="dags-folder")
     assert not bag.import_errors
+    assert bag.dags["orders_hourly"].catchup, "hours that an outage skips would be in no window"
     assert [task.task_id for task in bag.dags["orders_hourly"].topological_sort()] == [
         "window_load.complete",
         "window_load.resolve",

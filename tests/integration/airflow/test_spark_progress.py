@@ -70,7 +70,7 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
     traced = [line for line in log.splitlines() if "custom metric" in line or "ClassNotFoundException" in line]
     assert not traced, f"{len(traced)} lines such as {traced[0]}: the UI's threads don't see what --jars brings"
 
-    assert WindowLink().xcom_key not in links, "Airflow shows no link to a file"
+    assert links[WindowLink().xcom_key].endswith(f"/w/{window['window']}")
     assert f"is in {window['manifest'].rpartition('/')[0]}" in log
     ui = links[SparkUILink().xcom_key]
     assert f"Spark application {report['application_id']} is running; its UI is {ui}" in log

@@ -20,10 +20,11 @@ from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.windows.tiling import seams
-from tests.integration.ledger.loads import load, resolve
+from tests.integration.ledger.loads import load, publish, resolve
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 Work = Callable[[Ledger], object]
@@ -91,6 +92,33 @@ def test_loading(tmp_path: Path) -> None:
         assert _lists(survivor) == _lists(undisturbed)
         assert survivor.snapshots.entries() == undisturbed.snapshots.entries()
         assert all(each.holds for each in verify(survivor, full=True))
+
+
+def publish_again(ledger: Ledger) -> None:
+    """A newer revision of the last window, which takes the place of the published one."""
+    manifest = ledger.pinned(ledger.windows()[-1].id).manifest
+    if manifest.revision == 1:
+        end = ledger.snapshots.read(manifest.end_snapshot)
+        stored = ledger.snapshots.append(replace(end, number=None, as_of=AsOf(AsOfKind.LATEST)))
+        assert stored.number is not None
+        manifest = replace(manifest, end_snapshot=stored.number)
+    pinned = ledger.window_folders.pin_again(manifest)
+    verdict = judge(pinned.manifest, publish(ledger, pinned, "b-1"))
+    ledger.folder_of(pinned).record_verified("b-1", verdict)
+
+
+def test_publishing_again(tmp_path: Path) -> None:
+    """A marker by which checkpoints of the day are left unread, the second publication, and the list of its files."""
+    start = ledger_in(tmp_path / "start")
+    load_three(start)
+    window = start.windows()[-1].id
+    for survivor in at_every_step(publish_again, tmp_path / "start", tmp_path):
+        counts = survivor.window_folders.publication(window)
+        assert counts is not None
+        assert (counts.number, counts.attempt, counts.replaces) == (2, "b-1", 1)
+        (*_, last) = survivor.summaries()
+        assert (last.window, last.attempt) == (window, "b-1")
+        assert [each for each in verify(survivor) if not each.holds] == []
 
 
 def _summaries(ledger: Ledger) -> list[WindowSummary]:

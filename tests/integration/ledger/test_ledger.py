@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +25,8 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, names, plain_uri, read
-from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, create_local, names, plain_uri, read
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -98,6 +100,27 @@ class TestExclusiveCreation:
 
         with pytest.raises(ExclusiveCreateError, match="ftp"):
             create_exclusive(Elsewhere(), b"x")  # type: ignore[arg-type]
+
+
+class TestALocalDisk:
+    """What a power cut must not take: the file's content, and its name in the folder, in this order."""
+
+    @pytest.mark.parametrize(
+        "create", [create_local, lambda path, content: create_exclusive(LedgerPath.of(path), content)]
+    )
+    def test_a_file_is_synced_before_it_has_its_name_and_its_folder_afterwards(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, create: Callable[..., object]
+    ) -> None:
+        path, synced, sync = tmp_path / "ledger" / "pipeline.json", [], os.fsync
+
+        def noted(place: int) -> None:
+            kind = "folder" if stat.S_ISDIR(os.fstat(place).st_mode) else "file"
+            synced.append((kind, path.exists(), os.fstat(place).st_ino))
+            sync(place)
+
+        monkeypatch.setattr(os, "fsync", noted)
+        create(path, b"{}")
+        assert synced[-2:] == [("file", False, path.stat().st_ino), ("folder", True, path.parent.stat().st_ino)]
 
 
 class TestUris:

@@ -14,7 +14,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive, names, to_json_bytes
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.ledger.whereabouts import find
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel

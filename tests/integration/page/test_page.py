@@ -303,7 +303,7 @@ class TestOverTime:
 
 
 class TestTheLinkBesideATask:
-    """Airflow's own address has to be known: it shows no relative link."""
+    """Airflow shows no relative link: it leads to where Airflow's own links do."""
 
     @pytest.fixture
     def seen(self, root: str, monkeypatch: pytest.MonkeyPatch) -> PinnedManifest:
@@ -322,11 +322,14 @@ class TestTheLinkBesideATask:
         monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", other)
         assert window_page(seen) == "", "a file has no page either"
 
-    def test_without_airflows_address_there_is_none(
-        self, seen: PinnedManifest, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("port", ["8080", "9191"])
+    def test_without_airflows_address_it_is_the_one_that_airflow_takes_then(
+        self, seen: PinnedManifest, port: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """Of a fresh installation, such as ``airflow standalone``."""
         monkeypatch.delenv("AIRFLOW__API__BASE_URL")
-        assert window_page(seen) == ""
+        monkeypatch.setenv("AIRFLOW__API__PORT", port)
+        assert window_page(seen) == f"http://localhost:{port}/kafka-windows/#/p/troubled/w/{window(0)}"
 
 
 class TestTheFiles:

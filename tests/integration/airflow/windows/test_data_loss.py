@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import WindowState
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     RECOUNTS,
