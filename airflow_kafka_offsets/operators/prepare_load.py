@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ _PACKAGES = "spark.jars.packages"
 
 _SECRET_ENDINGS = ("password", "sasl.jaas.config", "ssl.keystore.key")
 """Options of Kafka's Java client that hold one."""
+_OTHER_SECRETS = re.compile(r"(secret|password|(secret|access)[.]?key|session[.]token|account[.]key([.].*)?)$")
+"""Confs of stores, catalogs and Spark itself that hold one, in lower case."""
 
 
 class KafkaPrepareLoadOperator(BaseOperator):
@@ -175,7 +178,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
         if secret := sorted(name for name in given if _holds_a_secret(name)):
             raise ConfigurationError(
                 f"conf= can't have {', '.join(secret)}: this task's XCom would show it. Have the cluster's secret "
-                f"store give it to the driver in {driver.SECRETS_VARIABLE}."
+                f"store give Kafka's to the driver in {driver.SECRETS_VARIABLE}, and keep those of other systems in "
+                "the cluster's own configuration."
             )
         size = {} if driver.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
         read_by = {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
@@ -196,9 +200,11 @@ class KafkaPrepareLoadOperator(BaseOperator):
 
 
 def _holds_a_secret(name: str) -> bool:
-    """Whether a conf is of the driver's, and one that holds what its cluster's secret store should."""
+    """Whether a conf holds what the cluster's secret store should: one of the driver's, or of a store of Hadoop's."""
     own = name.removeprefix(driver.PREFIX).lower()
-    return name.startswith(driver.PREFIX) and (name == driver.SECRETS or own.endswith(_SECRET_ENDINGS))
+    ours = name.startswith(driver.PREFIX) and (name == driver.SECRETS or own.endswith(_SECRET_ENDINGS))
+    # Those of Kubernetes name secrets, and hold none.
+    return ours or (not name.startswith("spark.kubernetes.") and _OTHER_SECRETS.search(own) is not None)
 
 
 def _conf_of(packages: Sequence[str]) -> dict[str, str]:

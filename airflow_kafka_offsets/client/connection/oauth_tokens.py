@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -62,11 +62,13 @@ class OAuthToken:
 
     :param text: what the broker is shown.
     :param renew_at: when to ask for another one, Unix seconds. One whose life nobody tells is used once.
+    :param expires_at: when it ends, Unix seconds.
     :param extensions: what the broker is told beside it.
     """
 
     text: str = field(repr=False)
     renew_at: float
+    expires_at: float
     extensions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -91,8 +93,18 @@ class TokenSource:
         """
         with self._lock:
             if self._token is None or time.time() >= self._token.renew_at:
-                self._token = self._new_token()
+                self._token = self._renewed(self._token)
             return self._token
+
+    def _renewed(self, last: OAuthToken | None) -> OAuthToken:
+        """A new token; the last one a while longer, where the identity server fails before that has ended."""
+        try:
+            return self._new_token()
+        except ClusterUnreachableError:
+            now = time.time()
+            if last is None or now >= last.expires_at:
+                raise
+            return replace(last, renew_at=now + (last.expires_at - now) / 2)
 
     def _new_token(self) -> OAuthToken:
         now = time.time()
@@ -109,7 +121,7 @@ def _call(function: TokenFunction, config: str, now: float) -> OAuthToken:
         raise AuthenticationError(f"oauth_cb {name} gave no token: {type(error).__name__}: {error}") from error
     try:
         text, expires_at, *more = found
-        return OAuthToken(str(text), _renew_at(now, float(expires_at)), dict(more[1] if len(more) > 1 else {}))
+        return _token(str(text), now, float(expires_at), dict(more[1] if len(more) > 1 else {}))
     except (TypeError, ValueError, OverflowError):
         raise AuthenticationError(
             f"oauth_cb {name} returned a {type(found).__name__} that isn't (token, Unix seconds when it expires), with "
@@ -117,10 +129,10 @@ def _call(function: TokenFunction, config: str, now: float) -> OAuthToken:
         ) from None
 
 
-def _renew_at(now: float, expires_at: float) -> float:
+def _token(text: str, now: float, expires_at: float, extensions: Mapping[str, str]) -> OAuthToken:
     if not math.isfinite(expires_at):
         raise ValueError("expires never")
-    return now + (expires_at - now) * _USED_OF_LIFE
+    return OAuthToken(text, now + (expires_at - now) * _USED_OF_LIFE, expires_at, extensions)
 
 
 def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) -> OAuthToken:
@@ -134,7 +146,7 @@ def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) 
         fields = json.loads(answer)
         text, life_s = str(fields["access_token"]), fields.get("expires_in")
         expires_at = now + float(life_s) if life_s is not None else _expiry_in(text, now)
-        return OAuthToken(text, _renew_at(now, expires_at), settings.extensions)
+        return _token(text, now, expires_at, settings.extensions)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise AuthenticationError(
             f"The token endpoint {settings.endpoint} answered without a usable access_token for client "

@@ -179,6 +179,8 @@ class TestRefused:
             ({"conf": {"spark.kafkaOffsets.kafka.sasl.jaas.config": "x"}}, "sasl.jaas.config: this task's XCom would"),
             ({"conf": {"spark.kafkaOffsets.kafka.ssl.truststore.password": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
             ({"conf": {"spark.kafkaOffsets.secrets": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
+            ({"conf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "keep those of other systems in"),
+            ({"conf": {"spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net": "x"}}, "XCom would show it"),
             ({"py_files": ["/dev/null"]}, "neither a file"),
             ({"py_files": [__file__.replace("test_prepare_load", "windows/__init__")]}, "is empty"),
             ({"s3_scheme": "s3n"}, "s3_scheme is 's3' or 's3a'"),

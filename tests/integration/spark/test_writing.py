@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import ObjectStoragePath
 from pyspark.sql import DataFrame, SparkSession
@@ -86,6 +88,27 @@ class TestOneAttempt:
         window = open_window(manifest_of([(each, 0, 0, 9) for each in sorted(topics)]))
         load(window, table)
         assert (window.audit.count, window.audit.checksum != 0) == (18, True)
+
+    @pytest.mark.parametrize(("chosen", "held_as"), [(None, "INT64"), ("INT96", "INT96")])
+    def test_timestamps_are_microseconds_in_parquet_unless_the_session_says_otherwise(
+        self, open_window: OpenWindow, flights: str, table: str, chosen: str | None, held_as: str
+    ) -> None:
+        """So they have a least and a greatest value. The session stays as it was."""
+        conf, name = open_window(manifest_of([(flights, 0, 0, 9)])).spark.conf, "spark.sql.parquet.outputTimestampType"
+        before = conf.get(name)
+        if chosen is not None:
+            conf.set(name, chosen)
+        try:
+            loaded = load(open_window(manifest_of([(flights, 0, 0, 9)]), "try-2"), table)
+            assert conf.get(name) == (chosen or before)
+        finally:
+            conf.unset(name)
+        (file,) = Path(urlsplit(loaded.output or "").path).glob("*.parquet")
+        held = pq.ParquetFile(file)
+        number = held.schema.names.index("timestamp")
+        assert held.schema.column(number).physical_type == held_as
+        statistics = held.metadata.row_group(0).column(number).statistics
+        assert (statistics is not None and statistics.has_min_max) == (held_as == "INT64")
 
     def test_leaves_no_side_files_in_the_ledger(
         self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str

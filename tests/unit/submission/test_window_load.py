@@ -23,7 +23,7 @@ REPORT: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, "read, written and counted in 6.0 s, 10 records/s"),
+        ({}, "read, written and counted in 6.0 s, 10 a second"),
         (
             {"published_attempt": "a-1", "seconds": None},
             "attempt a-1 published them before; this one counted them again",

@@ -51,6 +51,21 @@ class TestFromAnIdentityServer:
         assert source.token() is token
         assert len(server.given) == 1
 
+    def test_a_server_that_fails_before_the_last_one_has_ended_ends_nothing(
+        self, server: TokenServer, settings: OAuthSettings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is asked again after half of what is left, and its failure told once the token has ended."""
+        source, began = TokenSource(settings), time.time()
+        first = source.token()
+        monkeypatch.setattr(server, "fails_with", 503)
+        monkeypatch.setattr(time, "time", lambda: began + 82)
+        kept = source.token()
+        assert kept.text == first.text
+        assert 90 <= kept.renew_at - began <= 92
+        monkeypatch.setattr(time, "time", lambda: began + 101)
+        with pytest.raises(ClusterUnreachableError, match="answered HTTP 503"):
+            source.token()
+
     def test_one_whose_life_nobody_tells_is_used_once(self, server: TokenServer, settings: OAuthSettings) -> None:
         server.tells = {"access_token": "opaque", "expires_in": None}
         source = TokenSource(settings)
