@@ -101,6 +101,8 @@ class TestCommit:
             marks = {key.removeprefix("kafka-offsets."): value for key, value in told["summary"].items()}
         assert json.loads(marks["ranges"]) == {flights: {"0": [2, 9], "2": [1, 4]}}
         assert marks["manifest"] == f"{window.folder}/manifest.json"
+        sha256 = marks.get("manifest_sha256", marks.get("manifest-sha256"))
+        assert (marks["pipeline"], marks["window"], sha256) == ("flights", manifest.window, window.manifest.sha256)
 
     def test_of_many_partitions_leaves_their_ranges_to_the_manifest(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, tmp_path: Path
