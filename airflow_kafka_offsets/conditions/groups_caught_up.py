@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import add
 from typing import Any, ClassVar, Literal
 
 from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
@@ -82,9 +81,10 @@ class GroupsCaughtUp(Condition):
         ages = yield from self._ages(groups)
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
         done = fits and all(self._is_young(age) for age in ages.values())
-        described = (_describe(group, ages.get(group.group)) for group in groups)
-        remarks = (f"; {lag.remark}" if lag.remark else "" for lag in lags)
-        summary = "; ".join(map(add, described, remarks))
+        summary = "; ".join(
+            _describe(group, ages.get(group.group)) + (f"; {lag.remark}" if lag.remark else "")
+            for group, lag in zip(groups, lags, strict=True)
+        )
         summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)

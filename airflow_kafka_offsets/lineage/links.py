@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _HISTORY_SERVER = "spark.yarn.historyServer.address"
 """The one conf in which Spark itself keeps the address of its history server."""
+_WITHOUT_BASE_URL = "http://localhost:8080"
+"""Where Airflow's own links lead then, such as those in its mails."""
 _CONSOLES = {
     "s3": "https://console.aws.amazon.com/s3/buckets/{bucket}?prefix={prefix}/",
     "gs": "https://console.cloud.google.com/storage/browser/{bucket}/{prefix}",
@@ -63,7 +65,9 @@ def window_page(pinned: PinnedManifest) -> str:
     if not airflow.startswith(("http://", "https://")):
         if console:
             return console
-        airflow = f"http://localhost:{conf.getint('api', 'port', fallback=8080)}"
+        if not pinned.uri.startswith("file:"):
+            return ""
+        airflow = _WITHOUT_BASE_URL
     if _is_on_page(pinned):
         return window_address(airflow, pinned.manifest.pipeline, pinned.manifest.window)
     return console

@@ -35,8 +35,15 @@ _PACKAGES = "spark.jars.packages"
 
 _SECRET_ENDINGS = ("password", "sasl.jaas.config", "ssl.keystore.key")
 """Options of Kafka's Java client that hold one."""
-_OTHER_SECRETS = re.compile(r"(secret|password|(secret|access)[.]?key|session[.]token|account[.]key([.].*)?)$")
-"""Confs of stores, catalogs and Spark itself that hold one, in lower case."""
+_SECRETIVE = re.compile(r"secret|password|token|credential$|(access|account|private|shared)[._-]?key|[.]sas[.]")
+_OPEN = re.compile(
+    r"access[._-]?key[._-]?id$|[.](file|path|location|provider[^.]*)$|token[.]endpoint[.]url$|redaction|"
+    r"^spark[.]kubernetes[.](driver|executor)[.](secrets|secretkeyref)[.]"
+)
+"""Names in lower case: those of confs of stores, catalogs and Spark that hold a secret, and those among them that only
+say where it is."""
+_REFERENCE = re.compile(r"[{][{]secrets/|EMR[.]secret@")
+"""How a value begins that names a secret of the cluster's store, on Databricks and on EMR."""
 
 
 class KafkaPrepareLoadOperator(BaseOperator):
@@ -175,7 +182,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         own = window_confs(pinned, {driver.LOAD: load}, allow_gaps=self.allow_gaps)
         if taken := sorted(given.keys() & {*own, driver.ATTEMPT, driver.NOTE_KEY}):
             raise ConfigurationError(f"conf= can't have {', '.join(taken)}: this task sets them.")
-        if secret := sorted(name for name in given if _holds_a_secret(name)):
+        if secret := sorted(name for name, value in given.items() if _holds_a_secret(name, str(value))):
             raise ConfigurationError(
                 f"conf= can't have {', '.join(secret)}: this task's XCom would show it. Have the cluster's secret "
                 f"store give Kafka's to the driver in {driver.SECRETS_VARIABLE}, and keep those of other systems in "
@@ -199,12 +206,12 @@ class KafkaPrepareLoadOperator(BaseOperator):
         return {"started_at": iso_instant(now_ms()), "airflow": task}
 
 
-def _holds_a_secret(name: str) -> bool:
-    """Whether a conf holds what the cluster's secret store should: one of the driver's, or of a store of Hadoop's."""
+def _holds_a_secret(name: str, value: str) -> bool:
+    """Whether a conf holds what the cluster's secret store should: one of the driver's, or another system's."""
     own = name.removeprefix(driver.PREFIX).lower()
-    ours = name.startswith(driver.PREFIX) and (name == driver.SECRETS or own.endswith(_SECRET_ENDINGS))
-    # Those of Kubernetes name secrets, and hold none.
-    return ours or (not name.startswith("spark.kubernetes.") and _OTHER_SECRETS.search(own) is not None)
+    if name.startswith(driver.PREFIX):
+        return name == driver.SECRETS or own.endswith(_SECRET_ENDINGS)
+    return bool(_SECRETIVE.search(own)) and not _OPEN.search(own) and not _REFERENCE.match(value)
 
 
 def _conf_of(packages: Sequence[str]) -> dict[str, str]:

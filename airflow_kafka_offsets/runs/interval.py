@@ -69,7 +69,7 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     if first is None or last is None:
         if schedule.by_partition and "partition_date" not in context:
             raise IntervalError(
-                f"Airflow tells its tasks a run's partition date from 3.3 on, and this one doesn't. {_HINT}"
+                f"Airflow passes a run's partition date to its tasks from 3.3 on; this Airflow is older. {_HINT}"
             )
         raise IntervalError(_without_interval(schedule))
     found = RunInterval(instant_ms(first), instant_ms(last))

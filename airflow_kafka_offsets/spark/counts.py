@@ -196,7 +196,7 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
 
 
 def _dropped(window: PinnedRead, output: DataFrame) -> tuple[UnreadRecord, ...] | None:
-    """Records at the first of the offsets that have no row, which only tells why; None where Kafka can't be asked."""
+    """The first records of the log that have no row: they only explain a failure. None where Kafka can't be asked."""
     try:
         return unread_records(window.clients(), first_missing(output, window.manifest))
     except (KafkaOffsetsError, *JAVA_ERRORS):

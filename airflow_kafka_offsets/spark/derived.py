@@ -198,7 +198,7 @@ def _load(
                 stack.callback(drop_kept, records)
             to_write = _derive_all(window, records, outputs)
         first = outputs[""].sink
-        # What is seen before the first output need not be; what is hidden beside it would be missed.
+        # If the first output can't be hidden, the others must be visible before it is; else all are shown together.
         at_once = not (first.hides_rows or first.keeps_attempts_apart)
         written: dict[str, Written] = {}
         with emptied_plans_kept(window.spark):

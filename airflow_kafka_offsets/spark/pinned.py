@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -246,9 +247,13 @@ def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink,
         written = sink.write(rows, attempt)
     refuse_unproved_writer(folder, written, attempt)
     output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
-    with ThreadPoolExecutor(1) as pool:  # Kafka answers while Spark counts
-        source = pool.submit(source_of, folder, window, written.attempt)
-        counts = count_run(window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
+    counted = partial(count_run, window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
+    if window.may_have_gaps:  # Kafka is asked of the gaps first: what it says of its topics covers that answer too
+        counts, source = counted(), source_of(folder, window, written.attempt)
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(source_of, folder, window, written.attempt)
+            counts, source = counted(), asked.result()
     return run_result(
         window,
         attempt,
@@ -261,5 +266,5 @@ def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink,
         strict_time=window.strict_time,
         outside_written=counts.outside if window.strict_time else None,
         files=files_of_output(output, written) if sink.kind in FILE_FORMATS else (),
-        source=source.result(),
+        source=source,
     )

@@ -74,6 +74,9 @@ def load_unless_published(
             window.source_check().before()
     result = load(folder, attempt)
     verdict = _judged(window, result)
+    hidden = [place for sink in sinks.values() if (place := sink.unseen(attempt))]
+    if not verdict.proved and len(hidden) == len(sinks):
+        notes.writes(attempt.name, False)  # what an earlier attempt has written is there as it was
     if verdict.proved:
         # First: Airflow's side publishes whatever it finds the proved counts of.
         for name in reversed(list(sinks)):

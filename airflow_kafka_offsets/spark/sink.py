@@ -43,7 +43,7 @@ class Attempt:
     :param manifest_uri: where the manifest is.
     :param ranges: what it holds, ``[start, end)`` by topic and partition as JSON; empty where that is long.
     :param output: which of several derived outputs is written; empty for the first one, and for records.
-    :param at_once: the rows have to be seen when they are written, as those of another output are that comes after it.
+    :param at_once: the rows must be visible once written, because an output written after them can't be hidden.
     :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
         same moment, so that neither is among the other's ``earlier``.
     """

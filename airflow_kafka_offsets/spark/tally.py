@@ -242,7 +242,7 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
 
 def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
     """Where rows lack offsets of a window: the first ones of each partition, as ranges. For a window that isn't proved:
-    all its rows are sent about."""
+    it shuffles all rows."""
     spark, keys = rows.sparkSession, list(AUDITED)
     place = Window.partitionBy("topic", "partition").orderBy("offset")
     missing = offsets_once(spark, manifest).join(_audited(rows), keys, "left_anti")

@@ -28,8 +28,8 @@ IO_LOOP = "airflow-kafka-offsets"
 """The name of this client's I/O loops. kafka-python names their threads after it."""
 
 _THREAD = f"kafka-io-{IO_LOOP}"
-_NO_KDC = "Cannot contact any KDC"
-"""How MIT's library says so, whatever the language of its major codes."""
+_NO_KDC = ("Cannot contact any KDC", "Cannot resolve servers for KDC", "unable to reach any KDC")
+"""How MIT's library and Heimdal's say that nobody could be asked."""
 _LOGGERS = (
     "kafka.cluster",
     "kafka.future",
@@ -244,12 +244,14 @@ def _require_gssapi() -> None:
 
 
 def kerberos_refusal(error: Exception) -> str | None:
-    """What Kerberos says where it gives no login; None where it isn't Kerberos, or nobody could ask it."""
+    """What Kerberos says where it gives no login; None where it isn't Kerberos, or no KDC could be reached."""
     gssapi = sys.modules.get("gssapi")  # imported by whoever logs in by it
     if gssapi is None or not isinstance(error, gssapi.exceptions.GSSError):
         return None
     said = str(error)
-    return None if _NO_KDC in said else said.rpartition("Minor (")[2].partition("): ")[2] or said
+    return (
+        None if any(words in said for words in _NO_KDC) else said.rpartition("Minor (")[2].partition("): ")[2] or said
+    )
 
 
 class _TokenProvider(AbstractTokenProvider):

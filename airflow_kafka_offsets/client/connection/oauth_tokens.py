@@ -97,12 +97,14 @@ class TokenSource:
             return self._token
 
     def _renewed(self, last: OAuthToken | None) -> OAuthToken:
-        """A new token; the last one a while longer, where the identity server fails before that has ended."""
+        """A new token; the last one a while longer, where the identity server or the user's function fails while that
+        is good for longer than an answer may take."""
         try:
             return self._new_token()
-        except ClusterUnreachableError:
+        except (ClusterUnreachableError, AuthenticationError) as error:
             now = time.time()
-            if last is None or now >= last.expires_at:
+            refused = isinstance(error, AuthenticationError) and self._settings.token_function is None
+            if last is None or refused or last.expires_at - now < _TIMEOUT_S:
                 raise
             return replace(last, renew_at=now + (last.expires_at - now) / 2)
 

@@ -294,12 +294,12 @@ def _why_lacking(result: RunResult) -> str:
         return f"Kafka has records there, such as {found}: they were {dropped}. {KEEP_EVERY_RECORD}"
     if result.unread is None:
         return (
-            f"Either they were {dropped}; or the log has no record there, as transactions leave it: Kafka wasn't "
-            f"asked. {KEEP_EVERY_RECORD}; {allow}"
+            f"Either they were {dropped}; or the log has no record there, as transactions leave it: Kafka couldn't "
+            f"say. {KEEP_EVERY_RECORD}; {allow}"
         )
     return (
-        "Kafka has no record at the first of these offsets, as transactions leave a log: "
-        f"{allow}, and the load will tell whether rows were dropped, too"
+        "Kafka has no record at the first of these offsets, as is usual with transactions: allow gaps "
+        "(allow_gaps=True); the next load then also finds rows that were dropped"
     )
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FileFormat = Literal["parquet", "orc", "json"]
 _TIMESTAMPS, _MICROSECONDS = "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
-"""How Parquet files hold timestamps. Spark's own default is INT96, which Parquet has given up: it takes more bytes, and
-has no least and greatest value by which a reader could leave out files."""
+"""How Parquet files hold timestamps. Spark's own default is INT96, which Parquet has deprecated: it takes more bytes,
+and has no least and greatest value by which a reader could leave out files."""
 FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 
 

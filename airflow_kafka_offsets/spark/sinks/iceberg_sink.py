@@ -32,7 +32,9 @@ log = logging.getLogger(__name__)
 _BRANCH = "kafka_offsets_"
 """How the names of attempts' branches begin."""
 _PICKED = "source-snapshot-id"
+"""Iceberg's own property of a snapshot that takes over what another one has added."""
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
+"""What catalogs and tables throw that know no branches."""
 
 
 class IcebergSink(TableSink):
@@ -66,9 +68,11 @@ class IcebergSink(TableSink):
         """The table's rows of the window; of an attempt that isn't released, those on its branch."""
         if not self.unseen(attempt):
             return super().read(spark, attempt)
-        self._require_branch(spark, attempt)
+        snapshot = self._require_branch(spark, attempt)
         self._require_ours(spark, attempt)
-        return spark.table(self._on_branch(attempt)).where(F.col(WINDOW_COLUMN) == attempt.window)
+        # By number: the branch may be dropped before all has been counted.
+        rows = spark.sql(f"SELECT * FROM {self.table} VERSION AS OF {snapshot}")
+        return rows.where(F.col(WINDOW_COLUMN) == attempt.window)
 
     def release(self, spark: SparkSession, attempt: Attempt) -> None:
         """Have ``main`` take over the attempt's files, without writing them again; its branch goes.
@@ -78,12 +82,10 @@ class IcebergSink(TableSink):
         """
         if not self.unseen(attempt):
             return
-        self._require_branch(spark, attempt)
         version = self._unseen.pop(_branch(attempt))
         conflict = self._committing(lambda: self._take_over(spark, attempt, version))
         self._require_written(spark, attempt, conflict)
-        # Those of attempts that began before can't be released any more.
-        self._drop(spark, {_branch(attempt, name) for name in {attempt.name} | attempt.earlier | attempt.refused})
+        self._drop_older(spark, attempt)
 
     def unseen(self, attempt: Attempt) -> str:
         return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._unseen else ""
@@ -114,11 +116,11 @@ class IcebergSink(TableSink):
         while newest in snapshots:
             newest, told = snapshots[newest]
             if told is not None:
-                yield {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in told.items()}
+                yield _marks_in(told)
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         branched = self._make_branch(rows.sparkSession, attempt)
-        writer = rows.writeTo(self._on_branch(attempt) if branched else self.table)
+        writer = rows.writeTo(f"{self.table}.`branch_{_branch(attempt)}`" if branched else self.table)
         writer = writer.option("mergeSchema", "true").option("isolation-level", "serializable")
         # Columns that were added lie behind the others, whatever their order is here.
         writer = writer.option("check-ordering", "false")
@@ -164,8 +166,8 @@ class IcebergSink(TableSink):
         )
         return False
 
-    def _require_branch(self, spark: SparkSession, attempt: Attempt) -> None:
-        """Make sure that the attempt's branch is there: a later one that was released has dropped it.
+    def _require_branch(self, spark: SparkSession, attempt: Attempt) -> int:
+        """The newest snapshot of the attempt's branch, which a later attempt drops that is released.
 
         :raises CommitConflictError: it isn't.
         :raises LedgerConflictError: a newer revision of the window is in the table.
@@ -173,22 +175,35 @@ class IcebergSink(TableSink):
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)
-        if _branch(attempt) not in self._refs(spark):
+        snapshot = self._refs(spark).get(_branch(attempt))
+        if snapshot is None:
             raise CommitConflictError(
                 f"Branch {_branch(attempt)} of {self.table}, with the rows of window {attempt.window}, was "
                 "dropped meanwhile. Nothing is published. Run the task again."
             )
+        return snapshot
 
-    def _drop(self, spark: SparkSession, branches: AbstractSet[str]) -> None:
-        """Drop branches. What can't be dropped stays: another attempt may do it at the same time."""
+    def _drop_older(self, spark: SparkSession, attempt: Attempt) -> None:
+        """Drop the window's branches that can't be released any more, as this attempt is on ``main``. What can't be
+        dropped stays: another attempt may do it at the same time."""
         try:
-            for branch in self._refs(spark).keys() & branches:
+            for branch in self._older(spark, attempt):
                 self._java(spark).manageSnapshots().removeBranch(branch).commit()
         except JAVA_ERRORS as error:
             log.warning("A branch of %s wasn't dropped: %s", self.table, words(error))
 
-    def _on_branch(self, attempt: Attempt) -> str:
-        return f"{self.table}.`branch_{_branch(attempt)}`"
+    def _older(self, spark: SparkSession, attempt: Attempt) -> Iterator[str]:
+        """The branches of this attempt, and of those at the window that began before, of whatever revision."""
+        heads = {name: head for name, head in self._refs(spark).items() if name.startswith(_branch(attempt, ""))}
+        found = spark.table(f"{self.table}.snapshots").where(F.col("snapshot_id").isin(list(heads.values())))
+        told = {row["snapshot_id"]: _marks_in(row["summary"]) for row in found.collect()}
+        began = attempt.revision, attempt.started_ms
+        for name, head in heads.items():
+            commit = WindowCommit.read(told.get(head, {}), attempt.ledger_id)
+            own = commit is not None and _branch(attempt, commit.attempt) == name
+            known = name in {_branch(attempt, other) for other in (attempt.name, *attempt.earlier, *attempt.refused)}
+            if known or (own and commit is not None and (commit.revision, commit.started_ms) < began):
+                yield name
 
     def _java(self, spark: SparkSession) -> Any:
         """The table, by Iceberg's own interface in Java; None where that can't be called."""
@@ -202,10 +217,11 @@ class IcebergSink(TableSink):
 
     def _take_over(self, spark: SparkSession, attempt: Attempt, version: int | None) -> None:
         """One commit to ``main`` with the files of the attempt's branch, validated as Spark validates an overwrite."""
+        snapshot = self._require_branch(spark, attempt)
         table, java = self._java(spark), spark._jvm
         assert java is not None
         window = java.org.apache.iceberg.expressions.Expressions.equal(WINDOW_COLUMN, attempt.window)
-        written = table.snapshot(_branch(attempt))
+        written = table.snapshot(snapshot)
         # As Iceberg marks what it picks itself: its clean-up before 1.10 takes the files of any other snapshot beside
         # main for files that nobody uses (apache/iceberg#13614).
         commit = table.newOverwrite().overwriteByRowFilter(window).set(_PICKED, str(written.snapshotId()))
@@ -222,7 +238,12 @@ class IcebergSink(TableSink):
 
 def _branch(attempt: Attempt, name: str | None = None) -> str:
     """The branch of an attempt, or of another one at the same window."""
-    return f"{_BRANCH}{attempt.window}_{name or attempt.name}"
+    return f"{_BRANCH}{attempt.window}_{attempt.name if name is None else name}"
+
+
+def _marks_in(summary: Mapping[str, str]) -> dict[str, str]:
+    """The inverse of :func:`_properties`, among the other properties of a snapshot."""
+    return {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in summary.items()}
 
 
 def _properties(attempt: Attempt) -> dict[str, str]:

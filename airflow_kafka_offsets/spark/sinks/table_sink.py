@@ -192,7 +192,7 @@ class TableSink(Sink):
         if before is not None:
             before.refuse_older(self.table, attempt)
             before.refuse_unknown(self.table, attempt)
-        conflict = self._committing(lambda: self._overwrite(marked, attempt, version))
+        conflict = self._replace(marked, attempt, version)
         self._require_written(spark, attempt, conflict)
         return Written(self.table, attempt.name)
 
@@ -232,9 +232,14 @@ class TableSink(Sink):
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
         require_owner(spark, self._sql_name(), attempt.ledger)
 
-    def _committing(self, commit: Callable[[], None]) -> str | None:
-        """Commit.
+    def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
+        """Replace the window's rows; returns as :meth:`_committing`."""
+        return self._committing(lambda: self._overwrite(rows, attempt, version))
 
+    def _committing(self, commit: Callable[[], None]) -> str | None:
+        """Run a commit.
+
+        :param commit: makes it.
         :returns: what the library says of a commit that came in between; None when there was none.
         """
         try:

@@ -181,6 +181,8 @@ class TestRefused:
             ({"conf": {"spark.kafkaOffsets.secrets": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
             ({"conf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "keep those of other systems in"),
             ({"conf": {"spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net": "x"}}, "XCom would show it"),
+            ({"conf": {"spark.executorEnv.AWS_SECRET_ACCESS_KEY": "x"}}, "XCom would show it"),
+            ({"conf": {"spark.sql.catalog.lake.credential": "x"}}, "XCom would show it"),
             ({"py_files": ["/dev/null"]}, "neither a file"),
             ({"py_files": [__file__.replace("test_prepare_load", "windows/__init__")]}, "is empty"),
             ({"s3_scheme": "s3n"}, "s3_scheme is 's3' or 's3a'"),

@@ -255,7 +255,7 @@ class TestByHand:
     def test_an_airflow_that_tells_no_partition_date_is_no_run_without_a_key(self) -> None:
         context = self.context(CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1))
         del context["partition_date"]
-        with pytest.raises(IntervalError, match=r"partition date from 3\.3 on, and this one doesn't"):
+        with pytest.raises(IntervalError, match=r"partition date to its tasks from 3\.3 on; this Airflow is older"):
             run_interval(context, None, None)
 
     def test_where_no_timetable_gives_intervals_those_that_do_are_named(self) -> None:

@@ -44,11 +44,13 @@ def test_a_proved_attempt_whose_rows_another_may_have_replaced_is_not_published(
     second = open_window(nine, "try-2")
     with pytest.raises(UnprovenError):
         second.write(second.read().where("offset % 2 = 0"), table_sink)
-    with pytest.raises(CommitConflictError, match="attempt try-2 began later"):
-        publish(first, result)
-
-    third = open_window(nine, "try-3")
-    publish(third, third.write(third.read(), table_sink))
+    if table_sink.kind == "iceberg":  # the other one's rows never left its branch
+        assert publish(first, result).attempt == "try-1"
+    else:
+        with pytest.raises(CommitConflictError, match="attempt try-2 began later"):
+            publish(first, result)
+        third = open_window(nine, "try-3")
+        publish(third, third.write(third.read(), table_sink))
     assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
 
 
