@@ -96,7 +96,7 @@ class TestAReadThatIsStoppedEarly:
         with pytest.raises(UnprovenError, match=dropped) as cut:
             load(open_window(manifest_of([(flights, 0, 0, 100)]), "try-0"), table, lambda rows: rows.limit(10))
         assert "allow_gaps" not in str(cut.value)
-        none = r"-0 lacks 7 of 17 rows. Kafka has no record at the first .* transactions .*allow_gaps=True"
+        none = r"-0 lacks 7 of 17 rows. Kafka has no record at the first .* transactions: .*allow_gaps=True"
         with pytest.raises(UnprovenError, match=none) as transactions:
             load(open_window(manifest_of([(transactional, 0, 0, 17)]), "try-1"), table)
         assert "filter" not in str(transactions.value)
