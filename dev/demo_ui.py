@@ -14,11 +14,12 @@ from rich.console import Console
 
 from airflow_kafka_offsets.lineage.page_address import PREFIX
 from dev import ROOT
-from dev.airflow_services import AirflowServices
+from dev.airflow_services import START_DEADLINE_S, AirflowServices
 
 DAG = "flights_daily"
 _OWN = ("AIRFLOW_HOME", "AIRFLOW__CORE__", "AIRFLOW__DATABASE__")
 """Settings that the services have themselves."""
+_IDLE = 'idle="assume_after",\n        idle_after=timedelta(hours=1),'
 _DATES = ("start_date=datetime(2013, 1, 1,", "end_date=datetime(2013, 12, 31,")
 
 
@@ -33,7 +34,7 @@ def serve(console: Console, home: Path, variables: Mapping[str, str], waiting: d
     with AirflowServices(home, given) as airflow:
         (airflow.dags_folder / f"{DAG}.py").write_text(_of_one_day(waiting))
         airflow.unpause(DAG)
-        airflow.wait_until(lambda: "deferred" in _states(airflow, waiting))
+        airflow.wait_until(lambda: "deferred" in _states(airflow, waiting), START_DEADLINE_S)
         console.print(f"The run of {waiting} waits: the topic ends at noon of that day")
         for name, place in {"Kafka windows": f"{airflow.url}{PREFIX}/", "Airflow": airflow.url}.items():
             console.print(f"{name:>16}  {place}", highlight=False, soft_wrap=True)
@@ -43,11 +44,12 @@ def serve(console: Console, home: Path, variables: Mapping[str, str], waiting: d
 
 
 def _of_one_day(day: date) -> str:
-    """The example Dag, whose schedule has only one day."""
+    """The example Dag, whose schedule has only one day. Flights of long ago are no idle topic here."""
+    changes = {bound: f"{bound.partition('=')[0]}=datetime({day.year}, {day.month}, {day.day}," for bound in _DATES}
     source = (ROOT / "dags" / f"{DAG}.py").read_text(encoding="utf-8")
-    for bound in _DATES:
-        assert bound in source, bound
-        source = source.replace(bound, f"{bound.partition('=')[0]}=datetime({day.year}, {day.month}, {day.day},")
+    for before, after in (changes | {_IDLE: 'idle="wait",'}).items():
+        assert before in source, before
+        source = source.replace(before, after)
     return source
 
 

@@ -63,6 +63,7 @@ class TestRows:
         self,
         spark: SparkSession,
         broker: Broker,
+        cluster_id: str,
         open_window: OpenWindow,
         first: Manifest,
         table: str,
@@ -73,7 +74,8 @@ class TestRows:
         load(open_window(first), table)
         staging, ledger_id = tmp_path / "staging" / "flights", "5" * 32
         make_ledger(staging, ledger_id)
-        less = replace(first, ledger_id=ledger_id, ranges=(replace(first.ranges[0], end_offset=10),))
+        ten = (replace(first.ranges[0], end_offset=10),)
+        less = replace(first, ledger_id=ledger_id, cluster_id=cluster_id, ranges=ten)
         pinned = WindowFolders(UPath(staging)).pin_again(less)
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
         load(PinnedWindow.open(spark, RunConf(pinned.uri, pinned.sha256, "try-2", kafka)), table)
