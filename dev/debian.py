@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 
 def install(what: str, *packages: str) -> bool:
@@ -18,6 +21,8 @@ def install(what: str, *packages: str) -> bool:
         return False
     print(f"{what} is missing: installing it with apt-get", file=sys.stderr)
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for words in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-        subprocess.run(["apt-get", "-qq", *words], env=environment, capture_output=True)
+    with (Path(tempfile.gettempdir()) / "dev-apt.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # apt-get doesn't wait for another one, such as a neighbouring test's
+        for words in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
+            subprocess.run(["apt-get", "-qq", *words], env=environment, capture_output=True)
     return True

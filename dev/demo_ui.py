@@ -34,7 +34,7 @@ def serve(console: Console, home: Path, variables: Mapping[str, str], waiting: d
     with AirflowServices(home, given) as airflow:
         (airflow.dags_folder / f"{DAG}.py").write_text(_of_one_day(waiting))
         airflow.unpause(DAG)
-        airflow.wait_until(lambda: "deferred" in _states(airflow, waiting), START_DEADLINE_S)
+        airflow.wait_until(lambda: "deferred" in _states(airflow), START_DEADLINE_S)
         console.print(f"The run of {waiting} waits: the topic ends at noon of that day")
         for name, place in {"Kafka windows": f"{airflow.url}{PREFIX}/", "Airflow": airflow.url}.items():
             console.print(f"{name:>16}  {place}", highlight=False, soft_wrap=True)
@@ -53,6 +53,7 @@ def _of_one_day(day: date) -> str:
     return source
 
 
-def _states(airflow: AirflowServices, day: date) -> list[str | None]:
-    scheduled = [run for run in airflow.runs(DAG) if run.startswith(f"scheduled__{day}")]
+def _states(airflow: AirflowServices) -> list[str | None]:
+    """Of the tasks of the schedule's only run; the days before were loaded by hand."""
+    scheduled = [run for run in airflow.runs(DAG) if run.startswith("scheduled__")]
     return [state for run in scheduled for state in airflow.task_states(DAG, run).values()]
