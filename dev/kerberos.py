@@ -26,7 +26,7 @@ from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
 
 REALM = "KAFKA.TEST"
-PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user", "libkrb5-dev")
+PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user", "libkrb5-dev", "gcc", "libc6-dev")
 GSSAPI = "gssapi==1.12.0"
 _PLACES = ("/usr/sbin", "/usr/lib/mit/sbin", "/usr/local/sbin")
 
