@@ -106,7 +106,7 @@ class TestALocalDisk:
     """What a power cut must not take: the file's content, and its name in the folder, in this order."""
 
     @pytest.mark.parametrize(
-        "create", [create_local, lambda path, content: create_exclusive(LedgerPath.of(path), content)]
+        "create", [create_local, lambda path, content: create_exclusive(ObjectStoragePath(path.as_uri()), content)]
     )
     def test_a_file_is_synced_before_it_has_its_name_and_its_folder_afterwards(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, create: Callable[..., object]
