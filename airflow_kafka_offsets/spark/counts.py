@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.compat.spark_versions import alongside
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, KafkaOffsetsError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, counted_twice, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import TaskRows, rows_of_tasks, split_with_gaps, starts_of
@@ -34,6 +34,7 @@ from airflow_kafka_offsets.spark.tally import (
     sampled_bytes,
     scan,
     scan_tasks,
+    tally_of,
 )
 
 if TYPE_CHECKING:
@@ -101,13 +102,6 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
 
 
 def _refuse_without_driver(window: PinnedRead, rows: DataFrame) -> None:
-    if window.may_have_gaps and window.manifest.span:
-        raise ConfigurationError(
-            f"Offsets of window {window.manifest.window} may be without a record (allow_gaps, or a compacted topic): "
-            "then the driver, which a client of Spark Connect doesn't have, has to ask Kafka whether the "
-            "read was stopped early. Submit the job with KafkaSparkSubmitOperator, or use a session with a "
-            "driver of its own."
-        )
     if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
         raise ConfigurationError(
             "Under Spark Connect strict time is proved by the column timestamp of what was written: keep it as read() "
@@ -127,7 +121,11 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     """
     manifest = window.manifest
     if manifest.span and not window.needs_count:
-        return _by_output(window, output, sampled=sampled)
+        counts = _by_output(window, output, sampled=sampled)
+        whole = total_of(counts.written).same_rows(counts.read)
+        return (
+            replace(counts, read=_in_log(window, counts), unread=()) if window.may_have_gaps and not whole else counts
+        )
     scanned = scan(output, manifest)
     written, outside = scanned.written, scanned.outside
     if not manifest.span:
@@ -193,6 +191,24 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
     lacks = total_of(scanned.written).count < manifest.span
     unread = _dropped(window, output) if lacks and not is_connect(spark) else None
     return RunCounts(read, scanned.written, unread=unread, outside=scanned.outside)
+
+
+def _in_log(window: PinnedRead, counts: RunCounts) -> Tally:
+    """What Kafka has of a window in which offsets lack, by another read of all of it: for a client of Spark Connect,
+    which may not get the count of what it writes, and has no driver that could ask for the offsets alone.
+
+    :raises CountedTwiceError: it has less by now, as a compacted topic may.
+    """
+    with window.reading():
+        found = tally_of(window.again(), window.manifest)
+    rows = total_of(counts.written).count
+    if rows > found.count and any(topic.compacted for topic in window.manifest.topics.values()):
+        raise CountedTwiceError(
+            f"Window {window.manifest.window} is not proved, and can't be published: {rows} rows were written, and "
+            f"Kafka has {found.count} records now. Either compaction has removed some meanwhile, or rows were doubled "
+            "between read() and write(). Run the task again."
+        )
+    return found
 
 
 def _dropped(window: PinnedRead, output: DataFrame) -> tuple[UnreadRecord, ...] | None:

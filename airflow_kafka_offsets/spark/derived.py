@@ -35,7 +35,6 @@ from airflow_kafka_offsets.spark.proved_write import (
     forget_hint,
     load_unless_published,
     overwritten,
-    reading,
     refuse_other_manifest,
     require_kind,
     run_result,
@@ -193,7 +192,7 @@ def _load(
     with ExitStack() as stack:
         with AttemptNotes(folder.files, folder.uri).unwritten(attempt.name):
             if window.manifest.span and (len(outputs) > 1 or window.may_have_gaps):
-                with reading(window):
+                with window.reading():
                     records = kept_on_disk(records)
                 stack.callback(drop_kept, records)
             to_write = _derive_all(window, records, outputs)
@@ -307,7 +306,7 @@ def _write(window: PinnedRead, derived: _DerivedFrame, name: str, sink: Sink, at
     """Write an output, which counts what it is made of."""
     if window.manifest.span:
         _refuse_observed(_what(name), derived.rows, derived.read.observation, derived.row_count)
-    with reading(window):
+    with window.reading():
         written = sink.write(derived.rows, attempt)
     if written.attempt == attempt.name:
         return written

@@ -34,7 +34,6 @@ from airflow_kafka_offsets.spark.proved_write import (
     forget_hint,
     load_unless_published,
     overwritten,
-    reading,
     refuse_other_manifest,
     refuse_unproved_writer,
     require_kind,
@@ -63,8 +62,8 @@ class PinnedWindow(PinnedRead):
             published, or the proof fails.
         :param sink: where the rows go.
         :returns: what was read and written, which is proved.
-        :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or taken, the
-            attempt's name was used, or Kafka has to be asked for the proof and the session is one of Spark Connect.
+        :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or taken, or the
+            attempt's name was used.
         :raises DataLossError: Kafka no longer has all records of the window.
         :raises TopicChangedError: before the read or after it this was another cluster, or a topic was re-created.
         :raises LogTruncatedError: a log was cut below the window's end.
@@ -243,7 +242,7 @@ def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt)
 def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
     """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
-    with reading(window):
+    with window.reading():
         written = sink.write(rows, attempt)
     refuse_unproved_writer(folder, written, attempt)
     output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))

@@ -6,7 +6,8 @@ added later changes nothing (S17), and a start and an end for each, so that a ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -16,7 +17,13 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.compat.spark_versions import splits_by_records
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerCorruptError, WindowError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DataLossError,
+    KafkaOffsetsError,
+    LedgerCorruptError,
+    WindowError,
+)
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, split_plan
@@ -24,7 +31,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS, RunConf
 from airflow_kafka_offsets.spark.files import files_of, hadoop_uri
-from airflow_kafka_offsets.spark.java import is_connect
+from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.kafka.driver_rows import DriverRows
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
@@ -41,6 +48,8 @@ from airflow_kafka_offsets.spark.ledger import PinnedFolder, failures_noted
 from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
 from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
 
+_DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
+"""How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
 _COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 )
@@ -158,6 +167,10 @@ class PinnedRead:
         plan = self.plan(**options)
         self._options = reader_options(self.manifest, self._conf.kafka, dict(plan.options) | dict(options))
         self.tasks = plan.tasks
+        return self.again()
+
+    def again(self) -> DataFrame:
+        """The same records as :meth:`frame` returned last, by another read of Kafka."""
         frames = [self._spark_reads(layer) for layer in self._layers()]
         if self._apart or not frames:
             frames += self._driver_reads()
@@ -204,8 +217,24 @@ class PinnedRead:
         schema = self.spark.createDataFrame([], columns).schema
         return row.select(*(F.raise_error(why).cast(field.dataType).alias(field.name) for field in schema)).coalesce(1)
 
-    def record_error(self, error: Exception) -> WindowError | None:
-        """What an error of Spark's says of the records, with what to do; None where it is about something else."""
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Explain what Spark says of the window's records while they are read and written.
+
+        :raises DataLossError: Kafka no longer has all records.
+        :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
+        """
+        try:
+            with newer_source(self.spark), connector_required(self.spark):
+                yield
+        except JAVA_ERRORS as error:
+            explained = self._record_error(error) or _data_loss(self.manifest, error)
+            if explained is None:
+                raise
+            raise explained from error
+
+    def _record_error(self, error: Exception) -> WindowError | None:
+        """What an error of Spark's says of the records' timestamps; None where it is about something else."""
         if not extreme.is_overflow(error) or is_connect(self.spark):
             return None
         left = chain.from_iterable(self._layers())
@@ -260,3 +289,15 @@ class PinnedRead:
         if not self._options:
             raise ConfigurationError("Call read() first: what is written comes from its rows.")
         return SourceCheck(self.spark, self.manifest, self._options)
+
+
+def _data_loss(manifest: Manifest, error: Exception) -> DataLossError | None:
+    """What to raise where Spark says that records are missing from Kafka; None when that isn't its error."""
+    lines = (line.strip() for line in str(error).splitlines())
+    said = next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
+    if said is None:
+        return None
+    return DataLossError(
+        f"Kafka no longer has every record of window {manifest.window}: retention, DeleteRecords or a "
+        f"truncation removed some after it was resolved. Nothing is published. Spark said: {said}"
+    )

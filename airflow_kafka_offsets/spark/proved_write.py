@@ -15,7 +15,6 @@ from airflow_kafka_offsets.errors import (
     CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
-    DataLossError,
     LedgerConflictError,
     UnprovenError,
     WindowError,
@@ -25,19 +24,15 @@ from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.counts import RunCounts
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
-from airflow_kafka_offsets.spark.kafka.reader import connector_required, newer_source
+from airflow_kafka_offsets.spark.java import is_connect
 from airflow_kafka_offsets.spark.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.session_confs import held
 from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 
-_DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
-"""How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
 _EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
 _PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use another pipeline name for others."
@@ -149,40 +144,11 @@ def overwritten(
 
 
 @contextmanager
-def reading(window: PinnedRead) -> Iterator[None]:
-    """Explain what Spark says of the window's records while they are read and written.
-
-    :raises DataLossError: Kafka no longer has all records.
-    :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
-    """
-    try:
-        with newer_source(window.spark), connector_required(window.spark):
-            yield
-    except JAVA_ERRORS as error:
-        explained = window.record_error(error) or _data_loss(window.manifest, error)
-        if explained is None:
-            raise
-        raise explained from error
-
-
-@contextmanager
 def emptied_plans_kept(spark: SparkSession) -> Iterator[None]:
     """Have Spark keep what it has counted where no row is left: it takes a stage that turns out to be empty out of the
     plan, and its count with it."""
     with held(spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
         yield
-
-
-def _data_loss(manifest: Manifest, error: Exception) -> DataLossError | None:
-    """What to raise where Spark says that records are missing from Kafka; None when that isn't its error."""
-    lines = (line.strip() for line in str(error).splitlines())
-    said = next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
-    if said is None:
-        return None
-    return DataLossError(
-        f"Kafka no longer has every record of window {manifest.window}: retention, DeleteRecords or a "
-        f"truncation removed some after it was resolved. Nothing is published. Spark said: {said}"
-    )
 
 
 def refuse_unproved_writer(folder: PinnedFolder, written: Written, attempt: Attempt) -> None:

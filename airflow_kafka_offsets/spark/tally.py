@@ -83,22 +83,7 @@ class ObservedRows:
     def found(self) -> Tally | None:
         """As :meth:`tally`; None when no action has counted the rows."""
         sums = observed_sums(self.observation)
-        if not sums:
-            return None
-        return Tally(
-            count=sums["count"],
-            # Sums over no rows are null.
-            checksum=sums["checksum"] or 0,
-            outside_window=sums["outside_window"] or 0,
-            bytes_per_record=self._bytes_per_record(sums["count"], sums["sampled_bytes"] or 0),
-            starts=(sums["starts"] or 0) if "starts" in sums else None,
-        )
-
-    def _bytes_per_record(self, count: int, sampled_bytes: int) -> float | None:
-        """Gaps are taken to be spread evenly."""
-        ends = ((pinned.start_offset - 1, pinned.end_offset - 1) for pinned in self.manifest.ranges)
-        offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
-        return sampled_bytes / offsets * self.manifest.span / count if offsets and count else None
+        return _tally(sums, self.manifest) if sums else None
 
 
 def observed_sums(observation: Observation) -> dict[str, Any]:
@@ -158,17 +143,22 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
     """
     observation = Observation()
     added: tuple[str, ...] = ()
-    # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
-    metrics = _same_rows(manifest) | {
-        "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
-        "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
-    }
+    metrics = _of_records(manifest)
     if may_have_gaps:
         first = f"monotonically_increasing_id() & {(1 << _ROW_BITS) - 1}L = 0L"
         if not observes_any(rows.sparkSession):
             rows, first, added = rows.withColumn(_FIRST, F.expr(first)), _FIRST, (_FIRST,)
         metrics["starts"] = f"sum(if({first}, {START_HASH}, 0L))"
     return ObservedRows(rows.observe(observation, *_columns(metrics)).drop(*added), observation, manifest)
+
+
+def tally_of(records: DataFrame, manifest: Manifest) -> Tally:
+    """Tally a window's records as they are in Kafka, by an action of its own.
+
+    :param records: as Spark's Kafka source returns them, unchanged.
+    """
+    (sums,) = records.agg(*_columns(_of_records(manifest))).collect()
+    return _tally(sums.asDict(), manifest)
 
 
 def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
@@ -306,6 +296,34 @@ def _same_rows(manifest: Manifest) -> dict[str, str]:
     salt = int(hashlib.sha256(f"{manifest.ledger_id}/{manifest.window}".encode()).hexdigest()[:15], 16)
     topic = "`topic`, " if len({pinned.topic for pinned in manifest.ranges}) > 1 else ""
     return {"count": "count(*)", "checksum": f"bit_xor(xxhash64({salt}L, {topic}`partition`, `offset`))"}
+
+
+def _of_records(manifest: Manifest) -> dict[str, str]:
+    """What is summed up of records as they are read."""
+    # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
+    return _same_rows(manifest) | {
+        "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
+        "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
+    }
+
+
+def _tally(sums: Mapping[str, Any], manifest: Manifest) -> Tally:
+    """From the sums of :func:`_of_records`, and of ``starts`` where they have it."""
+    return Tally(
+        count=sums["count"],
+        # Sums over no rows are null.
+        checksum=sums["checksum"] or 0,
+        outside_window=sums["outside_window"] or 0,
+        bytes_per_record=_bytes_per_record(manifest, sums["count"], sums["sampled_bytes"] or 0),
+        starts=(sums["starts"] or 0) if "starts" in sums else None,
+    )
+
+
+def _bytes_per_record(manifest: Manifest, count: int, sampled_bytes: int) -> float | None:
+    """Gaps are taken to be spread evenly."""
+    ends = ((pinned.start_offset - 1, pinned.end_offset - 1) for pinned in manifest.ranges)
+    offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
+    return sampled_bytes / offsets * manifest.span / count if offsets and count else None
 
 
 def _columns(metrics: dict[str, str]) -> list[Column]:

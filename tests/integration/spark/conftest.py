@@ -203,16 +203,29 @@ def empty_manifest(manifest: Manifest) -> Manifest:
 @pytest.fixture(scope="session")
 def transactional(make_flights: MakeFlights, broker: Broker) -> str:
     """A topic: offsets 0 to 9 are committed records, 10 a marker, 11 to 15 aborted records, 16 a marker."""
-    name = make_flights({0: 0})
-    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
+    return _write_transactions(broker, make_flights({0: 0}), committed=10, aborted=5)
+
+
+@pytest.fixture(scope="session")
+def sparse(make_flights: MakeFlights, broker: Broker) -> Manifest:
+    """More offsets without a record than with one: a committed record, its marker, three aborted ones and theirs, and
+    so on, 8 times; the window ends with a marker, where the log ends too."""
+    topic = _write_transactions(broker, make_flights({0: 0}), committed=1, aborted=3, rounds=8)
+    return manifest_of([(topic, 0, 0, 48)])
+
+
+def _write_transactions(broker: Broker, topic: str, committed: int, aborted: int, rounds: int = 1) -> str:
+    with closing(
+        connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=topic)
+    ) as producer:
         producer.init_transactions()
-        for count, end in ((10, producer.commit_transaction), (5, producer.abort_transaction)):
+        for count, end in ((committed, producer.commit_transaction), (aborted, producer.abort_transaction)) * rounds:
             producer.begin_transaction()
             for timestamp_ms, key, value in flight_records(count):
-                producer.send(name, value, key, partition=0, timestamp_ms=timestamp_ms)
+                producer.send(topic, value, key, partition=0, timestamp_ms=timestamp_ms)
             producer.flush()
             end()
-    return name
+    return topic
 
 
 def delete_before(broker: Broker, folder: Path, topic: str, offset: int) -> None:

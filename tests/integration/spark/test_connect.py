@@ -11,9 +11,11 @@ from typing import Any
 
 import pyspark
 import pytest
+from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
+    CountedTwiceError,
     LedgerConflictError,
     LedgerCorruptError,
     LedgerError,
@@ -26,11 +28,12 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Sink, read_published
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from airflow_kafka_offsets.spark.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev.java import java_home
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
-from tests.integration.spark.conftest import SMALL, table_confs, window_folder
+from tests.integration.spark.conftest import SMALL, MakeFlights, table_confs, window_folder
 from tests.integration.spark.publishing import publish
 from tests.integration.spark.sinks.conftest import EXPECTED, make_sink
 from tests.integration.spark.test_pinned_window import offsets
@@ -249,6 +252,96 @@ class TestWriting:
             window.write(window.read().where("NOT (partition = 2 AND offset = 7)"), FileSink(table))
 
 
+class TestGaps:
+    """Offsets may be without a record: Kafka is read once more after the write, to be compared with."""
+
+    def test_a_window_with_transactions_is_proved(
+        self, connected: Any, open_connected: OpenConnected, sparse: Manifest, sink: Sink, ledger: Path
+    ) -> None:
+        window = open_connected(sparse, allow_gaps=True)
+        result = window.write(window.read(), sink)
+        assert (result.read.counted, result.read.count, result.rows_written, result.unread) == (True, 8, 8, ())
+        verdict = judge(window.manifest, asked_of(window, result))
+        assert (verdict.proved, verdict.gaps) == (True, 40)
+        publish(window, asked_of(window, result))
+        assert read_published(connected, f"file://{ledger}").count() == 8
+
+    @pytest.mark.parametrize(
+        ("spoil", "why"),
+        [
+            (lambda rows: rows.where("offset > 0"), "read 8 rows, wrote 7: the 1 others were dropped"),
+            (lambda rows: rows.limit(3), "read 8 rows, wrote 3: the 5 others were dropped"),
+            (lambda rows: rows.where("false"), "read 8 rows, wrote 0: the 8 others were dropped"),
+            (lambda rows: rows.union(rows.where("offset = 0")), "read 8 rows, wrote 9: rows were doubled"),
+            (
+                lambda rows: rows.where("offset > 0").union(rows.where("offset = 12")),
+                "read and wrote 8 rows each, but not the same ones",
+            ),
+        ],
+        ids=["a filter", "a limit", "no row is left", "a row is doubled", "as many dropped as doubled"],
+    )
+    def test_rows_that_are_not_the_logs_are_not_proved(
+        self,
+        open_connected: OpenConnected,
+        sparse: Manifest,
+        table: str,
+        spoil: Callable[[DataFrame], DataFrame],
+        why: str,
+    ) -> None:
+        window = open_connected(sparse, allow_gaps=True)
+        with pytest.raises(UnprovenError, match=why):
+            window.write(spoil(window.read()), FileSink(table))
+
+    def test_without_leave_they_are_not_proved(
+        self, open_connected: OpenConnected, sparse: Manifest, table: str
+    ) -> None:
+        window = open_connected(sparse)
+        with pytest.raises(UnprovenError, match="-0 lacks 40 of 48 rows"):
+            window.write(window.read(), FileSink(table))
+
+    def test_a_window_of_markers_alone_has_no_rows(
+        self, open_connected: OpenConnected, sparse: Manifest, table: str
+    ) -> None:
+        (pinned,) = sparse.ranges
+        window = open_connected(manifest_of([(pinned.topic, 0, 1, 6)]), allow_gaps=True)
+        result = window.write(window.read(), FileSink(table))
+        assert (result.read.count, result.rows_written) == (0, 0)
+        assert judge(window.manifest, asked_of(window, result)).proved
+
+    def test_a_window_that_lacks_no_record_is_not_read_again(
+        self, open_connected: OpenConnected, manifest: Manifest, table: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        window = open_connected(manifest, allow_gaps=True)
+        rows = window.read()
+        monkeypatch.delattr(PinnedRead, "again")
+        result = window.write(rows, FileSink(table))
+        assert (result.rows_written, result.read.counted) == (205, False)
+        assert judge(window.manifest, asked_of(window, result)).proved
+
+    def test_strict_time_counts_the_logs_records(
+        self, open_connected: OpenConnected, sparse: Manifest, table: str
+    ) -> None:
+        (pinned,) = sparse.ranges
+        late = manifest_of([(pinned.topic, 0, 0, pinned.end_offset)], start_ms=FIVE_MS + 1)
+        window = open_connected(late, allow_gaps=True)
+        result = window.write(window.read(strict_time=True), FileSink(table))
+        assert (result.read.outside_window, result.outside_written) == (8, 8)
+        assert judge(window.manifest, asked_of(window, result)).proved
+
+    def test_a_log_that_is_compacted_after_the_write_has_it_tried_again(
+        self, open_connected: OpenConnected, make_flights: MakeFlights, table: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The other read finds less than was written, as if the cleaner had come in between."""
+        topic = make_flights({0: 20}, **{"cleanup.policy": "compact"})
+        window = open_connected(manifest_of([(topic, 0, 0, 20)], cleanup_policy="compact"))
+        with pytest.raises(UnprovenError, match="read 20 rows, wrote 19: the 1 others were dropped"):
+            window.write(window.read().where("offset <> 4"), FileSink(f"{table}/1"))
+        rows, again = window.read().where("offset <> 4"), window.again
+        monkeypatch.setattr(window, "again", lambda: again().where("offset > 5"))
+        with pytest.raises(CountedTwiceError, match=r"19 rows were written, and Kafka has 14 .* Run the task again"):
+            window.write(rows, FileSink(f"{table}/2"))
+
+
 class TestRefusals:
     def test_strict_time_needs_the_records_timestamps(
         self, open_connected: OpenConnected, manifest: Manifest, table: str
@@ -256,14 +349,6 @@ class TestRefusals:
         window = open_connected(manifest)
         with pytest.raises(ConfigurationError, match="keep it as read"):
             window.write(window.read(strict_time=True).drop("timestamp"), FileSink(table))
-
-    def test_a_window_with_gaps_needs_the_driver_that_asks_kafka(
-        self, open_connected: OpenConnected, manifest: Manifest, table: str
-    ) -> None:
-        window = open_connected(manifest, allow_gaps=True)
-        with pytest.raises(ConfigurationError, match=r"then the driver, .* has to ask Kafka"):
-            window.write(window.read(), FileSink(table))
-        assert not Path(table.removeprefix("file://")).exists()
 
     def test_a_manifest_that_was_changed_or_is_missing_is_not_read(
         self, connected: Any, pin: Callable[..., RunConf], manifest: Manifest

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,8 +24,7 @@ from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.tally import every_offset
 from dev.kafka import Broker
-from tests.integration.kafka_clients import connect
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, flight_records, window_folder
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, window_folder
 from tests.integration.spark.publishing import load, load_rows
 from tests.unit.spark.manifests import manifest_of
 
@@ -45,24 +41,6 @@ class Sorting(FileSink):
 def result_of(ledger: Path, manifest: Manifest) -> RunResult:
     path = window_folder(ledger, manifest) / "results" / "try-1.json"
     return RunResult.from_json(json.loads(path.read_text()))
-
-
-@pytest.fixture(scope="module")
-def sparse(make_flights: MakeFlights, broker: Broker) -> Manifest:
-    """More offsets without a record than with one: a committed record, its marker, three aborted ones and theirs, and
-    so on; the window ends with a marker, where the log ends too."""
-    topic, rounds = make_flights({0: 0}), 8
-    name = f"writer-{uuid.uuid4().hex[:8]}"
-    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=name)) as producer:
-        producer.init_transactions()
-        for _ in range(rounds):
-            for count, end in ((1, producer.commit_transaction), (3, producer.abort_transaction)):
-                producer.begin_transaction()
-                for timestamp_ms, key, value in flight_records(count):
-                    producer.send(topic, value, key, partition=0, timestamp_ms=timestamp_ms)
-                producer.flush()
-                end()
-    return manifest_of([(topic, 0, 0, rounds * 6)])
 
 
 class TestAReadThatIsStoppedEarly:

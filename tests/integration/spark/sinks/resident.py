@@ -24,9 +24,11 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
-from airflow_kafka_offsets.spark import load
+from airflow_kafka_offsets.spark import Sink, load
 from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
 from airflow_kafka_offsets.spark.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import make_session
 from tests.integration.spark.sinks.faults import held_up, wait_for
@@ -48,6 +50,8 @@ DRIVER_STEPS = (
     "before it writes rows",
     "while it writes rows",
     "after its commit",
+    "before its branch is released",
+    "after its branch is released",
     "before it notes what it counted",
     "after it has noted what it counted",
 )
@@ -107,7 +111,7 @@ class Pause:
     def meanwhile(self, replace_rows: Work) -> Work:
         """Writing of rows, the first of which waits."""
 
-        def slow(sink: TableSink, rows: Any, *others: Any) -> Any:
+        def slow(sink: Sink, rows: Any, *others: Any) -> Any:
             return replace_rows(sink, held_up(rows, self.folder), *others)
 
         return slow
@@ -116,19 +120,21 @@ class Pause:
 @contextmanager
 def pausing(pause: Pause) -> Iterator[None]:
     """Have this process's driver pause where it is told to."""
-    begin, rows, while_rows, commit, count, counted = DRIVER_STEPS
-    places: dict[str, tuple[Any, str, Callable[[Work], Work]]] = {
-        begin: (AttemptNotes, "begin", pause.before),
-        rows: (TableSink, "_replace", pause.before),
-        while_rows: (TableSink, "_replace", pause.meanwhile),
-        commit: (TableSink, "_replace", pause.after),
-        count: (PinnedFolder, "write_result", pause.before),
-        counted: (PinnedFolder, "write_result", pause.after),
+    begin, rows, while_rows, commit, branch, main, count, counted = DRIVER_STEPS
+    write = [(TableSink, "_replace"), (FileSink, "write")]
+    places: dict[str, tuple[list[tuple[Any, str]], Callable[[Work], Work]]] = {
+        begin: ([(AttemptNotes, "begin")], pause.before),
+        rows: (write, pause.before),
+        while_rows: (write, pause.meanwhile),
+        commit: (write, pause.after),
+        branch: ([(IcebergSink, "_take_over")], pause.before),
+        main: ([(IcebergSink, "_take_over")], pause.after),
+        count: ([(PinnedFolder, "write_result")], pause.before),
+        counted: ([(PinnedFolder, "write_result")], pause.after),
     }
-    place = places.get(pause.step or "")
+    works, how = places.get(pause.step or "", ([], pause.before))
     with pytest.MonkeyPatch.context() as patch:
-        if place is not None:
-            owner, name, how = place
+        for owner, name in works:
             patch.setattr(owner, name, how(getattr(owner, name)))
         yield
 

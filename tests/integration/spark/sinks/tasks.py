@@ -22,6 +22,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.spark import read_published
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.table_sink import read_table
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import InSparksPlace, TaskStateStore, in_sparks_place, use_connection
@@ -66,7 +67,7 @@ def driver(
 
 def place_of_table(kind: str, folder: Path) -> str:
     """Where a new table is to be."""
-    return f"{folder.as_uri()}/table" if kind == "delta" else f"lake.flights.t_{os.urandom(6).hex()}"
+    return f"lake.flights.t_{os.urandom(6).hex()}" if kind == "iceberg" else f"{folder.as_uri()}/table"
 
 
 @dataclass(slots=True)
@@ -144,7 +145,10 @@ class Tasks:
         return {"ti": ti, "task_state_store": TaskStateStore()}
 
     def in_table(self, window: XCom) -> Rows:
-        """What the table holds of a window, whoever wrote it."""
+        """What the table holds of a window, whoever wrote it; of files, what the attempt that counts has written."""
+        if self.kind in FILE_FORMATS:
+            counting = self.ledger.window_folders.publication(window["window"])
+            return offsets(self.spark.read.format(self.kind).load(counting.output)) if counting else {}
         table = read_table(self.spark, self.kind, self.output)
         return offsets(table.where(table["window"] == window["window"]))
 

@@ -2,11 +2,14 @@
 
 The second one runs from its beginning to its end meanwhile, and the first goes on then. Whatever they do, the ledger,
 ``read_published`` and the table say the same in the end, and each record is there once.
+
+``PAUSES=all`` tries each pair of loads at each step with each kind of output, some hundred times.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -21,7 +24,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.errors import LedgerConflictError, SparkFailedError
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError, SparkFailedError
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from dev import ROOT
@@ -39,7 +42,7 @@ PAUSING = "local[1]"
 """The master by which the program in Spark's place finds the driver that pauses."""
 PAUSED = "paused"
 """How the thread of the task is called that pauses."""
-BEGIN, _, WRITE, COMMITTED, *_ = DRIVER_STEPS
+BEGIN, _, WRITE, COMMITTED, *BRANCH, _, _ = DRIVER_STEPS
 NOTE, PUBLISH, PUBLISHED = "before the task notes its attempt", "before it publishes", "after it has published"
 STEPS = (NOTE, *DRIVER_STEPS, PUBLISH, PUBLISHED)
 RECORDS = 5
@@ -109,15 +112,29 @@ NEWER = Loads((1, 2), ("r-1", "r-2"))
 """The window is resolved anew while its load pauses."""
 OLDER = Loads((2, 1), ("r-2", "r-1"))
 """A load of what was resolved first lives on."""
+ANOTHER = Loads((1, 1), ("r-1", "r-2"))
+"""A load by another Dag run."""
+PAIRS = {"a newer revision": NEWER, "an older revision": OLDER, "its own retry": RETRY, "another run": ANOTHER}
+OF_TABLES = tuple(step for step in STEPS if step not in BRANCH)
+EACH = [
+    (kind, pair, OF_TABLES if kind != "iceberg" else STEPS)
+    for kind in ("delta", "iceberg", "parquet")
+    for pair in PAIRS
+]
+SOME = [
+    ("delta", "a newer revision", OF_TABLES),
+    ("delta", "an older revision", (WRITE, COMMITTED)),
+    ("delta", "its own retry", (BEGIN, PUBLISH)),
+    ("iceberg", "a newer revision", (WRITE, *BRANCH)),
+    ("iceberg", "another run", (COMMITTED,)),
+]
 
 
 @pytest.mark.parametrize(
     ("kind", "loads", "steps"),
     [
-        pytest.param("delta", NEWER, STEPS, id="delta, beside a newer revision"),
-        pytest.param("delta", OLDER, (WRITE, COMMITTED), id="delta, beside an older revision"),
-        pytest.param("delta", RETRY, (BEGIN, PUBLISH), id="delta, beside its own retry"),
-        pytest.param("iceberg", NEWER, (WRITE, COMMITTED), id="iceberg, beside a newer revision"),
+        pytest.param(kind, PAIRS[pair], steps, id=f"{kind}, beside {pair}")
+        for kind, pair, steps in (EACH if os.environ.get("PAUSES") == "all" else SOME)
     ],
 )
 def test_a_load_that_pauses_at_a_step_and_one_that_does_not_end_in_one_truth(
@@ -125,7 +142,7 @@ def test_a_load_that_pauses_at_a_step_and_one_that_does_not_end_in_one_truth(
 ) -> None:
     for tasks.number, step in enumerate(steps):
         newest, ended = load_beside(tasks, both, loads, step)
-        assert {type(each) for each in ended if isinstance(each, BaseException)} <= {LedgerConflictError}, step
+        assert {type(each) for each in ended if isinstance(each, BaseException)} <= {LedgerConflictError}, (step, ended)
         assert tasks.truth(newest)[0] == loads.newest, step
         numbers, revisions = zip(*tasks.publications(newest), strict=True)
         assert numbers == tuple(range(1, len(numbers) + 1)), step
@@ -150,7 +167,9 @@ def load_beside(tasks: Tasks, pause: Pause, loads: Loads, step: str) -> tuple[XC
         finally:
             pause.end()
         ended = first.result(60)
-    if isinstance(ended, SparkFailedError) and "another commit came in between" in str(ended):  # Airflow tries again
+    if isinstance(ended, SparkFailedError | CommitConflictError) and "Run the task again" in str(
+        ended
+    ):  # as Airflow does
         ended = tasks.load(windows[loads.revisions[0]], loads.runs[0])
     return windows[loads.newest], [ended, second]
 
