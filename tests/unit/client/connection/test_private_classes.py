@@ -1,0 +1,31 @@
+"""What of kafka-python is private, and why one minor version at a time is installed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from dev import ROOT
+
+PRIVATE = "kafka.net"
+"""How kafka-python opens connections. Its protocol, records and errors are classes that others use too."""
+CLIENT = ROOT / "airflow_kafka_offsets" / "client"
+
+
+def imports(file: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return found
+
+
+def test_two_modules_alone_use_the_private_ones() -> None:
+    users = {
+        str(file.relative_to(CLIENT))
+        for file in CLIENT.rglob("*.py")
+        if any(module.startswith(PRIVATE) for module in imports(file))
+    }
+    assert users == {"connection/kafka_python.py", "connection/transport.py"}
