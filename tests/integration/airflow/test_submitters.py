@@ -1,4 +1,5 @@
-"""The submitters of ``docs/guides/submitters.md``: each block there is run, rendered, and held to its service's model.
+"""The Dags of ``dags/submitters``: each is rendered and held to its service's model. Blocks of
+``docs/guides/submitters.md`` are parts of them.
 
 Livy's is run to the end, against a server of its REST interface that calls ``spark-submit``.
 
@@ -14,6 +15,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -36,6 +38,20 @@ PAGE = ROOT / "docs" / "guides" / "submitters.md"
 SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = {title: BLOCK.findall(text) for title, text in SECTION.findall(PAGE.read_text(encoding="utf-8"))}
+DAGS = {
+    "Amazon EMR": "emr",
+    "Amazon EMR Serverless": "emr_serverless",
+    "AWS Glue": "glue",
+    "Livy": "livy",
+    "Google Dataproc": "dataproc",
+    "Google Dataproc Serverless": "dataproc_serverless",
+    "Databricks": "databricks",
+    "The Spark operator on Kubernetes": "spark_kubernetes",
+}
+"""By sections of the page."""
+CONNECT = "databricks_connect"
+"""This one submits nothing."""
+FOLDER = ROOT / "dags" / "submitters"
 ROLE = "arn:aws:iam::123456789012:role/emr"
 VARIABLES = {
     "emr_cluster": "j-2AXXXXXXGAPLF",
@@ -108,19 +124,22 @@ def prepared(ten: str, resolve: Resolve, context: Context, tmp_path: Path) -> di
     return found
 
 
-def rendered(title: str, prepared: dict[str, Any], *, native: bool = True) -> Any:
-    """The operator of a section's block, as Airflow renders it.
-
-    :param native: the Dag has ``render_template_as_native_obj``.
-    """
-    (block,) = BLOCKS[title]
+def dag_of(name: str) -> DAG:
+    """An example Dag."""
     names: dict[str, Any] = {}
-    with DAG("submitters", schedule=None, render_template_as_native_obj=native) as dag:
-        exec(block, names)  # the docs' own
+    exec((FOLDER / f"{name}.py").read_text(encoding="utf-8"), names)  # our own
+    dag: DAG = names["verify"].dag
+    return dag
+
+
+def rendered(name: str, prepared: dict[str, Any]) -> Any:
+    """The operator that submits, as Airflow renders it."""
+    dag = dag_of(name)
+    submit = dag.get_task("submit")
     ti = SimpleNamespace(xcom_pull=lambda task_ids: prepared)
     variables = SimpleNamespace(value=SimpleNamespace(**VARIABLES))
-    names["submit"].render_template_fields({"ti": ti, "var": variables}, dag.get_template_env())
-    return names["submit"]
+    submit.render_template_fields({"ti": ti, "var": variables}, dag.get_template_env())
+    return submit
 
 
 def refused(service: str, operation: str, request: dict[str, Any]) -> str:
@@ -129,23 +148,46 @@ def refused(service: str, operation: str, request: dict[str, Any]) -> str:
     return str(ParamValidator().validate(request, model.input_shape).generate_report())
 
 
-def test_each_submitter_of_the_page_is_tested_here() -> None:
+def test_the_page_has_a_block_of_each_dag() -> None:
     shown = [title for title, blocks in BLOCKS.items() if blocks]
-    assert shown == [
-        *("Amazon EMR", "Amazon EMR Serverless", "AWS Glue", "Livy", "Google Dataproc", "Google Dataproc Serverless"),
-        *("Databricks", "The Spark operator on Kubernetes"),
-    ]
+    assert shown == list(DAGS)
+    assert {file.stem for file in FOLDER.glob("*.py")} == {*DAGS.values(), CONNECT}
+    for title, name in DAGS.items():
+        (block,) = BLOCKS[title]
+        imports, _, code = block.partition("\n\n")
+        dag = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        assert imports in dag
+        assert indent(code, "    ") in dag, name
+        assert f"(../../dags/submitters/{name}.py)" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("google")
+@pytest.mark.parametrize("name", DAGS.values())
+def test_each_dag_is_a_whole_pipeline(name: str) -> None:
+    dag = dag_of(name)
+    order = [task.task_id for task in dag.topological_sort()]
+    assert (dag.dag_id, order) == (f"orders_{name}", ["complete", "resolve", "prepare", "submit", "verify"])
+    assert dag.catchup, "by default Airflow leaves out the windows of an outage"
+    assert dag.render_template_as_native_obj == (name != "glue")
+
+
+def test_databricks_connect_hands_its_counts_over() -> None:
+    dag = dag_of(CONNECT)
+    assert [task.task_id for task in dag.topological_sort()] == ["complete", "resolve", "load", "verify"]
+    verify = dag.get_task("verify")
+    assert isinstance(verify, KafkaVerifyWindowOperator)
+    assert verify.result.operator.task_id == "load"
 
 
 def test_emr_gets_a_step_that_runs_spark_submit(prepared: dict[str, Any]) -> None:
-    submit = rendered("Amazon EMR", prepared)
+    submit = rendered("emr", prepared)
     assert refused("emr", "AddJobFlowSteps", {"JobFlowId": submit.job_flow_id, "Steps": submit.steps}) == ""
     (step,) = submit.steps
     assert step["HadoopJarStep"]["Args"] == ["spark-submit", "--deploy-mode", "cluster", *prepared["submit"]]
 
 
 def test_emr_serverless_gets_a_job(prepared: dict[str, Any]) -> None:
-    submit = rendered("Amazon EMR Serverless", prepared)
+    submit = rendered("emr_serverless", prepared)
     request = {
         "applicationId": submit.application_id,
         "clientToken": submit.client_request_token,
@@ -162,7 +204,7 @@ def test_emr_serverless_gets_a_job(prepared: dict[str, Any]) -> None:
 
 
 def test_glue_gets_a_job_and_its_run(prepared: dict[str, Any]) -> None:
-    submit = rendered("AWS Glue", prepared, native=False)
+    submit = rendered("glue", prepared)
     command = {"Name": "glueetl", "ScriptLocation": submit.script_location}
     job = {"Name": submit.job_name, "Role": submit.iam_role_name, "Command": command, **submit.create_job_kwargs}
     assert refused("glue", "CreateJob", job) == ""
@@ -174,7 +216,7 @@ def test_glue_gets_a_job_and_its_run(prepared: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("google")
 def test_dataproc_gets_a_job(prepared: dict[str, Any]) -> None:
-    submit = rendered("Google Dataproc", prepared)
+    submit = rendered("dataproc", prepared)
     job = dataproc_v1.Job(submit.job)
     assert dataproc_v1.SubmitJobRequest(project_id=submit.project_id, region=submit.region, job=job)
     assert job.placement.cluster_name == "spark"
@@ -186,7 +228,7 @@ def test_dataproc_gets_a_job(prepared: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("google")
 def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any]) -> None:
-    submit = rendered("Google Dataproc Serverless", prepared)
+    submit = rendered("dataproc_serverless", prepared)
     batch = dataproc_v1.Batch(submit.batch)
     assert dataproc_v1.CreateBatchRequest(parent=f"projects/{submit.project_id}/locations/{submit.region}", batch=batch)
     assert batch.runtime_config.version == "2.2"
@@ -204,7 +246,7 @@ def test_googles_messages_refuse_a_field_that_they_do_not_have() -> None:
 
 def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
     files = [f"s3://lake/drivers/{name}/file.zip" for name in "ab"]
-    submit = rendered("Databricks", prepared | {"py_files": files})
+    submit = rendered("databricks", prepared | {"py_files": files})
     request = submit._get_merged_json()
     assert request.keys() <= inspect.signature(JobsAPI.submit).parameters.keys()
     (task,) = request["tasks"]
@@ -221,7 +263,7 @@ def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
 
 
 def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> None:
-    submit = rendered("The Spark operator on Kubernetes", prepared)
+    submit = rendered("spark_kubernetes", prepared)
     body = CustomObjectLauncher("orders-1", submit.namespace, None, None, submit.template_body).body
     spec = body.pop("spec")
     assert body == {
@@ -253,7 +295,7 @@ def test_livy_runs_it_and_verify_publishes_it(
     options = ["--master", "local[1]", "--jars", jars_of("connector"), "--conf", "spark.ui.enabled=false"]
     with Livy(options) as livy:
         monkeypatch.setenv("AIRFLOW_CONN_LIVY_DEFAULT", json.dumps({"conn_type": "livy", "host": livy.url}))
-        submit = rendered("Livy", prepared)
+        submit = rendered("livy", prepared)
         submit._polling_interval, submit.durable = 1, False  # a task state store comes with Airflow alone
         context["ti"].xcom_push = lambda **_: None
         submit.execute(context)

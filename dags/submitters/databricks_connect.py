@@ -1,0 +1,46 @@
+"""Load a topic every hour through Databricks Connect: a cluster with standard access, or serverless.
+
+The task is a client of the cluster, which reads Kafka and the ledger's manifest and writes the table. What it has
+counted is handed over to verify, which asks Kafka and publishes. See docs/guides/loads.md, Spark Connect.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, task
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+
+with DAG(
+    dag_id="orders_databricks_connect",
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=datetime(2026, 11, 1, tzinfo=UTC),
+    catchup=True,
+    default_args={"retries": 2},
+    tags=["kafka-offsets"],
+):
+    complete = KafkaWindowCompleteSensor(task_id="complete", topics="orders", deferrable=True)
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="orders_databricks_connect", topics="orders")
+
+    @task
+    def load(window: dict[str, Any], cluster: str, table: str) -> dict[str, Any]:
+        from databricks.connect import DatabricksSession
+
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+        from airflow_kafka_offsets.spark import DeltaSink, pinned_window
+
+        spark = DatabricksSession.builder.clusterId(cluster).getOrCreate()
+        pinned = pinned_window(spark, window["manifest"], window["sha256"])
+        kafka = KafkaOffsetsHook("kafka_default").java_settings()  # credentials too: they travel in the query's plan
+        return pinned.write(pinned.read(**kafka.plain, **kafka.secret), DeltaSink(table)).to_json()
+
+    loaded = load(window=window.output, cluster="{{ var.value.databricks_cluster }}", table="lake.orders")
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, result=loaded)
+
+    complete >> window
+    loaded >> verify
