@@ -47,6 +47,19 @@ _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It holds where a session runs: what spark-submit itself says of drivers, applications and pods,
 which the provider looks for, comes from a process without one."""
 _USERS_FIRST = "spark.driver.userClassPathFirst"
+_DRIVER_JAVA = "spark.driver.extraJavaOptions"
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+_JAVA_MODULES = " ".join(
+    (
+        "-XX:+IgnoreUnrecognizedVMOptions",  # Java 8 knows no modules
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+        "-Djdk.reflect.useDirectMethodHandle=false",
+    )
+)
 _EARLIER_WINDOWS = 3
 """How many are looked at for the size of a record: the newest may not be loaded yet, or empty."""
 
@@ -144,10 +157,17 @@ class Submission:
     def _packages(self, task: SparkSubmitOperator) -> str | None:
         """The task's, with the Kafka connector where it is asked for.
 
-        :raises ConfigurationError: when that of another Spark is given, or nobody can tell which one it takes.
+        :raises ConfigurationError: when that of another Spark is given, nobody can tell which one it takes, or it would
+            not reach the executors.
         """
         program, packages = self.program(task), task.packages
         program.refuse_mixed()
+        if self.load.place is DriverPlace.STANDALONE and (self.connector is not None or names_connector(packages)):
+            raise ConfigurationError(
+                "On a standalone cluster in deploy mode cluster, Spark gives packages to the driver alone, and the "
+                "executors don't find the Kafka connector: name its jars in jars=, as URIs that every node can reach, "
+                "and leave connector= and the package out. Or use deploy mode client."
+            )
         if self.connector is None and not names_connector(packages, task.jars):
             return packages
         release = program.release(asked=self.connector == "auto")
@@ -192,7 +212,10 @@ class Submission:
         content = application_bundle(own.application, own.py_files)
         jar = stored_bundle(self.load.ledger, content)
         arguments = [*start_arguments(jar, content), *(own.application_args or [])]
-        return replace(own, application=jar, application_args=arguments, java_class=PYTHON_RUNNER, py_files=None)
+        confs = {**own.confs, _DRIVER_JAVA: with_java_modules({**self._given(task), **own.confs}.get(_DRIVER_JAVA, ""))}
+        return replace(
+            own, confs=confs, application=jar, application_args=arguments, java_class=PYTHON_RUNNER, py_files=None
+        )
 
 
 def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:
@@ -216,6 +239,16 @@ def confs_in(properties: str) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
+def with_java_modules(options: str) -> str:
+    """A driver's options for Java, with those by which Spark gets at Java's own classes from Java 17 on. The master of
+    a standalone cluster of Spark 3.5 doesn't add them for drivers that it is given by REST, as it is here; later ones
+    do, and to say it twice does no harm.
+
+    :param options: the user's, which are kept.
+    """
+    return options if "--add-opens" in options else f"{options} {_JAVA_MODULES}".strip()
+
+
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint.
 
@@ -225,7 +258,7 @@ def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) 
     endpoint = reader.get(TOKEN_ENDPOINT)
     if endpoint is None:
         return {}
-    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    names = (_DRIVER_JAVA, "spark.executor.extraJavaOptions")
     options = {name: given.get(name, "") for name in names}
     allows = f"-D{ALLOWED_URLS}={endpoint}"
     return {name: f"{text} {allows}".strip() for name, text in options.items() if ALLOWED_URLS not in text}

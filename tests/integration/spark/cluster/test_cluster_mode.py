@@ -94,6 +94,21 @@ class TestFailed:
         assert "Driver driver-" not in load.log().partition("Traceback")[2], "nor how the provider saw its end"
 
 
+class TestPackages:
+    def test_a_connector_that_would_not_reach_the_executors_is_refused_before_anything_runs(
+        self, make_load: MakeLoad, spark_cluster: SparkCluster
+    ) -> None:
+        load = make_load("cluster")
+        load.arguments |= {"jars": None, "connector": "auto"}
+        before = spark_cluster.state()["completeddrivers"]
+        load.start()
+        assert load.end() == 1
+        raised = load.log().splitlines()[-1]
+        assert "packages to the driver alone" in raised
+        assert "name its jars in jars=" in raised
+        assert spark_cluster.state()["completeddrivers"] == before
+
+
 class TestCleared:
     def test_a_task_that_is_cleared_takes_its_driver_and_executors_with_it(
         self, submitted: Load, spark_cluster: SparkCluster
