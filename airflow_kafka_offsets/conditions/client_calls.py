@@ -235,6 +235,15 @@ class RecordAges:
                 ages.append(max(0, now_ms - record.timestamp_ms))
         return cls(max(ages, default=None), tuple(unknown))
 
+    @classmethod
+    def together(cls, parts: Iterable[RecordAges]) -> RecordAges:
+        """Those of several parts: where nothing is known of one, nothing is of all; 0 where there are none."""
+        ages = list(parts)
+        if RecordAges() in ages:
+            return cls()
+        oldest = max((age.oldest_ms for age in ages if age.oldest_ms is not None), default=None if ages else 0)
+        return cls(oldest, tuple(why for age in ages for why in age.unknown))
+
     @property
     def known_ms(self) -> int | None:
         """The age of the oldest of them; None when nobody can tell."""

@@ -78,7 +78,8 @@ class GroupsCaughtUp(Condition):
         known = [group.behind for group in groups if group.total is not None]
         left = yield from read_left(known, self.isolation_level, self._allows)
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
-        ages = yield from self._ages(groups)
+        by_topic = yield from self._ages(lags, groups)
+        ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
         done = fits and all(self._is_young(age) for age in ages.values())
         summary = "; ".join(
@@ -88,7 +89,7 @@ class GroupsCaughtUp(Condition):
         summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)
-        measures = tuple(_measures(lags, groups, ages))
+        measures = tuple(_measures(lags, groups, by_topic))
         sums = {lag.group: found for lag in lags if (found := lag.sums) is not None}
         return Progress(done, summary, self._result(groups, ages), remaining, measures=measures, sums=sums)
 
@@ -135,23 +136,28 @@ class GroupsCaughtUp(Condition):
         """An age that nobody knows is within no limit."""
         return age.known_ms is not None and age.known_ms <= (self.max_age_ms or 0)
 
-    def _ages(self, groups: list[GroupStanding]) -> Asking[dict[str, RecordAges]]:
-        """The age of each group's oldest unread record, where there is a limit to it; 0 where there is none.
+    def _ages(self, lags: Iterable[GroupLag], groups: list[GroupStanding]) -> Asking[dict[str, dict[str, RecordAges]]]:
+        """The age of the oldest unread record, by group and topic, where there is a limit to it; 0 where there is none.
 
         Unknown where records were deleted before they were read: nobody knows how old they were.
         """
         if self.max_age_ms is None:
             return {}
-        known = [group for group in groups if group.total is not None]
-        unread = [(group.group, behind) for group in known if not group.lost for behind in group.behind]
+        known = [(lag, group) for lag, group in zip(lags, groups, strict=True) if group.total is not None]
+        unread = [(group.group, behind) for _, group in known if not group.lost for behind in group.behind]
         left = yield from read_at([behind for _, behind in unread], self.isolation_level)
-        ages = {group.group: RecordAges() if group.lost else RecordAges(0) for group in known}
-        first: dict[str, list[FirstRecord]] = defaultdict(list)
+        ages = {
+            group.group: dict.fromkeys(lag.topics, RecordAges() if group.lost else RecordAges(0))
+            for lag, group in known
+        }
+        first: dict[tuple[str, str], list[FirstRecord]] = defaultdict(list)
         for name, behind in unread:
             if not left.is_clear(behind):
-                first[name].append(_first(behind, left.records))
+                first[name, behind.position.topic].append(_first(behind, left.records))
         now = now_ms()
-        return ages | {name: RecordAges.of(records, now) for name, records in first.items()}
+        for (name, topic), records in first.items():
+            ages[name][topic] = RecordAges.of(records, now)
+        return ages
 
     def _result(self, groups: Iterable[GroupStanding], ages: dict[str, RecordAges]) -> dict[str, Any]:
         limits = {"max_lag": self._limit(), "max_partition_lag": self.max_partition_lag}
@@ -164,9 +170,12 @@ class GroupsCaughtUp(Condition):
 
 
 def _measures(
-    lags: Iterable[GroupLag], groups: Iterable[GroupStanding], ages: Mapping[str, RecordAges]
+    lags: Iterable[GroupLag], groups: Iterable[GroupStanding], ages: Mapping[str, Mapping[str, RecordAges]]
 ) -> Iterator[Measure]:
-    """Lag by group, and by topic, of all topics that it has: 0 is told too, as a gauge keeps its last value."""
+    """Lag by group, and by topic, of all topics that it has: 0 is told too, as a gauge keeps its last value.
+
+    :param ages: by group and topic.
+    """
     for lag, group in zip(lags, groups, strict=True):
         if group.total is None:
             continue
@@ -176,9 +185,9 @@ def _measures(
             by_topic[behind.position.topic] += behind.lag
         for topic, count in by_topic.items():
             yield Measure("lag", count, {"group": group.group, "topic": topic})
-        age_ms = ages.get(group.group, RecordAges()).known_ms
-        if age_ms is not None:
-            yield Measure("lag_age", age_ms / 1000, {"group": group.group})
+        for topic, age in ages.get(group.group, {}).items():
+            if age.known_ms is not None:
+                yield Measure("lag_age", age.known_ms / 1000, {"group": group.group, "topic": topic})
 
 
 def _first(behind: Behind, records: FirstRecords) -> FirstRecord:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 METRICS = {
     "lag": ("group", "topic"),
     "lag_total": ("group",),
-    "lag_age": ("group",),
+    "lag_age": ("group", "topic"),
     "window_records": ("pipeline",),
     "window_seconds": ("pipeline",),
     "window_age": ("pipeline",),

@@ -29,6 +29,7 @@ from tests.chaos.judge import judge
 from tests.chaos.plan import INCREMENTS, LOCAL, MOMENTS, S3, SPARK, TWINS
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
+from tests.chaos.topics import TRANSACTION_MS
 from tests.integration.client.cases.workload import coordinator_id, wait_until
 
 WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "20"), ("spark", "6"))}
@@ -93,9 +94,8 @@ def loaded_by(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def cluster(loaded_by: str) -> Iterator[KafkaCluster]:
-    with KafkaCluster(
-        name=f"chaos-{loaded_by}", properties={"replica.fetch.wait.max.ms": "100"}, heap_mb=256
-    ) as running:
+    properties = {"replica.fetch.wait.max.ms": "100", "transaction.max.timeout.ms": str(TRANSACTION_MS)}
+    with KafkaCluster(name=f"chaos-{loaded_by}", properties=properties, heap_mb=256) as running:
         wait_until(lambda: coordinator_id(running, "any"), "groups have coordinators")
         yield running
 

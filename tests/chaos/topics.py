@@ -108,13 +108,17 @@ class Topics:
             self._timestamps[topic, partition] |= {each.offset: each.timestamp_ms for each in log.every}
 
 
+TRANSACTION_MS = 6 * 60 * 60 * 1000
+"""How long a transaction may be open: longer than any run, or the broker ends it, with a marker that nobody planned."""
+
+
 class _Bench(Bench):
     """The fuzz tests' clients, with transactions in one codec."""
 
     def _new_transactional(self) -> Any:
         config = {
             "transactional.id": f"{self._name}-{next(self._ids)}",
-            "transaction.timeout.ms": 600_000,
+            "transaction.timeout.ms": TRANSACTION_MS,
             "compression.codec": CODEC[TRANSACTIONAL],
         }
         producer = Producer(self._producing | config)

@@ -55,10 +55,12 @@ class TestStatsD:
         named, found = group.replace(".", "_"), received()
         assert found[f"airflow.kafka_offsets.lag.{named}.{ten}"] == 6
         assert found[f"airflow.kafka_offsets.lag_total.{named}"] == 6
-        assert found[f"airflow.kafka_offsets.lag_age.{named}"] > 0
+        assert found[f"airflow.kafka_offsets.lag_age.{named}.{ten}"] > 0
         commit(group, ten, 10)
-        KafkaGroupLagSensor(task_id="s", groups=group, topics=ten).execute(context)
-        assert received()[f"airflow.kafka_offsets.lag.{named}.{ten}"] == 0
+        KafkaGroupLagSensor(task_id="s", groups=group, topics=ten, max_age=1).execute(context)
+        found = received()
+        assert found[f"airflow.kafka_offsets.lag.{named}.{ten}"] == 0
+        assert found[f"airflow.kafka_offsets.lag_age.{named}.{ten}"] == 0
 
     def test_verify_and_the_retention_watch_tell_of_windows(
         self, ten: str, resolve: Resolve, publish: Publish, context: Context, received: Received

@@ -44,3 +44,15 @@ class TestRecordAges:
     def test_a_codec_that_this_machine_lacks_is_a_fault_of_the_machine(self) -> None:
         with pytest.raises(ConfigurationError, match=r"t-0 offset 5.*zstd.*airflow-kafka-offsets\[codecs\]"):
             ages(record(None, missing_codec="zstd"))
+
+
+class TestTogether:
+    def test_the_oldest_of_all_parts_counts(self) -> None:
+        assert RecordAges.together([RecordAges(0), ages(record(NOW_MS - 10))]).known_ms == 10
+        assert RecordAges.together([RecordAges(0), RecordAges(0)]).known_ms == 0
+        assert RecordAges.together([]).known_ms == 0
+
+    def test_a_part_that_is_unknown_makes_all_unknown(self) -> None:
+        assert RecordAges.together([ages(record(NOW_MS - 10)), RecordAges()]) == RecordAges()
+        found = RecordAges.together([ages(record(NOW_MS - 10)), ages(record(None, 1))])
+        assert (found.known_ms, found.oldest_ms, found.unknown) == (None, 10, ("t-1 (it has no timestamp)",))
