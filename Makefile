@@ -44,8 +44,8 @@ test: lint $(ARCHIVE) ## lint and every test, on real services too
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python -m dev.make_class_archives
 
-docs: setup ## write the reference of the public API to .local/docs
-	@$(BIN)/python -m dev.api_reference .local/docs
+docs: setup ## build the site of docs/ and of the public API in .local/docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "written to .local/docs/index.html"
 
 matrix: setup ## the wheel beside older and newer Airflows, Sparks and Pythons; some 30 minutes, and what has passed isn't run again

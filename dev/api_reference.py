@@ -1,8 +1,8 @@
 """The reference of the public API as HTML, made from docstrings by pdoc: ``make docs`` writes it to ``.local/docs``.
 
 A warning of pdoc's is an error. What is done for that here: the fields of a named tuple are annotated with names that
-only its own module knows, so that they are looked up for pdoc; and what Airflow's base classes leave unannotated is
-theirs to document.
+only its own module knows, so that they are looked up for pdoc; names that a module imports when they are asked for are
+asked for; and what Airflow's base classes leave unannotated is theirs to document.
 """
 
 from __future__ import annotations
@@ -40,6 +40,12 @@ def resolve_named_tuples(module: doc.Module) -> None:
             each.__new__.__annotations__ = typing.get_type_hints(each)
 
 
+def import_lazy_names(module: doc.Module) -> None:
+    """Have a module import what it names as its own and imports when that is asked for."""
+    for name in getattr(module.obj, "__all__", ()):
+        vars(module.obj).setdefault(name, getattr(module.obj, name))
+
+
 def write(folder: Path) -> None:
     """Write the pages.
 
@@ -48,7 +54,8 @@ def write(folder: Path) -> None:
     warnings.filterwarnings("error", module="pdoc")
     for each in AIRFLOWS_OWN:
         warnings.filterwarnings("ignore", each)
-    for module in modules(doc.Module(airflow_kafka_offsets)):
+    for module in list(modules(doc.Module(airflow_kafka_offsets))):
+        import_lazy_names(module)
         resolve_named_tuples(module)
     render.configure(docformat="restructuredtext", show_source=False)
     pdoc.pdoc("airflow_kafka_offsets", output_directory=folder)

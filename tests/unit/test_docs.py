@@ -60,6 +60,8 @@ def anchors(page: Path) -> set[str]:
 def leads_nowhere(page: Path, link: str) -> bool:
     file, _, anchor = link.partition("#")
     target = (page.parent / file).resolve() if file else page
+    if target.is_relative_to(DOCS / "api"):  # what the site has of the docstrings; its own test builds it
+        return False
     return not target.exists() or (bool(anchor) and anchor not in anchors(target))
 
 

@@ -1,0 +1,181 @@
+"""The drawings of the docs, as SVG: ``python -m dev.drawings`` writes them to ``docs/pictures``.
+
+They have a background of their own, so that they read the same on a dark page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from pathlib import Path
+from textwrap import wrap
+
+from dev import ROOT
+
+FOLDER = ROOT / "docs" / "pictures"
+WIDTH = 760
+INK, GREY, LINE = "#1f2430", "#6b7280", "#c9ced6"
+COLOURS = ("#0072b2", "#e69f00", "#009e73")
+"""Blue, orange and green that people of any colour vision tell apart (Okabe and Ito)."""
+RECORD, GAP = 26, 4
+
+
+def text(x: float, y: float, words: str, *, colour: str = INK, size: int = 14, anchor: str = "start") -> str:
+    """Words at a place."""
+    return f'<text x="{x:g}" y="{y:g}" fill="{colour}" font-size="{size}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def caption(y: float, words: str) -> list[str]:
+    """Some sentences, over as many lines as they take."""
+    return [text(20, y + number * 20, part) for number, part in enumerate(wrap(words, 104))]
+
+
+def box(x: float, y: float, width: float, height: float, colour: str, *, filled: bool = True) -> str:
+    """A rectangle."""
+    fill = colour if filled else "none"
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4" fill="{fill}" '
+        f'stroke="{colour}" stroke-width="1.5"/>'
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, *, dashed: bool = False, arrow: bool = False) -> str:
+    """A line; with an arrow at its end where it leads somewhere."""
+    dash = ' stroke-dasharray="4 4"' if dashed else ""
+    head = ' marker-end="url(#arrow)"' if arrow else ""
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{GREY}" stroke-width="1.5"{dash}{head}/>'
+
+
+def picture(title: str, height: int, parts: Iterable[str]) -> str:
+    """A whole drawing.
+
+    :param title: what it shows, for those who can't see it.
+    """
+    arrow = (
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        f'<path d="M0 0 L8 4 L0 8 z" fill="{GREY}"/></marker></defs>'
+    )
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'font-family="system-ui, sans-serif"><title>{escape(title)}</title>'
+    )
+    ground = f'<rect width="{WIDTH}" height="{height}" rx="8" fill="#ffffff"/>'
+    return "\n".join([head, arrow, ground, *parts, "</svg>", ""])
+
+
+def log(y: float, name: str, windows: Sequence[int]) -> list[str]:
+    """A partition's log: a box for each record, in the colour of the window that it is in.
+
+    :param windows: by offset, which window the record is in.
+    """
+    parts = [text(20, y + 18, name)]
+    for offset, window in enumerate(windows):
+        x = 130 + offset * (RECORD + GAP)
+        parts += [
+            box(x, y, RECORD, RECORD, COLOURS[window % len(COLOURS)]),
+            text(x + RECORD / 2, y + 18, str(offset), colour="#ffffff", size=12, anchor="middle"),
+        ]
+    return parts
+
+
+def boundary(y: float, offset: int) -> str:
+    """A mark between two records."""
+    x = 130 + offset * (RECORD + GAP) - GAP / 2
+    return line(x, y - 10, x, y + RECORD + 10, dashed=True)
+
+
+def windows_tile() -> str:
+    """Why windows tile."""
+    logs = {"orders-0": [0] * 6 + [1] * 8 + [2] * 5, "orders-1": [0] * 9 + [1] * 4 + [2] * 7}
+    parts = [text(20, 34, "One topic, two partitions. Each record is a box with its offset.", colour=GREY)]
+    for number, (name, records) in enumerate(logs.items()):
+        y = 60 + number * 60
+        parts += log(y, name, records)
+        parts += [boundary(y, records.index(window)) for window in (1, 2)]
+    for window, hour in enumerate(("06:00 to 07:00", "07:00 to 08:00", "08:00 to 09:00")):
+        x = 130 + window * 200
+        parts += [box(x, 190, 16, 16, COLOURS[window]), text(x + 24, 203, hour)]
+    parts += caption(
+        240,
+        "07:00 is offset 6 on one partition and 9 on the other. Both windows that meet there use these two numbers, "
+        "which are looked up once and stored. So no record is in two windows, and each is in one.",
+    )
+    return picture("Records of two partitions, divided into three windows that meet at stored offsets", 280, parts)
+
+
+def snapshot() -> str:
+    """What a snapshot holds."""
+    rows = (
+        ("orders-0", "6", "the first record at or after 07:00"),
+        ("orders-1", "9", "the first record at or after 07:00"),
+        ("orders-2", "41", "the log end: no record is that late"),
+        ("orders-3", "-", "Kafka didn't answer: then there is no snapshot at all"),
+    )
+    parts = [
+        text(20, 34, "Snapshot 8: the topic as of 07:00"),
+        text(40, 70, "partition", colour=GREY, size=12),
+        text(190, 70, "offset", colour=GREY, size=12),
+        text(290, 70, "how it was found", colour=GREY, size=12),
+    ]
+    for number, (name, offset, why) in enumerate(rows):
+        y = 96 + number * 30
+        fails = offset == "-"
+        parts += [
+            line(30, y - 19, WIDTH - 30, y - 19),
+            text(40, y, name, colour=GREY if fails else INK),
+            text(190, y, offset, colour=GREY if fails else COLOURS[0]),
+            text(290, y, why, colour=GREY if fails else INK),
+        ]
+    parts += caption(
+        230,
+        "Also stored: the cluster's id, the topics' ids and the leader epochs. So a topic that was deleted and created "
+        "again, or a log that lost its end, is noticed later. A snapshot never changes.",
+    )
+    return picture("A snapshot: one offset for each partition, and how each was found", 270, parts)
+
+
+def publishing() -> str:
+    """How it is decided which rows count."""
+    title = "Three attempts at one window: a retry, and a run that somebody started by hand"
+    parts = [text(20, 34, title, colour=GREY)]
+    for number, proved in enumerate((False, True, True)):
+        name, end = f"attempt {number + 1}", "is proved" if proved else "dies half-way"
+        y = 60 + number * 50
+        parts += [
+            box(30, y, 110, 32, COLOURS[0], filled=False),
+            text(85, y + 21, name, anchor="middle"),
+            line(142, y + 16, 216, y + 16, arrow=True),
+            box(220, y, 150, 32, COLOURS[2] if proved else GREY, filled=False),
+            text(295, y + 21, end, anchor="middle", colour=INK if proved else GREY),
+        ]
+    parts += [
+        line(372, 126, 466, 138, arrow=True),
+        line(372, 176, 466, 158, arrow=True),
+        box(470, 128, 250, 40, COLOURS[1], filled=False),
+        text(595, 153, "publications/1.json", anchor="middle"),
+        text(595, 190, "can be created only once", anchor="middle", colour=GREY, size=12),
+    ]
+    parts += caption(
+        232,
+        "Whoever creates the file first is published: here attempt 2. Attempt 3 finds the file, compares its own "
+        "counts with the published ones, and changes nothing. The rows of attempt 1 are never read.",
+    )
+    return picture("Of three attempts at a window, the first proved one to create a file is published", 272, parts)
+
+
+DRAWINGS: dict[str, Callable[[], str]] = {
+    "windows-tile.svg": windows_tile,
+    "snapshot.svg": snapshot,
+    "publishing.svg": publishing,
+}
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Draw them all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in DRAWINGS.items():
+        (folder / name).write_text(draw(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

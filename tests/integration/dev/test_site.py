@@ -1,0 +1,47 @@
+"""The site of the documentation is built without a warning, and loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dev import ROOT
+
+FROM_ELSEWHERE = re.compile(r"""<(?:script|img|link|iframe)[^>]*(?:src|href)=["']?(https?://[^"'\s>]+)""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    built = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_has_a_page_for_each_of_the_docs_and_the_api(site: Path) -> None:
+    pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")}
+    wanted = {f"{page}.html".replace("README", "index") for page in pages}
+    found = {str(page.relative_to(site)) for page in site.rglob("*.html")}
+    assert wanted <= found
+    assert "api/airflow_kafka_offsets/operators/resolve_window.html" in found
+    assert (site / "pictures" / "windows-tile.svg").exists()
+
+
+def test_loads_nothing_from_elsewhere(site: Path) -> None:
+    pages = [page for page in site.rglob("*.html") if "api" not in page.relative_to(site).parts]
+    found = {page.name: FROM_ELSEWHERE.findall(page.read_text(encoding="utf-8")) for page in pages}
+    assert {name: urls for name, urls in found.items() if urls} == {}
+
+
+def test_links_out_of_the_docs_lead_to_the_repository(site: Path) -> None:
+    page = (site / "guides" / "submitters.html").read_text(encoding="utf-8")
+    assert "/blob/main/dags/submitters/emr.py" in page
+    assert "/tree/main/dags/submitters" in page
