@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from base64 import b64decode
@@ -12,10 +13,13 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
+from requests.auth import AuthBase
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.driver_status import SubmittedDriver
+from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import Context, fails_with
@@ -209,3 +213,81 @@ class TestYarn:
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
         assert abandoned.killed == killed
+
+
+class TestDeferrable:
+    def test_the_triggerer_hears_of_the_driver_and_the_task_reports(
+        self,
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        resource_manager: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        context["ti"].xcom_push = lambda **_: None  # its links
+        with pytest.raises(TaskDeferred) as deferred:
+            load(window, yarn_track_via_rm_api=True, deferrable=True).execute(context)
+        assert resource_manager.states == [], "nobody has waited for it"
+        assert len(noted.read_text().splitlines()) == 1
+
+        resource_manager.states = ["RUNNING"]
+        event = first_event(deferred.value.trigger)
+        assert event == {"status": "noted"}
+        named = deferred.value.kwargs or {}
+        assert named["job_id"] == APPLICATION_ID
+        resumed = load(window, yarn_track_via_rm_api=True, deferrable=True)
+        assert resumed.driver_ended(context, event, **named)["attempt"] == named["attempt"]
+
+    @pytest.mark.parametrize(
+        ("state", "said"),
+        [("FAILED", "FAILED"), ("KILLED", "FAILED"), ("unknown", "NotFound")],
+    )
+    def test_an_application_that_has_said_nothing_ends_the_wait_with_its_state(
+        self,
+        state: str,
+        said: str,
+        window: dict[str, Any],
+        resource_manager: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        resource_manager.states = [state]
+        driver = SubmittedDriver("spark_default", "cluster", APPLICATION_ID).to_json()
+        trigger = KafkaDriverEndedTrigger(
+            window=window, revision=1, attempt="20261120T060000000Z-00000001", driver=driver, poll_interval_s=5
+        )
+        assert first_event(trigger) == {"status": "ended", "state": said, "active": False, "succeeded": False}
+
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            ({}, "deferrable=True needs yarn_track_via_rm_api=True"),
+            ({"yarn_track_via_rm_api": True, "yarn_rm_auth": AuthBase()}, "can't hand yarn_rm_auth= to the triggerer"),
+        ],
+        ids=["spark-submit would stay", "what can't be handed over"],
+    )
+    def test_what_the_triggerer_could_not_ask_about_is_refused_before_anything_runs(
+        self,
+        arguments: dict[str, Any],
+        why: str,
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        resource_manager: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        with pytest.raises(AirflowFailException, match=why) as failed:
+            load(window, deferrable=True, **arguments).execute(context)
+        assert fails_with(ConfigurationError, failed)
+        assert not noted.exists()
+
+
+def first_event(trigger: Any) -> Any:
+    """What a trigger fires first."""
+
+    async def fire() -> Any:
+        return await anext(trigger.run())
+
+    return asyncio.run(fire()).payload
