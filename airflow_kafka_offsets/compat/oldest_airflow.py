@@ -4,6 +4,7 @@ to look (``--no-deps``)."""
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -18,6 +19,8 @@ def require_airflow(found: str | None = None) -> None:
     :raises ConfigurationError: naming both versions.
     """
     found = found or _installed()
+    if found is None:
+        return
     if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise ConfigurationError(
@@ -25,8 +28,9 @@ def require_airflow(found: str | None = None) -> None:
         )
 
 
-def _installed() -> str:
-    try:
-        return version("apache-airflow-core")
-    except PackageNotFoundError:  # before Airflow 3.0
-        return version("apache-airflow")
+def _installed() -> str | None:
+    """None where it wasn't installed as a package, and nobody can tell."""
+    for package in ("apache-airflow-core", "apache-airflow"):  # the second before Airflow 3.0
+        with suppress(PackageNotFoundError):
+            return version(package)
+    return None

@@ -2,7 +2,8 @@
 
 An output that holds every offset of its window once is proved by itself, however often Spark has read Kafka for it; so
 where every offset has a record, nothing counts what is read. Where offsets may be without one, the count of what was
-read has to be of one read, and Kafka is asked whether the read was stopped early. Strict time needs that count too.
+read has to be of one read, and Kafka is asked whether the read was stopped early. Strict time needs that count too. A
+client of Spark Connect can't do either: for it, Spark reads the window once more, only to count it.
 
 Whether the count stands in the rows' plan, and whether Kafka is read twice, is looked at before anything is read, in
 what Spark's optimizer leaves of the query (S25). A plan doesn't show what functions of the user do, nor what a table
@@ -78,6 +79,8 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
     :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
     """
     if is_connect(window.spark):
+        if window.may_have_gaps:
+            window.require_read()
         _refuse_without_driver(window, rows)
     if not window.needs_count:
         return
@@ -116,16 +119,15 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     :param output: what was read back.
     :param sampled: some rows of the output may be looked at for little, to learn their size.
     :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once.
+    :raises CountedTwiceError: a compacted log has fewer records by now, or other rows are in the output meanwhile.
     :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
     :raises UncheckedSourceError: when Kafka can't be asked.
     """
     manifest = window.manifest
     if manifest.span and not window.needs_count:
         counts = _by_output(window, output, sampled=sampled)
-        whole = total_of(counts.written).same_rows(counts.read)
-        return (
-            replace(counts, read=_in_log(window, counts), unread=()) if window.may_have_gaps and not whole else counts
-        )
+        lacks = total_of(counts.written).count < manifest.span
+        return _by_another_read(window, output, counts) if window.may_have_gaps and lacks else counts
     scanned = scan(output, manifest)
     written, outside = scanned.written, scanned.outside
     if not manifest.span:
@@ -193,22 +195,27 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
     return RunCounts(read, scanned.written, unread=unread, outside=scanned.outside)
 
 
-def _in_log(window: PinnedRead, counts: RunCounts) -> Tally:
-    """What Kafka has of a window in which offsets lack, by another read of all of it: for a client of Spark Connect,
-    which may not get the count of what it writes, and has no driver that could ask for the offsets alone.
+def _by_another_read(window: PinnedRead, output: DataFrame, counts: RunCounts) -> RunCounts:
+    """The counts of a window in which offsets lack, with what Kafka has of it, by another read of all of it: for a
+    client of Spark Connect, which may not get the count of what it writes, and has no driver to ask for offsets alone.
 
-    :raises CountedTwiceError: it has less by now, as a compacted topic may.
+    :raises CountedTwiceError: Kafka has less by now, as a compacted topic may, or the output was written to meanwhile.
     """
     with window.reading():
         found = tally_of(window.again(), window.manifest)
     rows = total_of(counts.written).count
+    unproved = f"Window {window.manifest.window} is not proved, and can't be published"
+    if scan(output, window.manifest).written != counts.written:  # the read takes long, and this attempt has no note
+        raise CountedTwiceError(
+            f"{unproved}: its output has changed while Kafka was read again, so another attempt writes there too. "
+            "Run the task again."
+        )
     if rows > found.count and any(topic.compacted for topic in window.manifest.topics.values()):
         raise CountedTwiceError(
-            f"Window {window.manifest.window} is not proved, and can't be published: {rows} rows were written, and "
-            f"Kafka has {found.count} records now. Either compaction has removed some meanwhile, or rows were doubled "
-            "between read() and write(). Run the task again."
+            f"{unproved}: {rows} rows were written, and Kafka has {found.count} records now. Either compaction has "
+            "removed some meanwhile, or rows were doubled between read() and write(). Run the task again."
         )
-    return found
+    return replace(counts, read=found, unread=())
 
 
 def _dropped(window: PinnedRead, output: DataFrame) -> tuple[UnreadRecord, ...] | None:

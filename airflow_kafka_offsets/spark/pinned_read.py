@@ -156,7 +156,7 @@ class PinnedRead:
     @property
     def needs_count(self) -> bool:
         """Whether the proof of what is written needs the count of what is read. A server of Spark Connect may leave
-        that out of its answer: there what was written has to do."""
+        that out of its answer: there what was written, or another read, has to do."""
         return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
@@ -281,13 +281,20 @@ class PinnedRead:
         """Kafka's own clients of the cluster that :meth:`read` reads."""
         return KafkaClients(self.spark, self._options)
 
+    def require_read(self) -> None:
+        """Refuse to go on where nothing was read yet.
+
+        :raises ConfigurationError: naming what to call.
+        """
+        if not self._options:
+            raise ConfigurationError("Call read() first: what is written comes from its rows.")
+
     def source_check(self) -> SourceCheck:
         """What asks the Kafka that :meth:`read` reads.
 
         :raises ConfigurationError: when nothing was read yet.
         """
-        if not self._options:
-            raise ConfigurationError("Call read() first: what is written comes from its rows.")
+        self.require_read()
         return SourceCheck(self.spark, self.manifest, self._options)
 
 

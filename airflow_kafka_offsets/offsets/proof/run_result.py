@@ -139,7 +139,8 @@ class RunResult:
     :param task_starts: what ``read.starts`` has to be, were each task read once, by what was written; None where every
         offset has a row.
     :param unread: records at the ends of what the tasks wrote that Kafka has, as it was asked after the write, one for
-        each partition; None where nobody asked, as every offset has a row or something else is wrong.
+        each partition; None where nobody asked, as every offset has a row or something else is wrong. Empty where
+        ``read`` is of another read of the whole window.
     :param derived: the outputs of a job that writes other rows than the records; empty where each record is a row.
     """
 

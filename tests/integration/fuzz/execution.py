@@ -110,8 +110,8 @@ class Execution:
             raise KafkaException(failed[0])
         for partition, offsets in got.items():
             log = self.model[partition]
-            # Where the connection between a coordinator and a leader breaks, a transaction's marker is written again. Were
-            # it a record, whoever reads the log in the end would find one too many.
+            # Where the connection between a coordinator and a leader breaks, a transaction's marker is written again.
+            # Were it a record, whoever reads the log in the end would find one too many.
             log.fates += ["marker"] * max(0, offsets[0] - log.high_watermark)
             first = log.high_watermark
             assert offsets == list(range(first, first + len(stamps[partition]))), (partition, offsets, first)

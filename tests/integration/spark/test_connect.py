@@ -341,6 +341,35 @@ class TestGaps:
         with pytest.raises(CountedTwiceError, match=r"19 rows were written, and Kafka has 14 .* Run the task again"):
             window.write(rows, FileSink(f"{table}/2"))
 
+    def test_an_output_that_another_attempt_has_written_to_meanwhile_is_tried_again(
+        self,
+        open_connected: OpenConnected,
+        sparse: Manifest,
+        make_sink: Callable[[str], Sink],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The second read takes as long as the first, and the ledger has no note of either attempt."""
+        sink = make_sink("delta")
+        window, other = open_connected(sparse, allow_gaps=True), open_connected(sparse, allow_gaps=True)
+        rows, again = window.read(), window.again
+
+        def while_another_writes() -> DataFrame:
+            with pytest.raises(UnprovenError, match="read 8 rows, wrote 7"):
+                other.write(other.read().where("offset > 0"), sink)
+            return again()
+
+        monkeypatch.setattr(window, "again", while_another_writes)
+        with pytest.raises(CountedTwiceError, match="its output has changed while Kafka was read again"):
+            window.write(rows, sink)
+
+    def test_rows_of_another_read_are_refused_before_they_are_written(
+        self, open_connected: OpenConnected, sparse: Manifest, table: str
+    ) -> None:
+        rows = open_connected(sparse, allow_gaps=True).read()
+        with pytest.raises(ConfigurationError, match=r"Call read\(\) first"):
+            open_connected(sparse, allow_gaps=True).write(rows, FileSink(table))
+        assert not Path(table.removeprefix("file://")).exists()
+
 
 class TestRefusals:
     def test_strict_time_needs_the_records_timestamps(

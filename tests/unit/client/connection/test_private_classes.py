@@ -16,7 +16,7 @@ def imports(file: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
+            found.update({node.module, *(f"{node.module}.{alias.name}" for alias in node.names)})
         elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
     return found
@@ -26,6 +26,6 @@ def test_two_modules_alone_use_the_private_ones() -> None:
     users = {
         str(file.relative_to(CLIENT))
         for file in CLIENT.rglob("*.py")
-        if any(module.startswith(PRIVATE) for module in imports(file))
+        if any(f"{module}.".startswith(f"{PRIVATE}.") for module in imports(file))
     }
     assert users == {"connection/kafka_python.py", "connection/transport.py"}
