@@ -47,7 +47,8 @@ _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It holds where a session runs: what spark-submit itself says of drivers, applications and pods,
 which the provider looks for, comes from a process without one."""
 _USERS_FIRST = "spark.driver.userClassPathFirst"
-_DRIVER_JAVA = "spark.driver.extraJavaOptions"
+_DEFAULT_JAVA = "spark.driver.defaultJavaOptions"
+"""Come before ``spark.driver.extraJavaOptions``, which stay the user's."""
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
@@ -57,6 +58,7 @@ _JAVA_MODULES = " ".join(
     (
         "-XX:+IgnoreUnrecognizedVMOptions",  # Java 8 knows no modules
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
         "-Djdk.reflect.useDirectMethodHandle=false",
     )
 )
@@ -130,7 +132,8 @@ class Submission:
                 {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key},
                 allow_gaps=self.allow_gaps,
             )
-            | token_endpoint_allowed(kafka.plain, self._given(task) if TOKEN_ENDPOINT in kafka.plain else {}),
+            | token_endpoint_allowed(kafka.plain, self._given(task) if TOKEN_ENDPOINT in kafka.plain else {})
+            | self._java_modules(task),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             self._packages(task),
         )
@@ -149,6 +152,13 @@ class Submission:
             own |= record_size_conf(self.load.kafka, self.load.ledger, self.pinned.manifest)
         return own | {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
 
+    def _java_modules(self, task: SparkSubmitOperator) -> dict[str, str]:
+        """The conf by which Spark gets at Java's own classes from Java 17 on: the master of a standalone cluster of
+        Spark 3.5 doesn't tell drivers. Later ones do, and to tell them twice does no harm."""
+        if self.load.place is not DriverPlace.STANDALONE:
+            return {}
+        return {_DEFAULT_JAVA: f"{self._given(task).get(_DEFAULT_JAVA, '')} {_JAVA_MODULES}".strip()}
+
     def _given(self, task: SparkSubmitOperator) -> dict[str, str]:
         """The confs of the user's own: of the file that ``spark-submit`` reads, and of the task."""
         file = self._properties(task)
@@ -162,7 +172,9 @@ class Submission:
         """
         program, packages = self.program(task), task.packages
         program.refuse_mixed()
-        if self.load.place is DriverPlace.STANDALONE and (self.connector is not None or names_connector(packages)):
+        named = packages, self._given(task).get("spark.jars.packages")
+        alone = (self.connector is not None or names_connector(*named)) and not names_connector(task.jars)
+        if self.load.place is DriverPlace.STANDALONE and alone:
             raise ConfigurationError(
                 "On a standalone cluster in deploy mode cluster, Spark gives packages to the driver alone, and the "
                 "executors don't find the Kafka connector: name its jars in jars=, as URIs that every node can reach, "
@@ -212,10 +224,7 @@ class Submission:
         content = application_bundle(own.application, own.py_files)
         jar = stored_bundle(self.load.ledger, content)
         arguments = [*start_arguments(jar, content), *(own.application_args or [])]
-        confs = {**own.confs, _DRIVER_JAVA: with_java_modules({**self._given(task), **own.confs}.get(_DRIVER_JAVA, ""))}
-        return replace(
-            own, confs=confs, application=jar, application_args=arguments, java_class=PYTHON_RUNNER, py_files=None
-        )
+        return replace(own, application=jar, application_args=arguments, java_class=PYTHON_RUNNER, py_files=None)
 
 
 def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:
@@ -239,16 +248,6 @@ def confs_in(properties: str) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
-def with_java_modules(options: str) -> str:
-    """A driver's options for Java, with those by which Spark gets at Java's own classes from Java 17 on. The master of
-    a standalone cluster of Spark 3.5 doesn't add them for drivers that it is given by REST, as it is here; later ones
-    do, and to say it twice does no harm.
-
-    :param options: the user's, which are kept.
-    """
-    return options if "--add-opens" in options else f"{options} {_JAVA_MODULES}".strip()
-
-
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint.
 
@@ -258,7 +257,7 @@ def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) 
     endpoint = reader.get(TOKEN_ENDPOINT)
     if endpoint is None:
         return {}
-    names = (_DRIVER_JAVA, "spark.executor.extraJavaOptions")
+    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
     options = {name: given.get(name, "") for name in names}
     allows = f"-D{ALLOWED_URLS}={endpoint}"
     return {name: f"{text} {allows}".strip() for name, text in options.items() if ALLOWED_URLS not in text}

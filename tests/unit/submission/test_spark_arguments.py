@@ -8,12 +8,7 @@ from typing import ClassVar
 import pytest
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.submission.spark_arguments import (
-    SparkArguments,
-    confs_in,
-    token_endpoint_allowed,
-    with_java_modules,
-)
+from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, confs_in, token_endpoint_allowed
 
 
 class TestHook:
@@ -56,18 +51,6 @@ class TestHook:
         assert (hook._py_files, hook._java_class, hook._application_args) == (None, "org.Runner", ["start"])
         assert hook._packages == "org:connector:1"
         assert {name: getattr(task, name) for name in names} == before
-
-
-class TestJavaModules:
-    def test_come_behind_the_users_own_options(self) -> None:
-        first, *others = with_java_modules("-Xss4m").split()
-        assert (first, others[0]) == ("-Xss4m", "-XX:+IgnoreUnrecognizedVMOptions")
-        assert "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED" in others
-        assert with_java_modules("").split() == others
-
-    def test_whoever_names_some_has_named_all(self) -> None:
-        own = "--add-opens=java.base/java.nio=ALL-UNNAMED"
-        assert with_java_modules(own) == own
 
 
 class TestTokenEndpoint:
