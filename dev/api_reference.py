@@ -1,4 +1,4 @@
-"""The reference of the public API as HTML, made from docstrings by pdoc: ``make docs`` writes it to ``.local/docs``.
+"""The reference of the public API as HTML, made from docstrings by pdoc: a part of the site that ``make docs`` builds.
 
 A warning of pdoc's is an error. What is done for that here: the fields of a named tuple are annotated with names that
 only its own module knows, so that they are looked up for pdoc; names that a module imports when they are asked for are
@@ -7,7 +7,6 @@ asked for; and what Airflow's base classes leave unannotated is theirs to docume
 
 from __future__ import annotations
 
-import sys
 import typing
 import warnings
 from collections.abc import Iterator
@@ -59,7 +58,3 @@ def write(folder: Path) -> None:
         resolve_named_tuples(module)
     render.configure(docformat="restructuredtext", show_source=False)
     pdoc.pdoc("airflow_kafka_offsets", output_directory=folder)
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

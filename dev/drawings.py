@@ -152,7 +152,7 @@ def publishing() -> str:
         line(372, 126, 466, 138, arrow=True),
         line(372, 176, 466, 158, arrow=True),
         box(470, 128, 250, 40, COLOURS[1], filled=False),
-        text(595, 153, "publications/1.json", anchor="middle"),
+        text(595, 153, "publications/00000001.json", anchor="middle"),
         text(595, 190, "can be created only once", anchor="middle", colour=GREY, size=12),
     ]
     parts += caption(

@@ -46,6 +46,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         if not (ROOT / target).exists():
             raise FileNotFoundError(f"{page.file.src_uri} links to {target}")
         kind = "tree" if (ROOT / target).is_dir() else "blob"
-        return f"{found[1]}{config.repo_url}/{kind}/main/{target}{anchor and f'#{anchor}'}{found[3]}"
+        return f"{found[1]}{config.extra['repository']}/{kind}/main/{target}{anchor and f'#{anchor}'}{found[3]}"
 
     return _LINK.sub(outside, markdown)

@@ -31,6 +31,7 @@ with DAG(
         task_id="prepare",
         window=window.output,
         files="s3://lake/drivers",
+        driver_has_credentials=True,
         application_args=["--output", "s3://lake/orders"],
     )
     submit = DatabricksSubmitRunOperator(

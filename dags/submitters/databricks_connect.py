@@ -1,7 +1,11 @@
-"""Load a topic every hour through Databricks Connect: a cluster with standard access, or serverless.
+"""Load a topic every hour through Databricks Connect, on a cluster with standard access.
 
-The task is a client of the cluster, which reads Kafka and the ledger's manifest and writes the table. What it has
+The task is a client of the cluster, which reads Kafka and the ledger's manifest and writes the table. What the task has
 counted is handed over to verify, which asks Kafka and publishes. See docs/guides/loads.md, Spark Connect.
+
+databricks-connect brings a PySpark of its own, and Airflow's Spark provider another one, in the same folder: so the
+task runs in an environment that has databricks-connect, with the driver's part of this package on its PYTHONPATH
+(``kafka-offsets bundle`` writes it), and is given the Kafka connection's options.
 """
 
 from __future__ import annotations
@@ -27,19 +31,23 @@ with DAG(
     complete = KafkaWindowCompleteSensor(task_id="complete", topics="orders", deferrable=True)
     window = KafkaResolveWindowOperator(task_id="resolve", pipeline="orders_databricks_connect", topics="orders")
 
-    @task
-    def load(window: dict[str, Any], cluster: str, table: str) -> dict[str, Any]:
+    @task.external_python(python="/opt/databricks-connect/bin/python", expect_airflow=False)
+    def load(window: dict[str, Any], cluster: str, table: str, kafka: dict[str, str]) -> dict[str, Any]:
         from databricks.connect import DatabricksSession
 
-        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
         from airflow_kafka_offsets.spark import DeltaSink, pinned_window
 
         spark = DatabricksSession.builder.clusterId(cluster).getOrCreate()
         pinned = pinned_window(spark, window["manifest"], window["sha256"])
-        kafka = KafkaOffsetsHook("kafka_default").java_settings()  # credentials too: they travel in the query's plan
-        return pinned.write(pinned.read(**kafka.plain, **kafka.secret), DeltaSink(table)).to_json()
+        return pinned.write(pinned.read(**kafka), DeltaSink(table)).to_json()
 
-    loaded = load(window=window.output, cluster="{{ var.value.databricks_cluster }}", table="lake.orders")
+    loaded = load(
+        window=window.output,
+        cluster="{{ var.value.databricks_cluster }}",
+        table="lake.orders",
+        # Options of Spark's reader. With credentials, name Databricks' own classes: kafkashaded.org.apache.kafka…
+        kafka={"kafka.bootstrap.servers": "{{ var.value.kafka_brokers }}"},
+    )
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, result=loaded)
 
     complete >> window

@@ -32,6 +32,7 @@ with DAG(
         window=window.output,
         spark_version="3.5.6",
         s3_scheme="s3a",
+        driver_has_credentials=True,
         application_args=["--output", "s3a://lake/orders"],
     )
     secret = {"name": "kafka-loader", "key": "options"}

@@ -39,6 +39,8 @@ def test_loads_nothing_from_elsewhere(site: Path) -> None:
     pages = [page for page in site.rglob("*.html") if "api" not in page.relative_to(site).parts]
     found = {page.name: FROM_ELSEWHERE.findall(page.read_text(encoding="utf-8")) for page in pages}
     assert {name: urls for name, urls in found.items() if urls} == {}
+    asking = [page.name for page in pages if 'data-md-component="source"' in page.read_text(encoding="utf-8")]
+    assert asking == [], "their script asks the repository's host"
 
 
 def test_links_out_of_the_docs_lead_to_the_repository(site: Path) -> None:
