@@ -17,7 +17,7 @@ from tests.chaos.worker import Said, Settings, work
 
 SILENCE_S = 300.0
 """For how long a worker may say nothing."""
-MOST_TRIES = 50
+MOST_TRIES = 300
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.chaos.worker"])
 
