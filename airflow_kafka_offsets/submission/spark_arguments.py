@@ -47,8 +47,7 @@ _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It holds where a session runs: what spark-submit itself says of drivers, applications and pods,
 which the provider looks for, comes from a process without one."""
 _USERS_FIRST = "spark.driver.userClassPathFirst"
-_DEFAULT_JAVA = "spark.driver.defaultJavaOptions"
-"""Come before ``spark.driver.extraJavaOptions``, which stay the user's."""
+_DRIVER_JAVA = "spark.driver.extraJavaOptions"
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
@@ -62,6 +61,9 @@ _JAVA_MODULES = " ".join(
         "-Djdk.reflect.useDirectMethodHandle=false",
     )
 )
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*")
+_CONF = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)")
+_ESCAPED, _CONTROLS = re.compile(r"\\(.)"), {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _EARLIER_WINDOWS = 3
 """How many are looked at for the size of a record: the newest may not be loaded yet, or empty."""
 
@@ -132,8 +134,7 @@ class Submission:
                 {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key},
                 allow_gaps=self.allow_gaps,
             )
-            | token_endpoint_allowed(kafka.plain, self._given(task) if TOKEN_ENDPOINT in kafka.plain else {})
-            | self._java_modules(task),
+            | self._java_options(task, kafka.plain),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             self._packages(task),
         )
@@ -152,12 +153,18 @@ class Submission:
             own |= record_size_conf(self.load.kafka, self.load.ledger, self.pinned.manifest)
         return own | {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
 
-    def _java_modules(self, task: SparkSubmitOperator) -> dict[str, str]:
-        """The conf by which Spark gets at Java's own classes from Java 17 on: the master of a standalone cluster of
-        Spark 3.5 doesn't tell drivers. Later ones do, and to tell them twice does no harm."""
-        if self.load.place is not DriverPlace.STANDALONE:
-            return {}
-        return {_DEFAULT_JAVA: f"{self._given(task).get(_DEFAULT_JAVA, '')} {_JAVA_MODULES}".strip()}
+    def _java_options(self, task: SparkSubmitOperator, reader: Mapping[str, str]) -> dict[str, str]:
+        """The confs by which driver and executors start Java, behind the user's own options.
+
+        The master of a standalone cluster of Spark 3.5 doesn't give drivers what Spark needs from Java 17 on. Later
+        ones do, and to say it twice does no harm.
+        """
+        in_place = self.load.place is DriverPlace.STANDALONE
+        given = self._given(task) if in_place or TOKEN_ENDPOINT in reader else {}
+        options = token_endpoint_allowed(reader, given)
+        if in_place:
+            options[_DRIVER_JAVA] = f"{(given | options).get(_DRIVER_JAVA, '')} {_JAVA_MODULES}".strip()
+        return options
 
     def _given(self, task: SparkSubmitOperator) -> dict[str, str]:
         """The confs of the user's own: of the file that ``spark-submit`` reads, and of the task."""
@@ -242,10 +249,15 @@ def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps
 
 
 def confs_in(properties: str) -> dict[str, str]:
-    """The confs in the text of a ``spark-defaults.conf``: a name and a value a line, with blanks or ``=`` between."""
-    lines = (line.strip() for line in properties.splitlines())
-    pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+    """The confs in the text of a ``spark-defaults.conf``, which Spark reads as ``java.util.Properties``: a name and a
+    value a line, with blanks, ``=`` or ``:`` between; a backslash continues a line, and takes a sign as it is."""
+    lines = (line.strip() for line in _CONTINUED.sub(r"\1", properties).splitlines())
+    pairs = (_CONF.fullmatch(line) for line in lines if line and line[0] not in "#!")
+    return {_unescaped(pair[1]): _unescaped(pair[2]) for pair in pairs if pair is not None and pair[2]}
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _CONTROLS.get(found[1], found[1]), text)
 
 
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -257,7 +269,7 @@ def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) 
     endpoint = reader.get(TOKEN_ENDPOINT)
     if endpoint is None:
         return {}
-    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    names = (_DRIVER_JAVA, "spark.executor.extraJavaOptions")
     options = {name: given.get(name, "") for name in names}
     allows = f"-D{ALLOWED_URLS}={endpoint}"
     return {name: f"{text} {allows}".strip() for name, text in options.items() if ALLOWED_URLS not in text}

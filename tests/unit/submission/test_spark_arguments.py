@@ -77,3 +77,6 @@ class TestTokenEndpoint:
 def test_a_properties_file_is_read_as_spark_submit_reads_it() -> None:
     text = "# ours\n\nspark.a  -Xss4m -Dx=y\nspark.b = 2\nspark.c=three = 3\n spark.d\t4 \nspark.e\n"
     assert confs_in(text) == {"spark.a": "-Xss4m -Dx=y", "spark.b": "2", "spark.c": "three = 3", "spark.d": "4"}
+    text = "spark.a -Xss4m \\\n    -Dfoo=bar\nspark.b:2\nspark\\:c = C\\:\\\\d\nspark.d 4\\\\\nspark.e 5"
+    found = {"spark.a": "-Xss4m -Dfoo=bar", "spark.b": "2", "spark:c": "C:\\d", "spark.d": "4\\", "spark.e": "5"}
+    assert confs_in(text) == found
