@@ -1,41 +1,54 @@
 """The matrix: the wheel beside older and newer Airflows, on older and newer Sparks. Run it with ``make matrix``.
 
-Each Airflow and each Spark has an environment of its own under ``.local/matrix``, as a worker and the Spark that it
-submits to have. Beside the versions that constraints files name, an Airflow gets what the registry had on the day of
-its release. A combination is: the wheel installs; Airflow lists the provider; the command answers without a metadata
-database; the four sensors and one day of ``flights_daily`` run to their ends as Dags do; the ledger proves that day.
+Each Airflow and each Spark has an environment of its own, as a worker and the Spark that it submits to have. A
+combination is: the wheel installs; Airflow lists the provider; the command answers without a metadata database; the
+four sensors run, two of them deferred until there is what they wait for; one day of ``flights_daily`` and one of a
+topic with transactions are loaded as Dags do that; the ledger proves them. Where drivers run on a standalone cluster,
+it is the topic with transactions alone.
 
 What has passed isn't run again as long as the package stays the same. The results are kept in
 ``docs/development/versions.json``, from which the README's table is written.
 
     python -m dev.matrix            # all
-    python -m dev.matrix 3.1-3.5    # those whose name begins so
+    python -m dev.matrix 3.1.8-3.5  # those whose name begins so
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from rich.console import Console
 
 from dev import LOCAL, ROOT, flights
 from dev.airflow_home import environment
 from dev.kafka import KAFKA_VERSION, Broker, BrokerSettings
+from dev.matrix_environments import (
+    FOLDER,
+    Airflow,
+    MatrixError,
+    Spark,
+    airflow_environment,
+    build,
+    package_hash,
+    run_program,
+    spark_environment,
+)
+from dev.spark_cluster import SparkCluster
+from dev.spark_packages import connector_of
 from dev.zookeeper_broker import ZooKeeperBroker
 
-FOLDER = LOCAL / "matrix"
 README = ROOT / "README.md"
 _BEGIN, _END = "<!-- versions: written by make matrix -->", "<!-- end of versions -->"
 _COLUMNS = {
@@ -43,70 +56,44 @@ _COLUMNS = {
     "spark_provider": "Spark provider",
     "python": "Python",
     "spark": "Spark, connector",
+    "drivers": "drivers run on",
     "driver_python": "driver's Python",
     "kafka": "Kafka",
     "date": "passed on",
 }
 RESULTS = ROOT / "docs" / "development" / "versions.json"
 DAY = date(2013, 3, 9)
+OVER = datetime(DAY.year, DAY.month, DAY.day + 1, tzinfo=UTC)
 READER = "flights-reader"
-
-
-class MatrixError(Exception):
-    """A combination doesn't work; the message ends with what the program said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Airflow:
-    """An Airflow with what its constraints file names.
-
-    :param version: of ``apache-airflow``.
-    :param python: what it runs on.
-    :param released: nothing newer is installed beside it; None for whatever is newest.
-    :param pins: what constraints files name, by package.
-    :param has_pyspark: whether the PySpark that the provider asks for is beside it; a worker whose ``spark-submit`` is
-        elsewhere needs none.
-    """
-
-    version: str
-    python: str
-    released: str | None
-    pins: Mapping[str, str]
-    has_pyspark: bool = True
-
-    @property
-    def minor(self) -> str:
-        return self.version.rpartition(".")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Spark:
-    """A Spark, as PySpark brings it.
-
-    :param version: of ``pyspark``.
-    :param python: what its driver runs on.
-    """
-
-    version: str
-    python: str
+TRANSACTIONS = "transactions"
+"""The Dag beside this module, its pipeline and its topic."""
+IN_TRANSACTIONS = 120
+"""Records of the other topic that are committed; as many are aborted."""
+_PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """An Airflow that submits to a Spark, which reads a Kafka; one of before 4.0 keeps its metadata in ZooKeeper."""
+    """An Airflow that submits to a Spark, which reads a Kafka; one of before 4.0 keeps its metadata in ZooKeeper.
+
+    :param on_cluster: the drivers run on a standalone cluster (deploy mode ``cluster``).
+    """
 
     airflow: Airflow
     spark: Spark
     kafka: str = KAFKA_VERSION
+    on_cluster: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.airflow.version}-{self.spark.version}"
+        return f"{self.airflow.version}-{self.spark.version}{'-cluster' if self.on_cluster else ''}"
 
 
 SPARK_PROVIDER, COMPAT = "apache-airflow-providers-apache-spark", "apache-airflow-providers-common-compat"
 OLDEST = Airflow("3.1.8", "3.11", "2026-04-05", {SPARK_PROVIDER: "5.5.0", COMPAT: "1.13.1"}, has_pyspark=False)
 NEWEST = Airflow("3.3.2", "3.13", None, {SPARK_PROVIDER: "6.3.2"})
+ASKS_CLUSTERS = Airflow("3.3.2", "3.11", None, {SPARK_PROVIDER: "6.3.4"})
+"""With the first provider that can ask a standalone cluster about its drivers."""
 COMBINATIONS = (
     Combination(OLDEST, Spark("3.5.1", "3.10"), "2.8.2"),
     Combination(OLDEST, Spark("4.2.0", "3.11")),
@@ -121,6 +108,8 @@ COMBINATIONS = (
     ),
     Combination(NEWEST, Spark("3.5.1", "3.10")),
     Combination(NEWEST, Spark("4.2.0", "3.11")),
+    Combination(ASKS_CLUSTERS, Spark("3.5.1", "3.10"), on_cluster=True),
+    Combination(ASKS_CLUSTERS, Spark("4.2.0", "3.10"), on_cluster=True),
 )
 """Each version at least once, and oldest and newest with each other."""
 
@@ -160,92 +149,37 @@ def run(combination: Combination, wheel: Path, tell: Callable[[str], None] = lam
     """
     tell(f"environments of Airflow {combination.airflow.version} and Spark {combination.spark.version}")
     programs = airflow_environment(combination.airflow, wheel) / "bin"
-    spark = spark_environment(combination.spark) / "bin"
+    spark = spark_environment(combination.spark)
     home = FOLDER / combination.name
     shutil.rmtree(home, ignore_errors=True)
-    with _broker(combination) as broker:
-        variables = _variables(home, spark, broker.bootstrap_servers)
-        run_one = _Programs(programs, os.environ | variables)
+    shutil.copytree(ROOT / "dags", home / "dags")
+    shutil.copy(ROOT / "dev" / "matrix_dag.py", home / "dags")
+    with _broker(combination) as broker, ExitStack() as stack:
+        servers = broker.bootstrap_servers
+        cluster = stack.enter_context(_cluster(spark)) if combination.on_cluster else None
+        variables = _variables(home, spark / "bin", servers) | _write_transactions(servers)
+        if cluster is not None:
+            variables |= _on_cluster(cluster, combination.spark)
+        run_one = _Programs(programs, home, os.environ | variables)
         tell("providers list")
         run_one("airflow", "db", "migrate")
         listed = json.loads(run_one("airflow", "providers", "list", "--output", "json"))
         if not any(row["package_name"] == "airflow-kafka-offsets" for row in listed):
             raise MatrixError(f"airflow providers list doesn't have the package: {listed}")
-        flights.load(broker.bootstrap_servers)
-        _read_all(broker.bootstrap_servers)
-        tell("kafka-offsets lag")
-        command_s = _lag_is_told(run_one, broker.bootstrap_servers)
+        flights.load(servers)
         run_one("airflow", "dags", "reserialize")
         started = time.monotonic()
-        for dag_id in ("group_caught_up", "drained", "flights_daily", "incremental"):
-            tell(f"Dag {dag_id}")
-            _run_dag(run_one, dag_id)
-            if dag_id == "flights_daily":
-                _is_proved(run_one)
-    return {"lag_s": round(command_s, 2), "dags_s": round(time.monotonic() - started)}
-
-
-def build() -> Path:
-    """The wheel, of the package as it is now."""
-    folder = FOLDER / "dist" / package_hash()
-    if not list(folder.glob("*.whl")):
-        _run([sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)], os.environ)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
-def package_hash() -> str:
-    """Of everything that a combination's result depends on."""
-    digest = hashlib.sha256()
-    files = [*(ROOT / "airflow_kafka_offsets").rglob("*.py"), *(ROOT / "dags").glob("*.py"), ROOT / "pyproject.toml"]
-    for file in sorted(files):
-        digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def airflow_environment(airflow: Airflow, wheel: Path) -> Path:
-    """The environment of an Airflow, with the wheel in it."""
-    pins = [f"{name}=={version}" for name, version in airflow.pins.items()]
-    wanted = [f"apache-airflow=={airflow.version}", *pins, "apache-airflow-providers-apache-kafka"]
-    newer = ["--exclude-newer", airflow.released] if airflow.released else []
-    without = [] if airflow.has_pyspark else ["--override", str(_without_pyspark())]
-    folder = _environment(f"airflow-{airflow.version}", airflow.python, [*newer, *without, *wanted])
-    # The wheel and what it needs, and nothing else may change: so it is beside a constraints file.
-    frozen = folder / "constraints.txt"
-    if not frozen.exists():
-        frozen.write_text(_uv("pip", "freeze", "--python", str(folder)), encoding="utf-8")
-    _uv(
-        *("pip", "install", "--python", str(folder), "--reinstall-package", "airflow-kafka-offsets", str(wheel)),
-        *("--constraint", str(frozen), *without),
-    )
-    return folder
-
-
-def _without_pyspark() -> Path:
-    """What uv takes to leave PySpark out, whoever asks for it."""
-    file = FOLDER / "without_pyspark.txt"
-    file.write_text("pyspark ; sys_platform == 'none'\npyspark-client ; sys_platform == 'none'\n")
-    return file
-
-
-def spark_environment(spark: Spark) -> Path:
-    """The environment of a Spark: PySpark and nothing else."""
-    return _environment(f"spark-{spark.version}-{spark.python}", spark.python, [f"pyspark=={spark.version}"])
-
-
-def python_of(version: str) -> str:
-    """That Python, such as 3.10: on PATH, among pyenv's, or one that uv brings.
-
-    :raises MatrixError: uv can't bring it.
-    """
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for found in (shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python")))):
-        # What is on PATH may be a shim for none.
-        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
-            return found
-    there = os.environ | {"UV_PYTHON_INSTALL_DIR": str(FOLDER / "python")}
-    _run([_UV, "python", "install", "--quiet", "--no-bin", version], there)
-    return _run([_UV, "python", "find", "--managed-python", version], there).strip()
+        if not combination.on_cluster:
+            _sensors_wait(run_one, servers, tell)
+            _run_dag(run_one, "flights_daily", tell)
+            _is_proved(run_one, "flights_daily", flights.count_by_utc_day([DAY])[DAY])
+            _run_dag(run_one, "incremental", tell)
+        _run_dag(run_one, TRANSACTIONS, tell)
+        _is_proved(run_one, TRANSACTIONS, IN_TRANSACTIONS)
+        dags_s = round(time.monotonic() - started)
+        tell("kafka-offsets lag")
+        _commit_ends(servers)
+        return {"lag_s": round(min(_lag_is_told(run_one, servers) for _ in range(3)), 2), "dags_s": dags_s}
 
 
 def write_results(results: Iterable[Mapping[str, Any]]) -> None:
@@ -269,57 +203,105 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-_UV = str(Path(sys.executable).with_name("uv"))
-
-
 class _Programs:
-    """The programs of one environment."""
+    """The programs of one environment.
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+    :param folder: where they are.
+    :param home: where what a Dag prints is kept.
+    """
+
+    def __init__(self, folder: Path, home: Path, variables: Mapping[str, str]) -> None:
         self._folder = folder
+        self._home = home
         self._variables = variables
 
     def __call__(self, program: str, *arguments: str) -> str:
-        return _run([str(self._folder / program), *arguments], self._variables)
+        """What one prints.
+
+        :raises MatrixError: it failed, or a Dag run did.
+        """
+        said = run_program([str(self._folder / program), *arguments], self._variables)
+        if arguments[:2] == ("dags", "test"):
+            _require_success(said)
+        return said
+
+    @contextmanager
+    def waiting(self, dag_id: str) -> Iterator[None]:
+        """Run a Dag, whose sensor defers before the block begins; it is to end soon after the block.
+
+        :raises MatrixError: it didn't defer, or failed.
+        """
+        log = self._home / f"{dag_id}.log"
+        command = [str(self._folder / "airflow"), "dags", "test", dag_id, OVER.isoformat()]
+        with log.open("wb") as file:
+            dag = subprocess.Popen(command, env=dict(self._variables), cwd=LOCAL, stdout=file, stderr=file)
+        try:
+            deadline = time.monotonic() + _PATIENCE_S
+            while "DEFERRED" not in log.read_text(errors="replace").upper():
+                if dag.poll() is not None or time.monotonic() > deadline:
+                    raise MatrixError(f"{dag_id} didn't defer:\n{_tail(log.read_text(errors='replace'))}")
+                time.sleep(0.5)
+            yield
+            try:
+                status = dag.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                status = None
+            if status != 0:
+                ended = "didn't end" if status is None else "failed"
+                raise MatrixError(f"{dag_id} {ended}:\n{_tail(log.read_text(errors='replace'))}")
+            _require_success(log.read_text(errors="replace"))
+        finally:
+            dag.kill()
+            dag.wait()
 
 
-def _environment(name: str, python: str, packages: list[str]) -> Path:
-    """Make an environment once; one that is half made is made anew."""
-    folder, wanted = FOLDER / name, " ".join([python, *packages])
-    done = folder / "packages.txt"
-    if not done.exists() or done.read_text() != wanted:
-        shutil.rmtree(folder, ignore_errors=True)
-        _uv("venv", "--quiet", "--no-python-downloads", "--python", python_of(python), str(folder))
-        _uv("pip", "install", "--quiet", "--python", str(folder), *packages)
-        done.write_text(wanted)
-    return folder
+def _require_success(said: str) -> None:
+    if "Marking run" in said and "failed" in said.rpartition("Marking run")[2].splitlines()[0]:
+        raise MatrixError(_tail(said))
 
 
-def _uv(*arguments: str) -> str:
-    """Run uv. The environments are kept: its cache would be half a gigabyte a Spark, for nothing."""
-    return _run([_UV, "--no-cache", *arguments], os.environ)
-
-
-def _run(command: list[str], variables: Mapping[str, str]) -> str:
-    """What a program prints, but for its log.
-
-    :raises MatrixError: it failed.
-    """
-    answer = subprocess.run(command, env=dict(variables), cwd=LOCAL, capture_output=True, text=True)
-    if answer.returncode != 0:
-        said = "\n".join((answer.stdout + answer.stderr).splitlines()[-40:])
-        raise MatrixError(f"{' '.join(command)} ended with {answer.returncode}:\n{said}")
-    return answer.stdout
+def _tail(said: str) -> str:
+    return "\n".join(said.splitlines()[-60:])
 
 
 def _variables(home: Path, spark: Path, bootstrap_servers: str) -> dict[str, str]:
-    found = environment(home, bootstrap_servers)
-    return found | {
+    return environment(home, bootstrap_servers) | {
         "PATH": f"{spark}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": str(spark / "python"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "COLUMNS": "200",
     }
+
+
+def _on_cluster(cluster: SparkCluster, spark: Spark) -> dict[str, str]:
+    extra = {"deploy-mode": "cluster", "rest-port": int(cluster.rest_url.rpartition(":")[2])}
+    connection = {"conn_type": "spark", "host": cluster.master_url, "extra": extra}
+    jars = sorted(connector_of(spark.version).glob("*.jar"))
+    return {
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
+        "MATRIX_JARS": ",".join(jar.as_uri() for jar in jars),
+    }
+
+
+def _cluster(folder: Path) -> SparkCluster:
+    (home,) = folder.glob("lib/python*/site-packages/pyspark")
+    return SparkCluster("matrix", home, str(folder / "bin" / "python"))
+
+
+def _run_dag(run_one: _Programs, dag_id: str, tell: Callable[[str], None]) -> None:
+    tell(f"Dag {dag_id}")
+    run_one("airflow", "dags", "test", dag_id, OVER.isoformat())
+
+
+def _sensors_wait(run_one: _Programs, bootstrap_servers: str, tell: Callable[[str], None]) -> None:
+    """Both sensors of a group wait, deferred, until it has read everything."""
+    _commit_ends(bootstrap_servers, but=1)
+    with ExitStack() as stack:
+        for dag_id in ("group_caught_up", "drained"):
+            tell(f"Dag {dag_id}")
+            stack.enter_context(run_one.waiting(dag_id))
+        _commit_ends(bootstrap_servers)
 
 
 def _lag_is_told(programs: _Programs, bootstrap_servers: str) -> float:
@@ -340,34 +322,45 @@ def _broker(combination: Combination) -> Broker | ZooKeeperBroker:
     return ZooKeeperBroker(name=name, version=combination.kafka)
 
 
-def _read_all(bootstrap_servers: str) -> None:
-    """Have the group of the example Dags read the topic to its end."""
-    consumer = KafkaConsumer(
-        "flights", bootstrap_servers=bootstrap_servers, group_id=READER, auto_offset_reset="earliest"
-    )
-    while not consumer.assignment():
-        consumer.poll(timeout_ms=1_000)
-    ends = consumer.end_offsets(consumer.assignment())
-    for partition, end in ends.items():
-        consumer.seek(partition, end)
-    consumer.poll(timeout_ms=100)
-    consumer.commit()
-    consumer.close()
+def _commit_ends(bootstrap_servers: str, but: int = 0) -> None:
+    """Have the group of the example Dags read the topic to its end.
+
+    :param but: so many records of each partition.
+    """
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=READER, auto_offset_reset="earliest")
+    with closing(consumer):
+        partitions = [TopicPartition("flights", number) for number in consumer.partitions_for_topic("flights")]
+        consumer.assign(partitions)
+        for partition, end in consumer.end_offsets(partitions).items():
+            consumer.seek(partition, end - but)
+        consumer.commit()
 
 
-def _run_dag(programs: _Programs, dag_id: str) -> None:
-    over = datetime(DAY.year, DAY.month, DAY.day + 1, tzinfo=UTC)
-    said = programs("airflow", "dags", "test", dag_id, over.isoformat())
-    if "Marking run" in said and "failed" in said.rpartition("Marking run")[2].splitlines()[0]:
-        raise MatrixError("\n".join(said.splitlines()[-60:]))
+def _write_transactions(bootstrap_servers: str) -> dict[str, str]:
+    """A topic of transactions, every second of which is aborted: each ends with an offset without a record.
+
+    :returns: the variables by which the Dag finds them. They are of now, as the ends of transactions are.
+    """
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+        admin.create_topics({TRANSACTIONS: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    started = datetime.now(UTC)
+    with closing(KafkaProducer(bootstrap_servers=bootstrap_servers, transactional_id=TRANSACTIONS)) as producer:
+        producer.init_transactions()
+        for number in range(2 * IN_TRANSACTIONS // 10):
+            producer.begin_transaction()
+            for each in range(10):
+                producer.send(TRANSACTIONS, b"%d" % each, partition=each % 2)
+            producer.flush()
+            (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+    ended = datetime.now(UTC) + timedelta(milliseconds=1)
+    return {"MATRIX_START": started.isoformat(), "MATRIX_END": ended.isoformat()}
 
 
-def _is_proved(programs: _Programs) -> None:
-    rows = json.loads(programs("kafka-offsets", "ledger", "list", "flights_daily", "--output", "json"))
-    expected = flights.count_by_utc_day([DAY])[DAY]
+def _is_proved(programs: _Programs, pipeline: str, expected: int) -> None:
+    rows = json.loads(programs("kafka-offsets", "ledger", "list", pipeline, "--output", "json"))
     if [(row["state"], row["rows"]) for row in rows] != [("verified", expected)]:
-        raise MatrixError(f"the source has {expected} rows of {DAY}, and the ledger: {rows}")
-    programs("kafka-offsets", "ledger", "verify", "flights_daily")
+        raise MatrixError(f"{pipeline} has {expected} rows, and the ledger: {rows}")
+    programs("kafka-offsets", "ledger", "verify", pipeline)
 
 
 def _kept() -> list[dict[str, Any]]:
@@ -383,6 +376,7 @@ def _result(combination: Combination, seconds: Mapping[str, float], package: str
         "spark_provider": airflow.pins[SPARK_PROVIDER],
         "python": airflow.python,
         "spark": spark.version,
+        "drivers": "a cluster" if combination.on_cluster else "the worker",
         "driver_python": spark.python,
         "kafka": combination.kafka,
         "seconds": seconds,

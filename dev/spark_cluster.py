@@ -51,9 +51,12 @@ class SparkCluster:
     On Linux the processes are bound to the thread that called :meth:`start`.
 
     :param name: starts the names of folder and log files.
+    :param home: whose jars they run.
+    :param python: what drivers run on.
     """
 
-    def __init__(self, name: str = "spark") -> None:
+    def __init__(self, name: str = "spark", home: Path = SPARK_HOME, python: str = sys.executable) -> None:
+        self._home, self._python = home, python
         self._port, self._web_port, self._rest_port, *self._worker_ports = free_ports(3 + SIZE)
         self.folder = LOCAL / "spark" / f"{name}-{self._port}"
         self.master = JavaServer("Spark's master", self._log_file("master"))
@@ -181,14 +184,14 @@ class SparkCluster:
 
     def _spark_class(self, java_class: str, *arguments: str, **variables: str) -> list[str]:
         variables |= {
-            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_HOME": str(self._home),
             "JAVA_HOME": str(java_home()),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": self._python,
         }
-        program = str(SPARK_HOME / "bin" / "spark-class")
+        program = str(self._home / "bin" / "spark-class")
         return ["env", *(f"{name}={value}" for name, value in variables.items()), program, java_class, *arguments]
 
     def _log_file(self, name: str) -> Path:

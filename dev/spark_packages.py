@@ -12,10 +12,22 @@ import pyspark
 from dev import jars
 
 VERSION = pyspark.__version__
-SCALA = "2.12" if VERSION.startswith("3.") else "2.13"
+
+
+def scala_of(version: str) -> str:
+    """What a Spark is built with."""
+    return "2.12" if version.startswith("3.") else "2.13"
+
+
+def coordinates_of(version: str) -> str:
+    """Of a Spark's Kafka connector."""
+    return f"org.apache.spark:spark-sql-kafka-0-10_{scala_of(version)}:{version}"
+
+
+SCALA = scala_of(VERSION)
+CONNECTOR = coordinates_of(VERSION)
 _MINOR = VERSION.rpartition(".")[0]
 _DELTA = {"3.5": "3.2.1", "4.0": "4.0.0"}
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{VERSION}"
 AVRO = f"org.apache.spark:spark-avro_{SCALA}:{VERSION}"
 
 
@@ -32,7 +44,7 @@ def jars_of(package: str) -> str:
 def folder_of(package: str) -> Path:
     """Where the jars of a package are."""
     if package == "connector":
-        return jars.retrieve(f"spark-kafka-{VERSION}", CONNECTOR)
+        return connector_of(VERSION)
     if package == "avro":
         return jars.retrieve(f"spark-avro-{VERSION}", AVRO)
     coordinates = (
@@ -42,3 +54,8 @@ def folder_of(package: str) -> Path:
     )
     without = "org.(scala-lang|antlr|checkerframework):.*"
     return jars.retrieve(f"spark-tables-{VERSION}", *coordinates, without=without)
+
+
+def connector_of(version: str) -> Path:
+    """Where the jars of a Spark's Kafka connector are."""
+    return jars.retrieve(f"spark-kafka-{version}", coordinates_of(version))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.submission.driver_bundle import application_bundle
-from dev.matrix import COMBINATIONS, build, python_of, run
+from dev.matrix import COMBINATIONS, run
+from dev.matrix_environments import build, python_of
 
 OLDEST = COMBINATIONS[0]
 

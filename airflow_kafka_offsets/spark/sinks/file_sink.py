@@ -25,6 +25,9 @@ FileFormat = Literal["parquet", "orc", "json"]
 _TIMESTAMPS, _MICROSECONDS = "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
 """How Parquet files hold timestamps. Spark's own default is INT96, which Parquet has deprecated: it takes more bytes,
 and has no least and greatest value by which a reader could leave out files."""
+_NO_STATISTICS = {"parquet.column.statistics.enabled#value": "false"}
+"""Parquet files don't keep the least and greatest of the messages themselves: nobody leaves out files by their bytes,
+and to compare and copy them takes time with each record. Spark's Parquet knows the option from Spark 4.0 on."""
 FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 
 
@@ -56,7 +59,10 @@ class FileSink(Sink):
             HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
         sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
         with held(rows.sparkSession, _TIMESTAMPS, lambda given: _MICROSECONDS if given is None else None):
-            rows.write.format(self.kind).mode("error").save(folder, partitionBy=sides)
+            writer = rows.write.format(self.kind).mode("error")
+            if self.kind == "parquet" and ("value", "binary") in rows.dtypes:
+                writer = writer.options(**_NO_STATISTICS)
+            writer.save(folder, partitionBy=sides)
         return Written(folder, attempt.name)
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:

@@ -89,6 +89,17 @@ class TestOneAttempt:
         load(window, table)
         assert (window.audit.count, window.audit.checksum != 0) == (18, True)
 
+    def test_parquet_keeps_the_least_and_greatest_of_keys_and_offsets_and_not_of_messages(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        load(open_window(manifest), table)
+        file = next(Path(table.removeprefix("file://")).rglob("*.parquet"))
+        group = pq.read_metadata(file).row_group(0)
+        columns = [group.column(number) for number in range(group.num_columns)]
+        kept = {each.path_in_schema for each in columns if each.statistics and each.statistics.has_min_max}
+        assert {"key", "offset"} <= kept
+        assert "value" not in kept
+
     @pytest.mark.parametrize(("chosen", "held_as"), [(None, "INT64"), ("INT96", "INT96")])
     def test_timestamps_are_microseconds_in_parquet_unless_the_session_says_otherwise(
         self, open_window: OpenWindow, flights: str, table: str, chosen: str | None, held_as: str

@@ -1,0 +1,26 @@
+"""A Dag of the matrix: it loads a topic of transactions, where offsets are without a record."""
+
+from __future__ import annotations
+
+import os
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+
+JARS = os.environ.get("MATRIX_JARS")
+"""The Kafka connector's, where Spark doesn't pass packages on to executors."""
+
+with DAG(dag_id="transactions", schedule=None):
+    kafka_window_load(
+        group_id="load",
+        pipeline="transactions",
+        topics="transactions",
+        start=os.environ["MATRIX_START"],
+        end=os.environ["MATRIX_END"],
+        wait=False,
+        connector=None if JARS else "auto",
+        jars=JARS,
+        allow_gaps=True,
+        application_args=["--output", "{{ var.value.flights_output }}_transactions"],
+    )
