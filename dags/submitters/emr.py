@@ -33,6 +33,7 @@ with DAG(
         spark_version="3.5.6",
         application_args=["--output", "s3://lake/orders"],
     )
+    words = "{{ ['spark-submit', '--deploy-mode', 'cluster'] + ti.xcom_pull(task_ids='prepare')['submit'] }}"
     submit = EmrAddStepsOperator(
         task_id="submit",
         job_flow_id="{{ var.value.emr_cluster }}",
@@ -43,10 +44,7 @@ with DAG(
                 "ActionOnFailure": "CONTINUE",
                 "HadoopJarStep": {
                     "Jar": "command-runner.jar",
-                    "Args": (
-                        "{{ ['spark-submit', '--deploy-mode', 'cluster'] "
-                        "+ ti.xcom_pull(task_ids='prepare')['submit'] }}"
-                    ),
+                    "Args": words,
                 },
             }
         ],

@@ -31,6 +31,7 @@ with DAG(
         window=window.output,
         application_args=["--output", "s3://lake/orders"],
     )
+    confs = "{{ ti.xcom_pull(task_ids='prepare')['conf_args'][1:] | reject('equalto', '--conf') | join(' --conf ') }}"
     submit = GlueJobOperator(
         task_id="submit",
         job_name="orders",
@@ -38,10 +39,7 @@ with DAG(
         iam_role_name="glue-orders",
         create_job_kwargs={"GlueVersion": "5.0", "NumberOfWorkers": 4, "WorkerType": "G.1X"},
         script_args={
-            "--conf": (
-                "{{ ti.xcom_pull(task_ids='prepare')['conf_args'][1:] "
-                "| reject('equalto', '--conf') | join(' --conf ') }}"
-            ),
+            "--conf": confs,
             "--extra-py-files": "{{ ti.xcom_pull(task_ids='prepare')['py_files'] | join(',') }}",
             "--extra-jars": "s3://lake/jars/",
             "--output": "s3://lake/orders",
