@@ -271,6 +271,7 @@ def _variables(home: Path, spark: Path, bootstrap_servers: str) -> dict[str, str
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "COLUMNS": "200",
+        "PYTHONUNBUFFERED": "1",  # what a Dag prints is read while it runs
     }
 
 

@@ -65,6 +65,7 @@ def build() -> Path:
     """The wheel, of the package as it is now."""
     folder = FOLDER / "dist" / package_hash()
     if not list(folder.glob("*.whl")):
+        folder.mkdir(parents=True, exist_ok=True)
         run_program([sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)], os.environ)
     (wheel,) = folder.glob("*.whl")
     return wheel

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 from requests.auth import AuthBase
 
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -216,6 +216,30 @@ class TestYarn:
 
 
 class TestDeferrable:
+    def test_the_triggerer_hears_of_the_driver_and_the_task_reports(
+        self,
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        resource_manager: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
+        context["ti"].xcom_push = lambda **_: None  # its links
+        with pytest.raises(TaskDeferred) as deferred:
+            load(window, yarn_track_via_rm_api=True, deferrable=True).execute(context)
+        assert resource_manager.states == [], "nobody has waited for it"
+        assert len(noted.read_text().splitlines()) == 1
+
+        # The window is published already: its driver counts once more, and leaves no result to be seen before it ends.
+        resource_manager.states = ["RUNNING", "FINISHED"]
+        event = first_event(deferred.value.trigger)
+        assert event == {"status": "ended", "state": "SUCCEEDED", "active": False, "succeeded": True}
+        named = deferred.value.kwargs or {}
+        assert named["job_id"] == APPLICATION_ID
+        resumed = load(window, yarn_track_via_rm_api=True, deferrable=True)
+        assert resumed.driver_ended(context, event, **named)["attempt"] == named["attempt"]
+
     @pytest.mark.parametrize(
         ("state", "said"),
         [("FAILED", "FAILED"), ("KILLED", "FAILED"), ("unknown", "NotFound")],
