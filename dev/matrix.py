@@ -271,7 +271,9 @@ def _variables(home: Path, spark: Path, bootstrap_servers: str) -> dict[str, str
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "COLUMNS": "200",
-        "PYTHONUNBUFFERED": "1",  # what a Dag prints is read while it runs
+        # What a Dag prints is read while it runs.
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "PYTHONUNBUFFERED": "1",
     }
 
 
