@@ -1,14 +1,20 @@
-"""Metrics as a StatsD server gets them from Airflow, through its own settings."""
+"""Metrics as a StatsD server and an OpenTelemetry collector get them from Airflow, through its own settings."""
 
 from __future__ import annotations
 
+import atexit
 import socket
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
+from airflow.sdk._shared.observability.metrics.otel_logger import flush_otel_metrics
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
+from opentelemetry.metrics import get_meter_provider
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -16,6 +22,8 @@ from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, at
 
 Received = Callable[[], dict[str, float]]
+Series = tuple[str, frozenset[tuple[str, str]]]
+"""A gauge's name and tags."""
 
 
 @pytest.fixture
@@ -42,6 +50,77 @@ def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[Received]:
         yield read
     monkeypatch.undo()
     stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+
+
+class Collector:
+    """What an OpenTelemetry collector takes over HTTP: the last value of each gauge."""
+
+    def __init__(self) -> None:
+        self._found: dict[Series, float] = {}
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                assert self.path == "/v1/metrics"
+                collector.take(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def take(self, body: bytes) -> None:
+        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                for point in metric.gauge.data_points:
+                    tags = frozenset((tag.key, tag.value.string_value) for tag in point.attributes)
+                    self._found[metric.name, tags] = point.as_double or point.as_int
+
+    def read(self) -> dict[Series, float]:
+        """All that was told so far."""
+        get_meter_provider().force_flush()  # type: ignore[attr-defined]  # the SDK's own
+        return dict(self._found)
+
+    def close(self) -> None:
+        atexit.unregister(flush_otel_metrics)  # nobody would hear it
+        get_meter_provider().shutdown()  # type: ignore[attr-defined]
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """One that Airflow is told of."""
+    running = Collector()
+    settings = {"OTEL_ON": "True", "OTEL_HOST": "127.0.0.1", "OTEL_PORT": str(running.port)}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
+    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+    yield running
+    running.close()
+    monkeypatch.undo()
+    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+
+
+class TestOpenTelemetry:
+    def test_a_gauge_has_its_tags(self, ten: str, context: Context, commit: Commit, collector: Collector) -> None:
+        group = f"{ten}.group"
+        commit(group, ten, 4)
+        KafkaGroupLagSensor(task_id="s", groups=group, topics=ten, max_lag=100, max_age=10**9).execute(context)
+        by_group = ("group", group)
+        by_topic = frozenset([by_group, ("topic", ten)])
+        found = collector.read()
+        assert found["airflow.kafka_offsets.lag", by_topic] == 6
+        assert found["airflow.kafka_offsets.lag_total", frozenset([by_group])] == 6
+        assert found["airflow.kafka_offsets.lag_age", by_topic] > 0
+        commit(group, ten, 10)
+        KafkaGroupLagSensor(task_id="s", groups=group, topics=ten).execute(context)
+        assert collector.read()["airflow.kafka_offsets.lag", by_topic] == 0
 
 
 class TestStatsD:

@@ -13,7 +13,6 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 from types import ModuleType, SimpleNamespace
@@ -26,6 +25,7 @@ from airflow.sdk import DAG, BaseOperator
 from botocore.validate import ParamValidator
 from databricks.sdk.service.jobs import JobsAPI, SubmitTask
 from google.cloud import dataproc_v1
+from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1beta2SparkApplication
 
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -63,22 +63,6 @@ VARIABLES = {
     "dataproc_account": "loader@lake.iam.gserviceaccount.com",
 }
 SECRETS = "KAFKA_OFFSETS_SECRETS"
-TEXT, LIST, MAP, COUNT = str, list, dict, int
-SPARK_APPLICATION = {
-    "type": TEXT,
-    "pythonVersion": TEXT,
-    "mode": TEXT,
-    "sparkVersion": TEXT,
-    "image": TEXT,
-    "mainApplicationFile": TEXT,
-    "arguments": LIST,
-    "sparkConf": MAP,
-    "deps": {"pyFiles": LIST},
-    "restartPolicy": {"type": TEXT},
-    "driver": {"cores": COUNT, "memory": TEXT, "serviceAccount": TEXT, "env": LIST},
-    "executor": {"instances": COUNT, "cores": COUNT, "memory": TEXT},
-}
-"""Fields of ``spec`` that the page uses, as v1beta2's API documentation has them: no package has the CRD's schema."""
 
 
 class DataprocSubmitJobOperator(BaseOperator):
@@ -265,13 +249,13 @@ def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
 def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> None:
     submit = rendered("spark_kubernetes", prepared)
     body = CustomObjectLauncher("orders-1", submit.namespace, None, None, submit.template_body).body
+    assert is_an_application(body)
     spec = body.pop("spec")
     assert body == {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
         "metadata": {"name": "orders-1", "namespace": "spark"},
     }
-    assert types_of(spec, SPARK_APPLICATION) == SPARK_APPLICATION
     assert (spec["mainApplicationFile"], spec["arguments"], spec["sparkConf"], spec["deps"]["pyFiles"]) == tuple(
         prepared[name] for name in ("application", "arguments", "conf", "py_files")
     )
@@ -279,12 +263,27 @@ def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> Non
     assert variable == {"name": SECRETS, "valueFrom": {"secretKeyRef": {"name": "kafka-loader", "key": "options"}}}
 
 
-def types_of(fields: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Each field's type, in the depth to which it is known."""
-    return {
-        name: types_of(value, known[name]) if isinstance(known.get(name), dict) else type(value)
-        for name, value in fields.items()
-    }
+@pytest.mark.parametrize(
+    ("where", "fields"),
+    [("spec", {"pyFiles": []}), ("driver", {"serviceaccount": "spark"}), ("driver", {"cores": "1"})],
+    ids=["in the wrong place", "misspelt", "of another type"],
+)
+def test_the_spark_operators_types_refuse_a_field_that_they_do_not_have(
+    where: str, fields: dict[str, Any], prepared: dict[str, Any]
+) -> None:
+    submit = rendered("spark_kubernetes", prepared)
+    body = CustomObjectLauncher("orders-1", submit.namespace, None, None, submit.template_body).body
+    (body["spec"] if where == "spec" else body["spec"][where]).update(fields)
+    assert not is_an_application(body)
+
+
+def is_an_application(body: dict[str, Any]) -> bool:
+    """Whether the types that are made of the Spark operator's CRD have all its fields, of these types."""
+    try:
+        application = SparkV1beta2SparkApplication.from_dict(body)
+    except ValueError:
+        return False
+    return application is not None and application.to_dict() == body
 
 
 @pytest.mark.timeout(900)
