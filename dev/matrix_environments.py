@@ -11,7 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,9 +66,13 @@ class Spark:
 def build() -> Path:
     """The wheel, of the package as it is now."""
     folder = FOLDER / "dist" / package_hash()
-    if not list(folder.glob("*.whl")):
-        folder.mkdir(parents=True, exist_ok=True)
-        run_program([sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)], os.environ)
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=FOLDER) as place:
+            made = Path(place) / "dist"
+            run_program([sys.executable, "-m", "build", "--wheel", "--outdir", str(made), str(ROOT)], os.environ)
+            with suppress(OSError):  # somebody else's is there by now
+                made.rename(folder)
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -185,7 +185,7 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
         seconds.
 
     The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "stale":
-    {}, "since": "..."}``.
+    {}, "since": "..."}``, and with ``max_age`` also ``age_s``, the first new record's age where it was looked at.
     """
 
     def __init__(

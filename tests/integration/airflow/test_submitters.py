@@ -3,8 +3,8 @@
 
 Livy's is run to the end, against a server of its REST interface that calls ``spark-submit``.
 
-Google's provider wants older releases of what is installed beside it, and a hundred packages more. So for Dataproc a
-stand-in has the operators' template fields, and Google's own messages judge what is rendered.
+Google's provider wants other releases of what is installed beside it, and a hundred packages more. So Dataproc's two
+are rendered in an environment of their own, which has it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from textwrap import indent
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import botocore.session
 import pytest
 from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import CustomObjectLauncher
-from airflow.sdk import DAG, BaseOperator
 from botocore.validate import ParamValidator
 from databricks.sdk.service.jobs import JobsAPI, SubmitTask
 from google.cloud import dataproc_v1
@@ -29,10 +28,13 @@ from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1bet
 
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from dev import ROOT
+from dev import LOCAL, ROOT
 from dev.livy import Livy
+from dev.matrix_environments import Airflow, airflow_environment, build
 from dev.spark_packages import jars_of
+from tests.integration.airflow import rendering
 from tests.integration.airflow.conftest import Context, Resolve, at
+from tests.integration.airflow.rendering import Rendered, dag_of, rendered, submit_of
 
 PAGE = ROOT / "docs" / "guides" / "submitters.md"
 SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -65,37 +67,15 @@ VARIABLES = {
 SECRETS = "KAFKA_OFFSETS_SECRETS"
 
 
-class DataprocSubmitJobOperator(BaseOperator):
-    """Stand-in for the Google provider's."""
-
-    template_fields = ("project_id", "region", "job")
-
-    def __init__(self, *, project_id: str, region: str, job: dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.project_id, self.region, self.job = project_id, region, job
+GOOGLE = Airflow("3.3.2", "3.11", None, {"apache-airflow-providers-google": "22.8.0"}, has_pyspark=False)
+"""An environment like those of the matrix."""
+AT_GOOGLE = ("dataproc", "dataproc_serverless")
 
 
-class DataprocCreateBatchOperator(BaseOperator):
-    """Stand-in for the Google provider's."""
-
-    template_fields = ("project_id", "batch", "region")
-
-    def __init__(self, *, project_id: str, region: str, batch: dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.project_id, self.region, self.batch = project_id, region, batch
-
-
-@pytest.fixture
-def google(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-ins, where the page imports the operators from."""
-    module = ModuleType("airflow.providers.google.cloud.operators.dataproc")
-    for operator in (DataprocSubmitJobOperator, DataprocCreateBatchOperator):
-        setattr(module, operator.__name__, operator)
-    parts = module.__name__.split(".")
-    for depth in range(3, len(parts)):
-        parent = ".".join(parts[:depth])
-        monkeypatch.setitem(sys.modules, parent, ModuleType(parent))
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+@pytest.fixture(scope="module")
+def google() -> Path:
+    """The Python of an Airflow that has Google's provider and this package's wheel."""
+    return airflow_environment(GOOGLE, build()) / "bin" / "python"
 
 
 @pytest.fixture
@@ -108,22 +88,23 @@ def prepared(ten: str, resolve: Resolve, context: Context, tmp_path: Path) -> di
     return found
 
 
-def dag_of(name: str) -> DAG:
-    """An example Dag."""
-    names: dict[str, Any] = {}
-    exec((FOLDER / f"{name}.py").read_text(encoding="utf-8"), names)  # our own
-    dag: DAG = names["verify"].dag
-    return dag
-
-
-def rendered(name: str, prepared: dict[str, Any]) -> Any:
+def submit(name: str, prepared: dict[str, Any]) -> Any:
     """The operator that submits, as Airflow renders it."""
-    dag = dag_of(name)
-    submit = dag.get_task("submit")
-    ti = SimpleNamespace(xcom_pull=lambda task_ids: prepared)
-    variables = SimpleNamespace(value=SimpleNamespace(**VARIABLES))
-    submit.render_template_fields({"ti": ti, "var": variables}, dag.get_template_env())
-    return submit
+    return submit_of(FOLDER / f"{name}.py", prepared, VARIABLES)
+
+
+def described(name: str, prepared: dict[str, Any], python: Path | None = None) -> Rendered:
+    """A Dag and its request.
+
+    :param python: of another environment, if it is rendered there.
+    """
+    file = FOLDER / f"{name}.py"
+    if python is None:
+        return rendered(file, prepared, VARIABLES)
+    told = [str(python), rendering.__file__, str(file), json.dumps(prepared), json.dumps(VARIABLES)]
+    answer = subprocess.run(told, cwd=LOCAL, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    return Rendered(**json.loads(answer.stdout.splitlines()[-1]))
 
 
 def refused(service: str, operation: str, request: dict[str, Any]) -> str:
@@ -145,18 +126,17 @@ def test_the_page_has_a_block_of_each_dag() -> None:
         assert f"(../../dags/submitters/{name}.py)" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("google")
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", DAGS.values())
-def test_each_dag_is_a_whole_pipeline(name: str) -> None:
-    dag = dag_of(name)
-    order = [task.task_id for task in dag.topological_sort()]
-    assert (dag.dag_id, order) == (f"orders_{name}", ["complete", "resolve", "prepare", "submit", "verify"])
+def test_each_dag_is_a_whole_pipeline(name: str, prepared: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    dag = described(name, prepared, request.getfixturevalue("google") if name in AT_GOOGLE else None)
+    assert (dag.dag_id, dag.order) == (f"orders_{name}", ["complete", "resolve", "prepare", "submit", "verify"])
     assert dag.catchup, "by default Airflow leaves out the windows of an outage"
-    assert dag.render_template_as_native_obj == (name != "glue")
+    assert dag.native == (name != "glue")
 
 
 def test_databricks_connect_hands_its_counts_over() -> None:
-    dag = dag_of(CONNECT)
+    dag = dag_of(FOLDER / f"{CONNECT}.py")
     assert [task.task_id for task in dag.topological_sort()] == ["complete", "resolve", "load", "verify"]
     verify = dag.get_task("verify")
     assert isinstance(verify, KafkaVerifyWindowOperator)
@@ -164,22 +144,22 @@ def test_databricks_connect_hands_its_counts_over() -> None:
 
 
 def test_emr_gets_a_step_that_runs_spark_submit(prepared: dict[str, Any]) -> None:
-    submit = rendered("emr", prepared)
-    assert refused("emr", "AddJobFlowSteps", {"JobFlowId": submit.job_flow_id, "Steps": submit.steps}) == ""
-    (step,) = submit.steps
+    task = submit("emr", prepared)
+    assert refused("emr", "AddJobFlowSteps", {"JobFlowId": task.job_flow_id, "Steps": task.steps}) == ""
+    (step,) = task.steps
     assert step["HadoopJarStep"]["Args"] == ["spark-submit", "--deploy-mode", "cluster", *prepared["submit"]]
 
 
 def test_emr_serverless_gets_a_job(prepared: dict[str, Any]) -> None:
-    submit = rendered("emr_serverless", prepared)
+    task = submit("emr_serverless", prepared)
     request = {
-        "applicationId": submit.application_id,
-        "clientToken": submit.client_request_token,
-        "executionRoleArn": submit.execution_role_arn,
-        "jobDriver": submit.job_driver,
+        "applicationId": task.application_id,
+        "clientToken": task.client_request_token,
+        "executionRoleArn": task.execution_role_arn,
+        "jobDriver": task.job_driver,
     }
     assert refused("emr-serverless", "StartJobRun", request) == ""
-    job = submit.job_driver["sparkSubmit"]
+    job = task.job_driver["sparkSubmit"]
     assert job == {
         "entryPoint": prepared["application"],
         "entryPointArguments": prepared["arguments"],
@@ -188,21 +168,21 @@ def test_emr_serverless_gets_a_job(prepared: dict[str, Any]) -> None:
 
 
 def test_glue_gets_a_job_and_its_run(prepared: dict[str, Any]) -> None:
-    submit = rendered("glue", prepared)
-    command = {"Name": "glueetl", "ScriptLocation": submit.script_location}
-    job = {"Name": submit.job_name, "Role": submit.iam_role_name, "Command": command, **submit.create_job_kwargs}
+    task = submit("glue", prepared)
+    command = {"Name": "glueetl", "ScriptLocation": task.script_location}
+    job = {"Name": task.job_name, "Role": task.iam_role_name, "Command": command, **task.create_job_kwargs}
     assert refused("glue", "CreateJob", job) == ""
-    assert refused("glue", "StartJobRun", {"JobName": submit.job_name, "Arguments": submit.script_args}) == ""
-    confs = submit.script_args["--conf"].split(" --conf ")
+    assert refused("glue", "StartJobRun", {"JobName": task.job_name, "Arguments": task.script_args}) == ""
+    confs = task.script_args["--conf"].split(" --conf ")
     assert confs == [f"{name}={value}" for name, value in prepared["conf"].items()]
-    assert submit.script_args["--extra-py-files"] == ",".join(prepared["py_files"])
+    assert task.script_args["--extra-py-files"] == ",".join(prepared["py_files"])
 
 
-@pytest.mark.usefixtures("google")
-def test_dataproc_gets_a_job(prepared: dict[str, Any]) -> None:
-    submit = rendered("dataproc", prepared)
-    job = dataproc_v1.Job(submit.job)
-    assert dataproc_v1.SubmitJobRequest(project_id=submit.project_id, region=submit.region, job=job)
+@pytest.mark.timeout(900)
+def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
+    request = described("dataproc", prepared, google).submit
+    job = dataproc_v1.Job(request["job"])
+    assert dataproc_v1.SubmitJobRequest(project_id=request["project_id"], region=request["region"], job=job)
     assert job.placement.cluster_name == "spark"
     assert job.pyspark_job.main_python_file_uri == prepared["application"]
     assert list(job.pyspark_job.python_file_uris) == prepared["py_files"]
@@ -210,11 +190,12 @@ def test_dataproc_gets_a_job(prepared: dict[str, Any]) -> None:
     assert dict(job.pyspark_job.properties) == prepared["conf"]
 
 
-@pytest.mark.usefixtures("google")
-def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any]) -> None:
-    submit = rendered("dataproc_serverless", prepared)
-    batch = dataproc_v1.Batch(submit.batch)
-    assert dataproc_v1.CreateBatchRequest(parent=f"projects/{submit.project_id}/locations/{submit.region}", batch=batch)
+@pytest.mark.timeout(900)
+def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any], google: Path) -> None:
+    request = described("dataproc_serverless", prepared, google).submit
+    batch = dataproc_v1.Batch(request["batch"])
+    parent = f"projects/{request['project_id']}/locations/{request['region']}"
+    assert dataproc_v1.CreateBatchRequest(parent=parent, batch=batch)
     assert batch.runtime_config.version == "2.2"
     assert batch.pyspark_batch.main_python_file_uri == prepared["application"]
     assert list(batch.pyspark_batch.python_file_uris) == prepared["py_files"]
@@ -230,8 +211,7 @@ def test_googles_messages_refuse_a_field_that_they_do_not_have() -> None:
 
 def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
     files = [f"s3://lake/drivers/{name}/file.zip" for name in "ab"]
-    submit = rendered("databricks", prepared | {"py_files": files})
-    request = submit._get_merged_json()
+    request = submit("databricks", prepared | {"py_files": files})._get_merged_json()
     assert request.keys() <= inspect.signature(JobsAPI.submit).parameters.keys()
     (task,) = request["tasks"]
     assert SubmitTask.from_dict(task).as_dict() == task, "Databricks' own types lose a field that they don't have"
@@ -247,8 +227,8 @@ def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
 
 
 def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> None:
-    submit = rendered("spark_kubernetes", prepared)
-    body = CustomObjectLauncher("orders-1", submit.namespace, None, None, submit.template_body).body
+    task = submit("spark_kubernetes", prepared)
+    body = CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body
     assert is_an_application(body)
     spec = body.pop("spec")
     assert body == {
@@ -271,8 +251,8 @@ def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> Non
 def test_the_spark_operators_types_refuse_a_field_that_they_do_not_have(
     where: str, fields: dict[str, Any], prepared: dict[str, Any]
 ) -> None:
-    submit = rendered("spark_kubernetes", prepared)
-    body = CustomObjectLauncher("orders-1", submit.namespace, None, None, submit.template_body).body
+    task = submit("spark_kubernetes", prepared)
+    body = CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body
     (body["spec"] if where == "spec" else body["spec"][where]).update(fields)
     assert not is_an_application(body)
 
@@ -294,10 +274,10 @@ def test_livy_runs_it_and_verify_publishes_it(
     options = ["--master", "local[1]", "--jars", jars_of("connector"), "--conf", "spark.ui.enabled=false"]
     with Livy(options) as livy:
         monkeypatch.setenv("AIRFLOW_CONN_LIVY_DEFAULT", json.dumps({"conn_type": "livy", "host": livy.url}))
-        submit = rendered("livy", prepared)
-        submit._polling_interval, submit.durable = 1, False  # a task state store comes with Airflow alone
+        task = submit("livy", prepared)
+        task._polling_interval, task.durable = 1, False  # a task state store comes with Airflow alone
         context["ti"].xcom_push = lambda **_: None
-        submit.execute(context)
+        task.execute(context)
         (body,) = livy.bodies
     assert body["conf"] == prepared["conf"]
     assert (body["file"], body["pyFiles"], body["args"]) == tuple(

@@ -4,6 +4,7 @@ already: the load then ends well. Standalone clusters are real ones, in ``tests/
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.triggers.base import BaseTrigger
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.kafka import Broker
@@ -138,3 +140,12 @@ def dying_between_polls(monkeypatch: pytest.MonkeyPatch) -> None:
         raise WorkerDies
 
     monkeypatch.setattr(spark_submit, "time", SimpleNamespace(sleep=die))
+
+
+def first_event(trigger: BaseTrigger) -> Any:
+    """What a trigger fires first."""
+
+    async def fire() -> Any:
+        return await anext(aiter(trigger.run()))
+
+    return asyncio.run(fire()).payload

@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.operators import spark_submit as spark_submit_operator
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 from kafka import KafkaAdminClient, TopicPartition
 
-from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError
+from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError, SparkFailedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.driver_status import UNKNOWN
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
@@ -31,6 +32,7 @@ from tests.integration.airflow.submit_commands.conftest import (
     as_words,
     confs,
     dying_between_polls,
+    first_event,
     last,
     load,
     spark_connection,
@@ -193,6 +195,49 @@ class TestKubernetes:
         with pytest.raises(DriverGoneError, match=r"is gone, and has counted nothing of window"):
             self.load(window).execute(context)
         assert "spark_job_id" not in context["task_state_store"]
+
+    def test_the_triggerer_waits_for_the_pod_and_the_task_reports(
+        self, window: dict[str, Any], context: Context, noted: Path, pods: Pods
+    ) -> None:
+        named = self.deferred(window, context)
+        assert pods.phases == [], "nobody has waited for it"
+        assert len(noted.read_text().splitlines()) == 1
+        assert named["job_id"] == f"etl:{POD}"
+
+        pods.phases = ["Running", "Succeeded"]
+        event = first_event(named.pop("trigger"))
+        assert event == {"status": "ended", "state": "Succeeded", "active": False, "succeeded": True}
+        resumed = self.load(window, deferrable=True)
+        assert resumed.driver_ended(context, event, **named)["attempt"] == named["attempt"]
+
+    @pytest.mark.parametrize(
+        ("phase", "state", "error"), [("Failed", "Failed", SparkFailedError), ("gone", UNKNOWN, DriverGoneError)]
+    )
+    def test_a_pod_that_ends_badly_while_the_task_is_deferred_is_told(
+        self,
+        phase: str,
+        state: str,
+        error: type[Exception],
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        noted: Path,
+        pods: Pods,
+    ) -> None:
+        window = resolve(ten, at(2), at(7))
+        named = self.deferred(window, context)
+        pods.phases = [phase]
+        event = first_event(named.pop("trigger"))
+        assert event == {"status": "ended", "state": state, "active": False, "succeeded": False}
+        with pytest.raises(error, match=f"etl:{POD}"):
+            self.load(window, deferrable=True).driver_ended(context, event, **named)
+
+    def deferred(self, window: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Submit; what the task is told when it resumes, and the trigger that it left."""
+        context["ti"].xcom_push = lambda **_: None  # its links
+        with pytest.raises(TaskDeferred) as deferred:
+            self.load(window, deferrable=True).execute(context)
+        return {"trigger": deferred.value.trigger, **(deferred.value.kwargs or {})}
 
     def die_in_the_first_try(self, window: dict[str, Any], context: Context, pods: Pods) -> None:
         pods.phases = ["Running"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import stat
 from base64 import b64decode
@@ -32,6 +31,7 @@ from tests.integration.airflow.submit_commands.conftest import (
     as_words,
     confs,
     dying_between_polls,
+    first_event,
     last,
     load,
     spark_connection,
@@ -283,12 +283,3 @@ class TestDeferrable:
             load(window, deferrable=True, **arguments).execute(context)
         assert fails_with(ConfigurationError, failed)
         assert not noted.exists()
-
-
-def first_event(trigger: Any) -> Any:
-    """What a trigger fires first."""
-
-    async def fire() -> Any:
-        return await anext(trigger.run())
-
-    return asyncio.run(fire()).payload

@@ -27,10 +27,15 @@ class Died(BaseException):
     """The driver is gone: nothing that catches errors sees it."""
 
 
+def _gone() -> None:
+    raise Died
+
+
 @contextmanager
-def dying(steps: int, *sinks: Sink) -> Iterator[None]:
+def dying(steps: int, *sinks: Sink, die: Callable[[], None] = _gone) -> Iterator[None]:
     """Let the driver live that many steps: changes of a store, the write of the rows, and what commits them.
 
+    :param die: how it dies then; it doesn't return.
     :raises Died: before the next one.
     """
     left = iter(range(steps))
@@ -38,7 +43,7 @@ def dying(steps: int, *sinks: Sink) -> Iterator[None]:
     def or_die(work: Callable[..., object]) -> Callable[..., object]:
         def step(*arguments: object) -> object:
             if next(left, None) is None:
-                raise Died
+                die()
             return work(*arguments)
 
         return step
@@ -50,7 +55,7 @@ def dying(steps: int, *sinks: Sink) -> Iterator[None]:
         # With the process its connection ends too.
         close(transaction, Died if dies else error, *others)
         if dies:
-            raise Died
+            die()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_sink, "claim", or_die(table_sink.claim))
