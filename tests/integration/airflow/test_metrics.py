@@ -83,12 +83,12 @@ class Collector:
 
     def read(self) -> dict[Series, float]:
         """All that was told so far."""
-        get_meter_provider().force_flush()  # type: ignore[attr-defined]  # the SDK's own
+        get_meter_provider().force_flush()
         return dict(self._found)
 
     def close(self) -> None:
         atexit.unregister(flush_otel_metrics)  # nobody would hear it
-        get_meter_provider().shutdown()  # type: ignore[attr-defined]
+        get_meter_provider().shutdown()
         self._server.shutdown()
         self._server.server_close()
 

@@ -1,7 +1,7 @@
 """The Dags of ``dags/submitters``: each is rendered and held to its service's model. Blocks of
 ``docs/guides/submitters.md`` are parts of them.
 
-Livy's is run to the end, against a server of its REST interface that calls ``spark-submit``.
+Livy's and the Spark operator's are run to the end, against servers of their interfaces that call ``spark-submit``.
 
 Google's provider wants other releases of what is installed beside it, and a hundred packages more. So Dataproc's two
 are rendered in an environment of their own, which has it.
@@ -24,13 +24,14 @@ from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import C
 from botocore.validate import ParamValidator
 from databricks.sdk.service.jobs import JobsAPI, SubmitTask
 from google.cloud import dataproc_v1
-from kubeflow_spark_api.models.spark_v1beta2_spark_application import SparkV1beta2SparkApplication
 
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev import LOCAL, ROOT
+from dev.kafka import Broker
 from dev.livy import Livy
 from dev.matrix_environments import Airflow, airflow_environment, build
+from dev.spark_operator import SparkOperator, is_an_application
 from dev.spark_packages import jars_of
 from tests.integration.airflow import rendering
 from tests.integration.airflow.conftest import Context, Resolve, at
@@ -257,15 +258,6 @@ def test_the_spark_operators_types_refuse_a_field_that_they_do_not_have(
     assert not is_an_application(body)
 
 
-def is_an_application(body: dict[str, Any]) -> bool:
-    """Whether the types that are made of the Spark operator's CRD have all its fields, of these types."""
-    try:
-        application = SparkV1beta2SparkApplication.from_dict(body)
-    except ValueError:
-        return False
-    return application is not None and application.to_dict() == body
-
-
 @pytest.mark.timeout(900)
 def test_livy_runs_it_and_verify_publishes_it(
     prepared: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
@@ -283,5 +275,31 @@ def test_livy_runs_it_and_verify_publishes_it(
     assert (body["file"], body["pyFiles"], body["args"]) == tuple(
         prepared[name] for name in ("application", "py_files", "arguments")
     )
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=prepared["ref"], load=prepared)
+    assert verify.execute(context)["verdict"] == "read = written = log"
+
+
+@pytest.mark.timeout(900)
+def test_the_spark_operator_runs_it_and_verify_publishes_it(
+    prepared: dict[str, Any], context: Context, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the brokers are comes from a secret of the namespace."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    brokers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    prepared["conf"] = {
+        name: value for name, value in prepared["conf"].items() if not name.endswith("bootstrap.servers")
+    }
+    options = ["--master", "local[1]", "--jars", jars_of("connector"), "--conf", "spark.ui.enabled=false"]
+    with SparkOperator(options, {"kafka-loader": {"options": json.dumps(brokers)}}) as kubernetes:
+        connection = {"conn_type": "kubernetes", "extra": {"kube_config": json.dumps(kubernetes.kube_config)}}
+        monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
+        task = submit("spark_kubernetes", prepared)
+        task.durable = False
+        context["ti"].xcom_push = lambda **_: None
+        context["ti"].map_index = -1
+        task.execute(context | {"task_instance": context["ti"], "run_id": "r", "dag": task.dag})
+        (body,) = kubernetes.bodies
+        assert kubernetes.applications == {}, "it is deleted once it is over"
+    assert body["spec"]["sparkConf"] == prepared["conf"]
     verify = KafkaVerifyWindowOperator(task_id="verify", window=prepared["ref"], load=prepared)
     assert verify.execute(context)["verdict"] == "read = written = log"
