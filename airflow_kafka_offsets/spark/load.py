@@ -37,6 +37,13 @@ SINKS: Mapping[str, Callable[[str], Sink]] = {
 }
 """Sinks by the name that the command line gives them; each is made from ``--output``."""
 _WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
+_GLUES = {
+    *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),
+    *("--encryption-type", "--continuation-option", "--airflow_task_uuid"),
+    *("--job-bookmark-option", "--job-bookmark-from", "--job-bookmark-to"),
+}
+"""Arguments that AWS Glue hands to a script beside its own, as its library for scripts knows them (awsglue.utils), and
+one of Airflow's operator; some with a value."""
 _CORRUPT = "_corrupt_record"
 """Field that keeps the text of a value that isn't JSON of the schema: no record is lost for being malformed."""
 
@@ -61,7 +68,19 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--strict-time", action="store_true", help="keep rows apart whose timestamp lies outside the window"
     )
-    return parser.parse_args(argv)
+    given, others = parser.parse_known_args(argv)
+    unknown = _without_glues(others)
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return given
+
+
+def _without_glues(words: Sequence[str]) -> Sequence[str]:
+    """Words that the parser doesn't know, but for those that AWS Glue adds to every script's."""
+    if "--JOB_RUN_ID" not in words:
+        return words
+    names = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return [name for name in names if name not in _GLUES and not name.startswith("--enable-")]
 
 
 def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | None) -> DataFrame:

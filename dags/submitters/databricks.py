@@ -36,6 +36,7 @@ with DAG(
     )
     submit = DatabricksSubmitRunOperator(
         task_id="submit",
+        durable=False,
         tasks=[
             {
                 "task_key": "orders",

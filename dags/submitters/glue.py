@@ -34,10 +34,13 @@ with DAG(
     confs = "{{ ti.xcom_pull(task_ids='prepare')['conf_args'][1:] | reject('equalto', '--conf') | join(' --conf ') }}"
     submit = GlueJobOperator(
         task_id="submit",
-        job_name="orders",
+        job_name="orders-{{ ti.xcom_pull(task_ids='prepare')['application'].split('/')[-2] }}",
         script_location="{{ ti.xcom_pull(task_ids='prepare')['application'] }}",
         iam_role_name="glue-orders",
         create_job_kwargs={"GlueVersion": "5.0", "NumberOfWorkers": 4, "WorkerType": "G.1X"},
+        concurrent_run_limit=10,
+        update_config=True,
+        durable=False,
         script_args={
             "--conf": confs,
             "--extra-py-files": "{{ ti.xcom_pull(task_ids='prepare')['py_files'] | join(',') }}",

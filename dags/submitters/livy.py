@@ -41,6 +41,7 @@ with DAG(
         py_files="{{ ti.xcom_pull(task_ids='prepare')['py_files'] }}",
         conf="{{ ti.xcom_pull(task_ids='prepare')['conf'] }}",
         polling_interval=30,
+        durable=False,
     )
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, load=prepare.output, deferrable=True)
 

@@ -10,18 +10,21 @@ import socket
 import ssl
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import kafka.errors as kafka_errors
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
-from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, ClientSettings
+from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, ClientSettings, msk_region
 from airflow_kafka_offsets.errors import ConfigurationError
 
 IO_LOOP = "airflow-kafka-offsets"
@@ -207,9 +210,30 @@ def _addresses(node: Any) -> list[Any]:
         raise kafka_errors.KafkaConnectionError(f"the name can't be resolved ({error.strerror})") from error
 
 
-def _require_aws() -> None:
+class _MskIam(SaslMechanismAwsMskIam):
+    """Signs for the region that the broker's name tells, as the Kafka provider does; otherwise for the environment's.
+    A worker may be in another one."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        region = msk_region(self.host)
+        if region is not None:
+            self._boto_session_cls = partial(_session_in, self._boto_session_cls, region)
+
+
+register_sasl_mechanism(MSK_IAM, _MskIam, overwrite=True)
+
+
+def _session_in(make: Callable[[], Any], region: str) -> Any:
+    session = make()
+    session.set_config_variable("region", region)
+    return session
+
+
+def _require_aws(addresses: Collection[str]) -> None:
     """What kafka-python signs with; it says what is missing on its I/O thread alone.
 
+    :param addresses: of brokers.
     :raises ConfigurationError: naming it.
     """
     try:
@@ -219,8 +243,11 @@ def _require_aws() -> None:
             f"sasl.mechanism {MSK_IAM} needs botocore: pip install 'airflow-kafka-offsets[msk]'."
         ) from None
     session = Session()
-    if not session.get_config_variable("region"):
-        raise ConfigurationError(f"sasl.mechanism {MSK_IAM} needs the cluster's AWS region: set AWS_DEFAULT_REGION.")
+    if not session.get_config_variable("region") and not all(map(msk_region, addresses)):
+        raise ConfigurationError(
+            f"sasl.mechanism {MSK_IAM} needs the cluster's AWS region, and the names of its brokers "
+            f"({', '.join(addresses)}) don't tell it: set AWS_DEFAULT_REGION."
+        )
     if session.get_credentials() is None:
         raise ConfigurationError(
             f"sasl.mechanism {MSK_IAM} needs AWS credentials, and this machine has none: no role, no profile, "
@@ -270,7 +297,7 @@ def manager_config(
 ) -> dict[str, Any]:
     sasl = settings.sasl
     if sasl is not None and sasl.mechanism == MSK_IAM:
-        _require_aws()
+        _require_aws(settings.bootstrap_servers)
     if sasl is not None and sasl.mechanism == KERBEROS:
         _require_gssapi()
     return {

@@ -76,7 +76,9 @@ REFUSED_KEYS = {
     "https.ca.pem": "write the certificates to a file and name it in https.ca.location",
 }
 
-_MSK_HOST = re.compile(r"\.kafka(-serverless)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?(:\d+)?\s*(,|$)", re.IGNORECASE)
+_MSK_HOST = re.compile(
+    r"\.kafka(-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?(:\d+)?\s*(,|$)", re.IGNORECASE
+)
 _ENDPOINT = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~:/?@!$&()*+,;=%-]*)?")
 """A URL without anything that ends a word: it becomes an option of Java processes. Who may edit connections mustn't
 choose what else those run."""
@@ -230,6 +232,12 @@ def _is_msk(keys: Mapping[str, Any]) -> bool:
     """Whether tokens are left to whoever knows Amazon's brokers by their names, as the Kafka provider does."""
     says_how = {"oauth_cb", "sasl.oauthbearer.method", "sasl.login.callback.handler.class"} & keys.keys()
     return not says_how and bool(_MSK_HOST.search(keys.get("bootstrap.servers", "")))
+
+
+def msk_region(address: str) -> str | None:
+    """The AWS region that a broker's name tells; None for one that isn't Amazon's own, such as a private one."""
+    found = _MSK_HOST.search(address)
+    return None if found is None else found["region"].lower()
 
 
 def _msk_iam(keys: Mapping[str, Any]) -> SaslSettings:

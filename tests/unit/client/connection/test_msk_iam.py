@@ -9,6 +9,7 @@ import pytest
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.msk import AwsMskIamClient
 
 from airflow_kafka_offsets.client.connection.kafka_python import manager_config
@@ -31,6 +32,22 @@ def test_the_signature_is_the_one_that_aws_makes(token: str | None) -> None:
     assert sent["x-amz-credential"] == signed["X-Amz-Credential"]
 
 
+@pytest.mark.parametrize(
+    ("host", "region"),
+    [
+        (HOST, REGION),
+        ("boot-abc.c2.kafka-serverless.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("kafka.internal.example.com", "us-west-2"),
+    ],
+)
+def test_the_region_is_the_one_of_the_brokers_name(host: str, region: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker may be in another one; a private name tells none."""
+    for name, value in {"DEFAULT_REGION": "us-west-2", "ACCESS_KEY_ID": "AK", "SECRET_ACCESS_KEY": "SK"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    signer = get_sasl_mechanism("AWS_MSK_IAM")(host=host, security_protocol="SASL_SSL")
+    assert json.loads(signer.auth_bytes())["x-amz-credential"].split("/")[2] == region
+
+
 class TestWhatIsMissing:
     @pytest.fixture(autouse=True)
     def _nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,9 +59,9 @@ class TestWhatIsMissing:
 
     def test_region_and_credentials(self, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = ClientSettings.from_config(KEYS)
-        with pytest.raises(ConfigurationError, match="set AWS_DEFAULT_REGION"):
-            manager_config(settings, None, None)
-        monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+        private = ClientSettings.from_config(KEYS | {"bootstrap.servers": "kafka.internal.example.com:9098"})
+        with pytest.raises(ConfigurationError, match=r"\(kafka\.internal.*don't tell it: set AWS_DEFAULT_REGION"):
+            manager_config(private, None, None)
         with pytest.raises(ConfigurationError, match="has none: no role"):
             manager_config(settings, None, None)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AK")

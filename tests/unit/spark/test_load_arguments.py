@@ -1,0 +1,33 @@
+"""The command line of the ready-made load, also as AWS Glue starts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.spark.load import arguments
+
+GLUES = [
+    *("--job-bookmark-option", "job-bookmark-disable", "--JOB_ID", "j_1", "true", "--JOB_RUN_ID", "jr_1"),
+    *("--JOB_NAME", "orders", "--TempDir", "s3://tmp/", "--airflow_task_uuid", "0a", "--enable-metrics=true"),
+]
+
+
+def test_what_glue_adds_is_passed_over() -> None:
+    found = arguments([*GLUES[:7], "--output", "s3://lake/orders", *GLUES[7:], "--sink", "delta"])
+    assert (found.output, found.sink) == ("s3://lake/orders", "delta")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*GLUES, "--output", "o", "--snik", "delta"], "unrecognized arguments: --snik"),
+        (["--output", "o", "--JOB_NAME", "orders"], "unrecognized arguments: --JOB_NAME orders"),
+        (["--output", "o", "delta"], "unrecognized arguments: delta"),
+    ],
+    ids=["misspelt on Glue", "elsewhere", "a value too much"],
+)
+def test_what_nobody_adds_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt option would write another table than was asked for."""
+    with pytest.raises(SystemExit):
+        arguments(words)
+    assert said in capsys.readouterr().err
