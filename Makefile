@@ -7,7 +7,7 @@ ARCHIVE := .local/kafka.jsa
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test matrix docs fuzz chaos bench clean
+.PHONY: help setup demo lint check test matrix docs fuzz chaos steps bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; 
 chaos: setup $(ARCHIVE) ## 1,000 windows, loaded while everything fails, and whether they tile; make test takes 20
 	@CHAOS_WINDOWS=$${CHAOS_WINDOWS:-1000} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	  $(BIN)/python -m pytest -q -s --timeout 3600 tests/chaos
+
+steps: setup $(ARCHIVE) ## publishers paused, and derivations killed, at every step; make test takes some of them
+	@PAUSES=all KILLS=all $(BIN)/python -m pytest -q --timeout 3600 tests/integration/spark/sinks/test_pauses.py \
+	  tests/integration/spark/test_derived_killed.py
 
 bench: setup ## measure this package against its peers, on real brokers
 	@$(BIN)/python -m tests.benchmarks

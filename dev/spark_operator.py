@@ -4,7 +4,8 @@ their driver pods are followed, in front of ``spark-submit``.
     with SparkOperator(["--master", "local[1]"], {"kafka-loader": {"options": "{}"}}) as operator:
         operator.kube_config  # what an Airflow connection of type kubernetes has as kube_config
 
-A SparkApplication that isn't one, by the types that are made of the operator's CRD, is refused, as Kubernetes does.
+As in Kubernetes, by the types that are made of the operator's CRD: fields that it doesn't have are dropped, and values
+of another type are refused.
 """
 
 from __future__ import annotations
@@ -135,10 +136,12 @@ class SparkOperator:
     def create(self, body: dict[str, Any]) -> dict[str, Any]:
         """Start an application's driver.
 
-        :raises ValueError: the CRD has no such application.
+        :returns: the application as it is stored.
+        :raises ValueError: a field is of another type.
         """
-        if not is_an_application(body):
-            raise ValueError("strict decoding error: unknown or mistyped fields")
+        known = SparkV1beta2SparkApplication.from_dict(body)
+        assert known is not None
+        body = known.to_dict()
         spec = body["spec"]
         command = [str(Path(sys.executable).with_name("spark-submit")), *self._options]
         for name, value in spec.get("sparkConf", {}).items():

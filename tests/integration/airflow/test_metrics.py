@@ -16,10 +16,12 @@ from airflow.sdk.observability.metrics import stats_utils
 from opentelemetry.metrics import get_meter_provider
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, at
+from tests.integration.conftest import MakeTopic, Produce
 
 Received = Callable[[], dict[str, float]]
 Series = tuple[str, frozenset[tuple[str, str]]]
@@ -118,6 +120,10 @@ class TestOpenTelemetry:
         assert found["airflow.kafka_offsets.lag", by_topic] == 6
         assert found["airflow.kafka_offsets.lag_total", frozenset([by_group])] == 6
         assert found["airflow.kafka_offsets.lag_age", by_topic] > 0
+        ours = {name for name, _ in found if name.startswith("airflow.kafka_offsets.")}
+        assert ours == {f"airflow.kafka_offsets.{name}" for name in ("lag", "lag_total", "lag_age")}, (
+            "no name per group"
+        )
         commit(group, ten, 10)
         KafkaGroupLagSensor(task_id="s", groups=group, topics=ten).execute(context)
         assert collector.read()["airflow.kafka_offsets.lag", by_topic] == 0
@@ -147,10 +153,24 @@ class TestStatsD:
         window = resolve(ten, at(2), at(7))
         watch: Any = KafkaRetentionWatchOperator(task_id="w", pipeline="loads")
         watch.execute(context)
-        assert received()["airflow.kafka_offsets.windows_behind.loads"] >= 1
+        found = received()
+        assert found["airflow.kafka_offsets.windows_behind.loads"] >= 1
+        assert "airflow.kafka_offsets.retention_headroom.loads" not in found, "nothing is ever deleted of this topic"
         publish(window)
         KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)
         found = received()
         assert found["airflow.kafka_offsets.window_records.loads"] == 5
         assert found["airflow.kafka_offsets.window_age.loads"] > 0
         assert "airflow.kafka_offsets.window_seconds.loads" in found
+
+    def test_the_retention_watch_tells_how_long_there_is_left(
+        self, topic: MakeTopic, produce: Produce, resolve: Resolve, context: Context, received: Received
+    ) -> None:
+        """By the broker's own retention.ms, which deletes nothing of the segment that is written to."""
+        day_ms, now = 86_400_000, now_ms()
+        name = topic(config={"retention.ms": str(day_ms)})
+        produce(name, 0, [(now - age_ms, None, b"x") for age_ms in (day_ms // 2, 2_000)])
+        resolve(name, iso_instant(now - day_ms), iso_instant(now - 1_000))
+        KafkaRetentionWatchOperator(task_id="w", pipeline="loads").execute(context)
+        headroom = received()["airflow.kafka_offsets.retention_headroom.loads"]
+        assert 0 < headroom <= day_ms / 1000

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -15,6 +17,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -23,14 +26,19 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
+from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker, BrokerSettings
 from dev.spark_packages import jars_of
 from dev.token_server import AUDIENCE, TokenServer
 from tests.integration.airflow.conftest import DAY_MS, FIRST_DAY_MS, RECORDS_A_DAY, Context
+from tests.integration.airflow.waits.whole_airflow import commit
 
 SECRET = 'se"cret,=\\;'
 LIFE_S = 5
+SLOW_LOAD = ROOT / "tests" / "integration" / "spark" / "slow_load.py"
+"""It takes 0.2 s for each record."""
 DAYS = 2
 BEARER = "org.apache.kafka.common.security.oauthbearer"
 
@@ -208,10 +216,16 @@ def test_a_day_from_kafka_to_its_proof_while_tokens_end(
     resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline="oauth", topics="flights", **day, **asked)
     window = resolve.execute(context)
     time.sleep(LIFE_S)
-    output = (tmp_path / "lake").as_uri()
     load = KafkaSparkSubmitOperator(
-        task_id="load", window=window, jars=jars_of("connector"), application_args=["--output", output], **asked
+        task_id="load",
+        window=window,
+        application=str(SLOW_LOAD),
+        application_args=[(tmp_path / "lake").as_uri()],
+        conf={"spark.kafkaOffsets.kafka.max.poll.records": "5"},  # Kafka is asked again after so many
+        jars=jars_of("connector"),
+        **asked,
     )
+    assert 0.2 * RECORDS_A_DAY > 1.5 * LIFE_S, "the read outlasts the token that it began with"
     assert load.execute(context)["rows"] == RECORDS_A_DAY
     verdict = KafkaVerifyWindowOperator(task_id="verify", window=window, **asked).execute(context)
     assert verdict["read"] == verdict["written"] == RECORDS_A_DAY
@@ -219,6 +233,27 @@ def test_a_day_from_kafka_to_its_proof_while_tokens_end(
     assert SECRET not in caplog.text
     assert load._output is not None
     assert not any(SECRET in line for line in load._output.masked())
+
+
+def test_a_deferred_wait_outlasts_its_tokens(
+    connection: Callable[..., str], tokens: TokenServer, oauth_broker: Broker
+) -> None:
+    """In one loop, as on the triggerer."""
+    condition = GroupsCaughtUp(groups=("slow-reader",), topics=("flights",), max_lag=0).to_json()
+    trigger = KafkaWaitTrigger(kafka_conn_id=connection({}), condition=condition, poll_interval_s=1)
+    commit(oauth_broker, "flights", 0, "slow-reader")
+
+    async def fire() -> Any:
+        first = asyncio.ensure_future(anext(aiter(trigger.run())))
+        await asyncio.sleep(3 * LIFE_S)
+        assert not first.done()
+        await asyncio.to_thread(commit, oauth_broker, "flights", None, "slow-reader")
+        return (await asyncio.wait_for(first, 60)).payload
+
+    before = len(tokens.given)
+    event = asyncio.run(fire())
+    assert event["status"] == "done", event
+    assert len(tokens.given) - before >= 3
 
 
 def test_a_password_login_says_what_the_broker_takes(keys: dict[str, str]) -> None:

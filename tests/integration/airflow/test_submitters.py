@@ -14,16 +14,19 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-import botocore.session
+import boto3
 import pytest
 from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import CustomObjectLauncher
-from botocore.validate import ParamValidator
+from botocore.client import BaseClient
+from botocore.exceptions import ParamValidationError
 from databricks.sdk.service.jobs import JobsAPI, SubmitTask
 from google.cloud import dataproc_v1
+from moto import mock_aws
 
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -66,6 +69,8 @@ VARIABLES = {
     "dataproc_account": "loader@lake.iam.gserviceaccount.com",
 }
 SECRETS = "KAFKA_OFFSETS_SECRETS"
+Sent = list[tuple[str, dict[str, Any]]]
+"""Operations and what they were asked with."""
 
 
 GOOGLE = Airflow("3.3.2", "3.11", None, {"apache-airflow-providers-google": "22.8.0"}, has_pyspark=False)
@@ -89,9 +94,9 @@ def prepared(ten: str, resolve: Resolve, context: Context, tmp_path: Path) -> di
     return found
 
 
-def submit(name: str, prepared: dict[str, Any]) -> Any:
+def submit(name: str, prepared: dict[str, Any], **variables: str) -> Any:
     """The operator that submits, as Airflow renders it."""
-    return submit_of(FOLDER / f"{name}.py", prepared, VARIABLES)
+    return submit_of(FOLDER / f"{name}.py", prepared, VARIABLES | variables)
 
 
 def described(name: str, prepared: dict[str, Any], python: Path | None = None) -> Rendered:
@@ -108,10 +113,28 @@ def described(name: str, prepared: dict[str, Any], python: Path | None = None) -
     return Rendered(**json.loads(answer.stdout.splitlines()[-1]))
 
 
-def refused(service: str, operation: str, request: dict[str, Any]) -> str:
-    """What boto's model of a service finds wrong with a request; empty when nothing is."""
-    model = botocore.session.get_session().get_service_model(service).operation_model(operation)
-    return str(ParamValidator().validate(request, model.input_shape).generate_report())
+@pytest.fixture
+def sent(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
+    """What AWS is asked, which moto answers in this process; botocore refuses what isn't in a service's model."""
+    keys = {"conn_type": "aws", "login": "test", "password": "test", "extra": {"region_name": "us-east-1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(keys))
+    context["ti"].xcom_push = lambda **_: None
+    found: Sent = []
+    call = BaseClient._make_api_call
+
+    def noted(client: Any, operation: str, asked: dict[str, Any]) -> Any:
+        found.append((operation, asked))
+        return call(client, operation, asked)
+
+    with mock_aws():
+        boto3.client("iam", "us-east-1").create_role(RoleName="glue-orders", AssumeRolePolicyDocument="{}")
+        monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+        yield found
+
+
+def asked_of(sent: Sent, operation: str) -> list[dict[str, Any]]:
+    """The requests of one kind, in order."""
+    return [asked for name, asked in sent if name == operation]
 
 
 def test_the_page_has_a_block_of_each_dag() -> None:
@@ -144,39 +167,66 @@ def test_databricks_connect_hands_its_counts_over() -> None:
     assert verify.result.operator.task_id == "load"
 
 
-def test_emr_gets_a_step_that_runs_spark_submit(prepared: dict[str, Any]) -> None:
-    task = submit("emr", prepared)
-    assert refused("emr", "AddJobFlowSteps", {"JobFlowId": task.job_flow_id, "Steps": task.steps}) == ""
-    (step,) = task.steps
+@pytest.fixture
+def cluster(sent: Sent) -> str:
+    """Id of one on EMR."""
+    roles = {"JobFlowRole": "EMR_EC2_DefaultRole", "ServiceRole": "EMR_DefaultRole"}
+    return str(boto3.client("emr", "us-east-1").run_job_flow(Name="spark", Instances={}, **roles)["JobFlowId"])
+
+
+def test_emr_gets_a_step_that_runs_spark_submit(
+    prepared: dict[str, Any], context: Context, sent: Sent, cluster: str
+) -> None:
+    task = submit("emr", prepared, emr_cluster=cluster)
+    task.wait_for_completion = False
+    task.execute(context)
+    (asked,) = asked_of(sent, "AddJobFlowSteps")
+    (step,) = asked["Steps"]
+    assert asked["JobFlowId"] == cluster
     assert step["HadoopJarStep"]["Args"] == ["spark-submit", "--deploy-mode", "cluster", *prepared["submit"]]
 
 
-def test_emr_serverless_gets_a_job(prepared: dict[str, Any]) -> None:
-    task = submit("emr_serverless", prepared)
-    request = {
-        "applicationId": task.application_id,
-        "clientToken": task.client_request_token,
-        "executionRoleArn": task.execution_role_arn,
-        "jobDriver": task.job_driver,
-    }
-    assert refused("emr-serverless", "StartJobRun", request) == ""
-    job = task.job_driver["sparkSubmit"]
-    assert job == {
+def test_emr_serverless_gets_a_job(prepared: dict[str, Any], context: Context, sent: Sent) -> None:
+    client = boto3.client("emr-serverless", "us-east-1")
+    application = client.create_application(name="a", releaseLabel="emr-7.5.0", type="SPARK")["applicationId"]
+    client.start_application(applicationId=application)
+    task = submit("emr_serverless", prepared, emr_application=application)
+    task.wait_for_completion = False
+    task.execute(context)
+    (asked,) = asked_of(sent, "StartJobRun")
+    assert (asked["applicationId"], asked["executionRoleArn"]) == (application, ROLE)
+    assert asked["jobDriver"]["sparkSubmit"] == {
         "entryPoint": prepared["application"],
         "entryPointArguments": prepared["arguments"],
         "sparkSubmitParameters": prepared["options_text"],
     }
 
 
-def test_glue_gets_a_job_and_its_run(prepared: dict[str, Any]) -> None:
-    task = submit("glue", prepared)
-    command = {"Name": "glueetl", "ScriptLocation": task.script_location}
-    job = {"Name": task.job_name, "Role": task.iam_role_name, "Command": command, **task.create_job_kwargs}
-    assert refused("glue", "CreateJob", job) == ""
-    assert refused("glue", "StartJobRun", {"JobName": task.job_name, "Arguments": task.script_args}) == ""
-    confs = task.script_args["--conf"].split(" --conf ")
-    assert confs == [f"{name}={value}" for name, value in prepared["conf"].items()]
-    assert task.script_args["--extra-py-files"] == ",".join(prepared["py_files"])
+def test_glue_gets_a_job_for_each_application_and_its_run(
+    prepared: dict[str, Any], context: Context, sent: Sent
+) -> None:
+    for application in ("0a", "0b", "0b"):
+        task = submit("glue", prepared | {"application": f"s3://lake/drivers/{application}/load.py"})
+        task.wait_for_completion = False
+        task.execute(context)
+    created, run = asked_of(sent, "CreateJob"), asked_of(sent, "StartJobRun")
+    scripts = {each["Name"]: each["Command"]["ScriptLocation"] for each in created}
+    assert scripts == {f"orders-{each}": f"s3://lake/drivers/{each}/load.py" for each in ("0a", "0b")}
+    assert [each["JobName"] for each in run] == ["orders-0a", "orders-0b", "orders-0b"], "none is resumed for another"
+    assert {each["ExecutionProperty"]["MaxConcurrentRuns"] for each in created} == {10}
+    arguments = run[0]["Arguments"]
+    assert arguments["--conf"].split(" --conf ") == [f"{name}={value}" for name, value in prepared["conf"].items()]
+    assert arguments["--extra-py-files"] == ",".join(prepared["py_files"])
+
+
+def test_botocore_refuses_what_a_service_does_not_have(
+    prepared: dict[str, Any], context: Context, cluster: str
+) -> None:
+    task = submit("emr", prepared, emr_cluster=cluster)
+    task.wait_for_completion = False
+    task.steps[0]["HadoopJarStep"]["Arguments"] = []
+    with pytest.raises(ParamValidationError, match="Arguments"):
+        task.execute(context)
 
 
 @pytest.mark.timeout(900)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from airflow_kafka_offsets.spark import (
     DeltaSink,
     Derived,
     FileSink,
+    IcebergSink,
     Sink,
 )
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
@@ -64,6 +66,8 @@ def make_sink(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSink:
 
     def make(name: str) -> Sink:
         uri = f"file://{tmp_path}/{name}"
+        if request.param == "iceberg":
+            return IcebergSink(f"lake.flights.{name}_{sha256(uri.encode()).hexdigest()[:8]}")
         return DeltaSink(uri) if request.param == "delta" else FileSink(uri)
 
     return make

@@ -31,7 +31,7 @@ __all__ = ["ledger_uri"]
 
 LAST = 1_000
 """There aren't so many steps: this run goes through."""
-STEPS = count() if os.environ.get("KILLS") == "all" else (1, 5, 9, LAST)
+STEPS = count() if os.environ.get("KILLS") == "all" else (0, 2, 4, LAST)
 
 
 @pytest.mark.timeout(1800)

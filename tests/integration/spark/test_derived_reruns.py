@@ -65,6 +65,7 @@ class TestReruns:
         assert again == first
         assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
 
+    @pytest.mark.parametrize("make_sink", ["parquet", "delta", "iceberg"], indirect=True)
     def test_after_a_death_at_each_step_make_both_anew(
         self,
         spark: SparkSession,
@@ -76,19 +77,21 @@ class TestReruns:
         """S1, S22: the first run dies before its first step, the next one before its second, until one comes through.
         What the others left is of attempts that aren't published, in both outputs, and is replaced."""
         sink, dead = make_sink("hourly"), make_sink("high")
-        for step in range(24):
+        for step in range(40):
             with contextlib.suppress(Died), dying(step, sink, dead):
                 derive(open_window(manifest, f"try-{step}"), sink, dead)
                 break
             for output in (None, "too_high"):
                 with pytest.raises(LedgerError, match="no published window"):
                     read_published(spark, ledger_uri, output=output)
-        assert 4 < step < 23, "the note, both outputs and the counts are steps"
+        assert 4 < step < 39, "the note, both outputs and the counts are steps"
         assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
         assert read_published(spark, ledger_uri, output="too_high").count() == 24
         for place, rows in ((sink, 7), (dead, 24)):
             if isinstance(place, DeltaSink):
                 assert spark.read.format("delta").load(place.table).count() == rows, "nothing else lies in the table"
+            if isinstance(place, IcebergSink):
+                assert spark.table(place.table).count() == rows, "nothing else lies in the table"
 
     def test_with_other_outputs_are_refused(
         self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink, table: str
