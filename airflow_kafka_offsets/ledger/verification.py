@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, groupby
+from itertools import compress, groupby, pairwise
 from operator import not_
 
 from airflow_kafka_offsets.errors import LedgerError, number_of, shorten
@@ -166,6 +166,12 @@ def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
     by_number = {publication.number: publication for publication in publications}
     if list(by_number) != list(range(1, len(by_number) + 1)):
         yield f"its publications are numbered {shorten(map(str, by_number))}: some are missing"
+    for before, publication in pairwise(publications):
+        if publication.revision < before.revision:
+            yield (
+                f"publication {publication.number} is of revision {publication.revision}, and the one before it of "
+                f"revision {before.revision}"
+            )
     for publication in publications:
         replaced = None if publication.replaces is None else by_number.get(publication.replaces)
         if replaced is not None and not publication.may_replace(replaced):

@@ -233,13 +233,14 @@ def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result:
 def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     """What counts over an attempt, or is its own, and True; else what is to be created for it, and False."""
     pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
+    # Before the revisions: whatever is resolved and published between these two looks takes the number that follows.
+    known = folder.publications.all()
     live = [revision.revision for revision in ledger.window_folders.live(folder.id)]
     if folder.revision not in live:
         raise LedgerConflictError(
             f"Revision {folder.revision} of window {folder.id} has been forgotten since it was resolved: "
             "nothing of it is published. Clear the resolve task too."
         )
-    known = folder.publications.all()
     current = counting(known, live)
     if current is not None and counts_over(current, pinned.manifest, written_ms=counted.written_ms):
         _refuse_different(ledger, current, counted)

@@ -83,7 +83,8 @@ class HadoopFiles:
                     return None
                 raise
             try:
-                return bytes(stream.readAllBytes())
+                # Java 8, on which Spark 3.5 may run, has no readAllBytes().
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
             finally:
                 stream.close()
 

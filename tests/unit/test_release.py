@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dev.release import problems
 
@@ -38,3 +39,9 @@ class TestProblems:
         version = re.search(r'__version__ = "([^"]+)"', text)
         assert version is not None
         assert list(problems(f"v{version[1]}", text, f"## [{version[1]}] - 2027-01-31")) == []
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda file: file.name)
+def test_each_workflow_and_form_can_be_read(file: Path) -> None:
+    """What their words mean is actionlint's to check, which runs there."""
+    assert yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -218,14 +218,16 @@ class _MskIam(SaslMechanismAwsMskIam):
         super().__init__(**config)
         region = msk_region(self.host)
         if region is not None:
-            self._boto_session_cls = partial(_session_in, self._boto_session_cls, region)
+            self._boto_session_cls = partial(_session_in, region)
 
 
 register_sasl_mechanism(MSK_IAM, _MskIam, overwrite=True)
 
 
-def _session_in(make: Callable[[], Any], region: str) -> Any:
-    session = make()
+def _session_in(region: str) -> Any:
+    from botocore.session import Session  # type: ignore[import-untyped]
+
+    session = Session()
     session.set_config_variable("region", region)
     return session
 

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import published_again_marker
 from airflow_kafka_offsets.offsets.windows.manifest import digest
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.integration.ledger.loads import OFFSETS, load, publish, publish_result, resolve, result_of
 from tests.unit.offsets.proof.results import publication
 
@@ -155,6 +156,21 @@ class TestATable:
         assert first is not None
         folder.publications.create(replace(first, **({"number": 2, "replaces": 1, "started_ms": 2_000} | wrong)))
         assert "publication 2 of revision 1 takes the place of number 1" in broken(local)[0].found
+
+    def test_an_older_revision_after_a_newer_one_is_damage_though_it_says_that_it_replaces_nothing(
+        self, local: Ledger
+    ) -> None:
+        pinned = resolve(local, 0)
+        end = local.snapshots.read(pinned.manifest.end_snapshot)
+        stored = local.snapshots.append(replace(end, number=None, as_of=AsOf(AsOfKind.LATEST)))
+        assert stored.number is not None
+        newer = local.window_folders.pin_again(replace(pinned.manifest, end_snapshot=stored.number))
+        publish(local, newer, "b-1")
+        first = local.window_folders.publication(pinned.manifest.window)
+        assert first is not None
+        local.folder_of(pinned).publications.create(replace(first, number=2, revision=1, replaces=None))
+        told = [claim.found for claim in broken(local)]
+        assert any("publication 2 is of revision 1, and the one before it of revision 2" in each for each in told), told
 
 
 def _in_a_table(pinned: PinnedManifest, attempt: str, started_ms: int) -> RunResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,17 +36,18 @@ def pinned(window: XCom, ledger: Ledger) -> PinnedManifest:
 
 @pytest.fixture
 def count(ledger: Ledger) -> Count:
-    """Leave in the ledger what a driver leaves that has read and written each offset once."""
+    """As :func:`counted_in` the ledger."""
+    return partial(counted_in, ledger)
 
-    def leave(pinned: PinnedManifest, attempt: str = "a-1", **fields: Any) -> CountedAttempt:
-        folder = ledger.folder_of(pinned)
-        folder.record_attempt(attempt, {})
-        folder.record_result(run_result(pinned.manifest, tallies(pinned.manifest), attempt=attempt, **fields))
-        counted = counted_attempt(ledger, pinned, attempt)
-        assert counted is not None
-        return counted
 
-    return leave
+def counted_in(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1", **fields: Any) -> CountedAttempt:
+    """Leave in a ledger what a driver leaves that has read and written each offset once."""
+    folder = ledger.folder_of(pinned)
+    folder.record_attempt(attempt, {})
+    folder.record_result(run_result(pinned.manifest, tallies(pinned.manifest), attempt=attempt, **fields))
+    counted = counted_attempt(ledger, pinned, attempt)
+    assert counted is not None
+    return counted
 
 
 def published(ledger: Ledger, pinned: PinnedManifest) -> list[tuple[int, int, str, int | None]]:

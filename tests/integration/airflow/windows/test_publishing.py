@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from itertools import count as count_up
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import pytest
+from airflow.sdk import ObjectStoragePath
 from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     ClusterUnreachableError,
+    CommitConflictError,
     CountedTwiceError,
     LedgerConflictError,
     TopicChangedError,
     UnprovenError,
 )
+from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
-from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish, take_over
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, publish, publish_next, take_over
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     recreate,
 )
-from tests.integration.airflow.windows.counted import Count, count, left_of, pinned, published, revised, window
+from tests.integration.airflow.windows.counted import (
+    Count,
+    count,
+    counted_in,
+    left_of,
+    pinned,
+    published,
+    revised,
+    window,
+)
 from tests.integration.client.cases.workload import connected_client
 from tests.unit.offsets.proof.results import run_result, tallies, tally_of
 
@@ -286,6 +304,74 @@ class TestAPause:
         with pytest.raises(LedgerConflictError, match=r"Revision 2 .*lake\.flights"):
             publish(client, ledger, counted)
         assert published(ledger, pinned) == []
+
+
+class TestEveryMoment:
+    """Before each look at the store and each file of one publisher, in turn, somebody else does all of his own."""
+
+    @pytest.mark.parametrize("fields", [{}, TABLE], ids=["files", "a table"])
+    @pytest.mark.parametrize(
+        ("happens", "revisions"),
+        [
+            (lambda ledger, pinned, of: publish_next(ledger, of(revised(ledger, pinned), "a-2")), [[2], [1, 2]]),
+            (lambda ledger, pinned, of: publish_next(ledger, of(pinned, "a-2")), [[1], [1, 1]]),
+            (lambda ledger, pinned, _: ledger.forget([pinned.manifest.window], "test"), [[], [1]]),
+        ],
+        ids=["a newer revision", "the same one", "forgetting"],
+    )
+    def test_what_counts_then_is_what_came_last(
+        self,
+        ledger: Ledger,
+        ledger_root: Path,
+        pinned: PinnedManifest,
+        happens: Callable[..., object],
+        revisions: list[list[int]],
+        fields: dict[str, Any],
+        tmp_path: Path,
+    ) -> None:
+        seen = []
+        for moment in count_up():
+            shutil.copytree(ledger_root, tmp_path / f"{moment}")
+            copy = Ledger(ObjectStoragePath((tmp_path / f"{moment}").as_uri()), "loads")
+            of = partial(counted_in, copy, **fields)
+            old = of(pinned, started_ms=1)
+            with (
+                before_look(moment, partial(happens, copy, pinned, of)) as happened,
+                suppress(LedgerConflictError, CommitConflictError),
+            ):
+                publish_next(copy, old)
+            if not happened:
+                break
+            seen.append([revision for _, revision, *_ in published(copy, pinned)])
+            counts = copy.window_folders.publication(pinned.manifest.window)
+            assert (None if counts is None else counts.revision) == (revisions[0] or [None])[0], (moment, seen[-1])
+            assert [claim.found for claim in verify(copy) if not claim.holds] == [], (moment, seen[-1])
+        assert len(seen) > 10
+        assert all(found in revisions for found in seen), seen
+
+
+@contextmanager
+def before_look(number: int, happens: Callable[[], object]) -> Iterator[list[int]]:
+    """Let something happen before the ledger's store is asked for the n-th time. What it gives is empty if it wasn't
+    asked so often."""
+    happened: list[int] = []
+    looks = count_up()
+
+    def paused(look: Callable[..., Any]) -> Callable[..., Any]:
+        def late(*arguments: Any, **named: Any) -> Any:
+            if not happened and next(looks) == number:
+                happened.append(number)
+                happens()
+            return look(*arguments, **named)
+
+        return late
+
+    with pytest.MonkeyPatch.context() as patch:
+        ours = [module for name, module in sys.modules.items() if name.startswith("airflow_kafka_offsets.")]
+        for look in (storage.names, storage.names_below, storage.read, storage.create_exclusive):
+            for module in [module for module in ours if getattr(module, look.__name__, None) is look]:
+                patch.setattr(module, look.__name__, paused(look))
+        yield happened
 
 
 class TestTakingOver:
