@@ -94,7 +94,7 @@ _CONFIG = {
             "ledger_root": {
                 "description": (
                     "Folder of all ledgers, on any store that Airflow's object storage reaches and that can create "
-                    "files exclusively (local disk, S3, GCS). Operators and commands can name another one."
+                    "files exclusively (local disk, S3, GCS, Azure). Operators and commands can name another one."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

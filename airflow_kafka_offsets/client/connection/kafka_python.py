@@ -239,7 +239,7 @@ def _require_aws(addresses: Collection[str]) -> None:
     :raises ConfigurationError: naming it.
     """
     try:
-        from botocore.session import Session  # type: ignore[import-untyped]
+        from botocore.session import Session
     except ImportError:
         raise ConfigurationError(
             f"sasl.mechanism {MSK_IAM} needs botocore: pip install 'airflow-kafka-offsets[msk]'."

@@ -132,7 +132,7 @@ class TestPreflight:
         in_sparks_place("raise SystemExit(1)")
         monkeypatch.delenv("JAVA_HOME", raising=False)
         monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-        with pytest.raises(AirflowFailException, match="needs Java 17"):
+        with pytest.raises(AirflowFailException, match=r"needs Java on this worker \(17"):
             self.load(window).execute(context)
         with pytest.raises(AirflowFailException, match="has no bin/java"):
             self.load(window, env_vars={"JAVA_HOME": str(tmp_path)}).execute(context)
