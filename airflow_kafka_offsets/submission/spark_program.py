@@ -159,8 +159,8 @@ class SparkProgram:
             return
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
         raise ConfigurationError(
-            f"{self.binary} needs Java on this worker (17 or newer; Spark 3.5 also 8 and 11): {where}. Install it or set "
-            "JAVA_HOME."
+            f"{self.binary} needs Java on this worker (17 or newer; Spark 3.5 also 8 and 11): {where}. "
+            "Install it or set JAVA_HOME."
         ) from error
 
     def _homes(self) -> Iterator[Path]:
