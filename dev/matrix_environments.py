@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,13 +65,16 @@ class Spark:
 def build() -> Path:
     """The wheel, of the package as it is now."""
     folder = FOLDER / "dist" / package_hash()
-    if not folder.exists():
+    if not list(folder.glob("*.whl")):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as place:
             made = Path(place) / "dist"
             run_program([sys.executable, "-m", "build", "--wheel", "--outdir", str(made), str(ROOT)], os.environ)
-            with suppress(OSError):  # somebody else's is there by now
+            try:
                 made.rename(folder)
+            except OSError:
+                if not folder.exists():  # otherwise it is somebody else's, who was faster
+                    raise
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -198,12 +198,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(404, "not found")
             return
         application.driver.kill()
+        application.driver.wait()
         self._answer(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
     def _pods(self, namespace: str, query: str) -> list[dict[str, Any]]:
         """The drivers' pods that have all labels that are asked for, and none that must not be there."""
         wanted = [each for text in parse_qs(query).get("labelSelector", ()) for each in text.split(",")]
-        pods = [each.pod() for each in self.operator.applications.values()]
+        pods = [each.pod() for each in list(self.operator.applications.values())]
         return [
             pod
             for pod in pods

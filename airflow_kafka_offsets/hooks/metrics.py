@@ -1,7 +1,7 @@
 """Numbers for Airflow's own metrics, which go to StatsD or OpenTelemetry where Airflow is configured so.
 
 Each is a gauge ``kafka_offsets.<name>`` with tags. Plain StatsD has no tags, so that it is told a second time with
-their values in its name, as Airflow does with its own: ``kafka_offsets.lag.loader.flights``. OpenTelemetry isn't: each
+their values in its name, as Airflow does with its own: ``kafka_offsets.lag.loader.flights``. Others aren't: each
 group would be another metric there. What isn't known isn't told.
 """
 
@@ -20,9 +20,9 @@ _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 
 def tell(measures: Iterable[Measure]) -> None:
     """Set gauges."""
-    has_tags = conf.getboolean("metrics", "otel_on", fallback=False)
+    names_them = conf.getboolean("metrics", "statsd_on", fallback=False)  # which Airflow takes before OpenTelemetry
     for name, value, tags in measures:
         full = f"{PREFIX}.{name}"
         Stats.gauge(full, value, tags=dict(tags))
-        if not has_tags:
+        if names_them:
             Stats.gauge(".".join([full, *(_REFUSED.sub("_", tags[tag]) for tag in METRICS[name])]), value)

@@ -40,7 +40,7 @@ from airflow_kafka_offsets.ledger.storage import (
     require_exclusive_creation,
     to_json_bytes,
 )
-from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day
+from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day, without_replaced
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.ledger.window_listing import WindowState
@@ -299,7 +299,7 @@ class Ledger:
             lambda folder: known.get((folder.id, folder.revision)) or summarise(folder),
             self.window_folders.current(names),
         )
-        return [summary for summary in found if summary is not None]
+        return without_replaced(filter(None, found))
 
     def keep_day(self, window: str) -> None:
         """Note the windows that start on the same UTC day in a checkpoint, once all of them are verified and they

@@ -114,6 +114,22 @@ def summary_of(
     )
 
 
+def without_replaced(summaries: Iterable[WindowSummary]) -> list[WindowSummary]:
+    """Without published revisions that others of their windows have replaced: of two that were looked at one after the
+    other, the first one may say what counted then."""
+    found = list(summaries)
+    last = {window: max(numbers) for window, numbers in _publications(found).items()}
+    return [summary for summary in found if summary.publication in (None, last.get(summary.window))]
+
+
+def _publications(summaries: Iterable[WindowSummary]) -> dict[str, list[int]]:
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for summary in summaries:
+        if summary.publication is not None:
+            numbers[summary.window].append(summary.publication)
+    return numbers
+
+
 class Checkpoints:
     """One pipeline's checkpoints.
 

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, still_true, summary_of
+from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, still_true, summary_of, without_replaced
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_listing import WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
@@ -69,6 +69,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     :param full: read what checkpoints hold as well.
     """
     files = {} if full else ledger.checkpoints.files()
+    stored = ledger.snapshots.last_number()  # before the windows: an increment is stored first, and pinned then
     names = ledger.window_folders.names()
     known, folders = still_true(files, names), ledger.window_folders.current(names)
     kept = [known[key] for folder in folders if (key := (folder.id, folder.revision)) in known]
@@ -87,7 +88,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     if kept:
         windows, offsets = number_of(len(kept), "window"), sum(summary.offsets for summary in kept)
         claims.append(Claim("checkpoints", None, True, f"{windows}, {offsets} offsets, proved before"))
-    claims += _orphans(ledger, folders, last, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
+    claims += _orphans(ledger, folders, stored, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
     ranges = {checked.summary: checked.ranges for checked in examined if checked.summary is not None}
     claims += _tiling(ledger, kept, ranges)
     _keep(ledger, [checked.summary for checked in examined if checked.claim.holds and checked.summary is not None])
@@ -129,6 +130,8 @@ def _lists(ledger: Ledger, read: Sequence[tuple[str, list[str]]], published: Col
     wanted = [*read, *((window, list[str]()) for window in sorted(ledger.file_lists.windows() - set(published)))]
     right = in_parallel(lambda named: ledger.file_lists.has(*named), wanted)
     for window, _ in compress(wanted, map(not_, right)):
+        if ledger.file_lists.has(window, ledger.file_lists.files(window)):
+            continue  # it was published since it was looked at
         ledger.file_lists.refresh(window)
         found = "its list of files didn't name what is published: a crash before it was made; it is correct now"
         yield Claim("files", window, False, found)
@@ -170,8 +173,9 @@ def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
         if publication.revision < before.revision:
             yield (
                 f"publication {publication.number} is of revision {publication.revision}, and the one before it of "
-                f"revision {before.revision}"
+                f"revision {before.revision}: forget the window, resolve it and load it again"
             )
+            return
     for publication in publications:
         replaced = None if publication.replaces is None else by_number.get(publication.replaces)
         if replaced is not None and not publication.may_replace(replaced):
@@ -220,7 +224,7 @@ def tiling_of(
         meet.
     :param read: other windows, with their ranges.
     """
-    published = [summary for summary in (*kept, *read) if summary.attempt is not None]
+    published = [summary for summary in without_replaced((*kept, *read)) if summary.attempt is not None]
     sure = set(kept)
 
     def ranges(window: WindowSummary) -> Sequence[OffsetRange]:

@@ -126,10 +126,11 @@ class WindowFolders:
         :returns: what is stored: when another writer's revision says the same already, that one.
         """
         for _ in range(_MOST_TRIES):
+            # Before the newest: whatever is pinned between these two looks is that, or has the number.
+            number = _next_number(manifest.window, self._names_of(manifest.window))
             stored = self.newest(manifest.window).pinned()
             if stored is not None and stored.manifest == manifest.revised(stored.manifest.revision):
                 return stored
-            number = _next_number(manifest.window, self._names_of(manifest.window))
             pinned = self.revision(manifest.window, number).pin_new(manifest.revised(number))
             if pinned is not None:
                 return pinned
@@ -160,10 +161,12 @@ class WindowFolders:
 
         :returns: the revisions that counted.
         """
-        live = self.live(window)
-        for revision in live:
-            self._mark_forgotten(revision, why)
-        return [revision.revision for revision in live]
+        forgotten: list[int] = []
+        while live := self.live(window):  # again: somebody may have pinned another one meanwhile
+            for revision in live:
+                self._mark_forgotten(revision, why)
+            forgotten += [revision.revision for revision in live]
+        return forgotten
 
     def publish(self, window: str, publication: Publication) -> bool:
         """Create a window's next publication: that is the moment of publishing.

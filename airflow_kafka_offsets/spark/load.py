@@ -39,7 +39,8 @@ SINKS: Mapping[str, Callable[[str], Sink]] = {
 _WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _GLUES = {
     *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),
-    *("--encryption-type", "--continuation-option", "--airflow_task_uuid"),
+    *("--encryption-type", "--continuation-option", "--airflow_task_uuid", "--scriptLocation", "--job-language"),
+    *("--conf", "--extra-py-files", "--extra-jars", "--extra-files"),
     *("--job-bookmark-option", "--job-bookmark-from", "--job-bookmark-to"),
 }
 """Arguments that AWS Glue hands to a script beside its own, as its library for scripts knows them (awsglue.utils), and
@@ -79,7 +80,7 @@ def _without_glues(words: Sequence[str]) -> Sequence[str]:
     """Words that the parser doesn't know, but for those that AWS Glue adds to every script's."""
     if "--JOB_RUN_ID" not in words:
         return words
-    names = [word.partition("=")[0] for word in words if word.startswith("--")]
+    names = [word.partition("=")[0] for word in words if word.startswith("-")]
     return [name for name in names if name not in _GLUES and not name.startswith("--enable-")]
 
 

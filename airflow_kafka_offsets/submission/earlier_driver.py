@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.compat.airflow_versions import needs_airflow, task_state
+from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import K8S_DRIVER_STATUS_KEY, follows_its_driver
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission.driver_status import UNKNOWN, status_of
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _ATTEMPT = "kafka_offsets_attempt"
-_SUBMITS = "a retry submits another driver, beside one that may still run. Only one attempt is published."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,7 @@ class DriverMemory:
     def __init__(self, task: SparkSubmitOperator, context: Context) -> None:
         self._task = task
         self._context = context
-        self._store: Any = None
-        if follows_its_driver(task):
-            self._store = task_state(context)
-            if self._store is None:
-                task.log.info("%s", needs_airflow("going on with a driver after its worker died", "3.3", _SUBMITS))
+        self._store: Any = task_state(context) if follows_its_driver(task) else None
         self.failed: str | None = None
         """The attempt of an earlier try whose driver :meth:`earlier` found to have failed."""
 

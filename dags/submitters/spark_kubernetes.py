@@ -38,6 +38,8 @@ with DAG(
     secret = {"name": "kafka-loader", "key": "options"}
     submit = SparkKubernetesOperator(
         task_id="submit",
+        durable=False,
+        reattach_on_restart=False,
         namespace="spark",
         template_spec={
             "apiVersion": "sparkoperator.k8s.io/v1beta2",

@@ -221,6 +221,7 @@ class _MskIam(SaslMechanismAwsMskIam):
             self._boto_session_cls = partial(_session_in, region)
 
 
+# For all of this process: a mechanism's name is what brokers are told, so that ours can't have another one.
 register_sasl_mechanism(MSK_IAM, _MskIam, overwrite=True)
 
 
@@ -248,7 +249,7 @@ def _require_aws(addresses: Collection[str]) -> None:
     if not session.get_config_variable("region") and not all(map(msk_region, addresses)):
         raise ConfigurationError(
             f"sasl.mechanism {MSK_IAM} needs the cluster's AWS region, and the names of its brokers "
-            f"({', '.join(addresses)}) don't tell it: set AWS_DEFAULT_REGION."
+            f"({', '.join(addresses)}) don't contain it: set AWS_DEFAULT_REGION."
         )
     if session.get_credentials() is None:
         raise ConfigurationError(

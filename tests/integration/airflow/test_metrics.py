@@ -173,4 +173,4 @@ class TestStatsD:
         resolve(name, iso_instant(now - day_ms), iso_instant(now - 1_000))
         KafkaRetentionWatchOperator(task_id="w", pipeline="loads").execute(context)
         headroom = received()["airflow.kafka_offsets.retention_headroom.loads"]
-        assert 0 < headroom <= day_ms / 1000
+        assert 0 < headroom <= day_ms / 2000

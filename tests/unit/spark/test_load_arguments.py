@@ -9,6 +9,7 @@ from airflow_kafka_offsets.spark.load import arguments
 GLUES = [
     *("--job-bookmark-option", "job-bookmark-disable", "--JOB_ID", "j_1", "true", "--JOB_RUN_ID", "jr_1"),
     *("--JOB_NAME", "orders", "--TempDir", "s3://tmp/", "--airflow_task_uuid", "0a", "--enable-metrics=true"),
+    *("--conf", "spark.a=1 --conf spark.b=2", "--extra-py-files", "s3://lake/a.zip", "--extra-jars", "s3://lake/jars/"),
 ]
 
 
@@ -21,10 +22,11 @@ def test_what_glue_adds_is_passed_over() -> None:
     ("words", "said"),
     [
         ([*GLUES, "--output", "o", "--snik", "delta"], "unrecognized arguments: --snik"),
+        ([*GLUES, "--output", "o", "-sink", "delta"], "unrecognized arguments: -sink"),
         (["--output", "o", "--JOB_NAME", "orders"], "unrecognized arguments: --JOB_NAME orders"),
         (["--output", "o", "delta"], "unrecognized arguments: delta"),
     ],
-    ids=["misspelt on Glue", "elsewhere", "a value too much"],
+    ids=["misspelt on Glue", "with one hyphen there", "elsewhere", "a value too much"],
 )
 def test_what_nobody_adds_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A misspelt option would write another table than was asked for."""
