@@ -93,6 +93,17 @@ class Load:
         assert self.process is not None
         return self.process.wait(200)
 
+    def hold(self) -> None:
+        """Have drivers that are submitted from now on read nothing before they are released."""
+        held = self.folder / "held"
+        held.touch()
+        self.arguments["application_args"].append(str(held))
+
+    def release(self) -> None:
+        """Let the drivers that are held read on. A file that an argument names is part of what a driver was asked for:
+        a try that is to go on with one must have found it before."""
+        (self.folder / "held").unlink()
+
     def log(self) -> str:
         """What all tries logged."""
         return (self.folder / "task.log").read_text()

@@ -31,8 +31,9 @@ pytestmark = pytest.mark.timeout(1200)
 
 @pytest.fixture
 def submitted(make_load: MakeLoad) -> Load:
-    """A load whose driver reads on the cluster, and whose id the task has kept."""
+    """A load whose driver is held on the cluster, and whose id the task has kept."""
     load = make_load("cluster")
+    load.hold()
     load.start()
     wait_for(lambda: load.state().get("spark_job_id"), "The driver's id is kept")
     wait_for(load.reads, "Spark reads")
@@ -49,13 +50,14 @@ class TestWorkerKilled:
         submitted.end()
         commands, ui = command_lines() + str(spark_cluster.state()), seen_in_ui(submitted)
         submitted.start()
+        wait_for(lambda: f"Continuing with driver {driver}" in submitted.log(), "The second try has found the driver")
+        submitted.release()
         assert submitted.end() == 0, submitted.log()[-5000:]
 
         assert submitted.rows() == EVERYTHING
         result = submitted.result()
         assert submitted.attempts() == [result["attempt"]] == [result["published_attempt"]]
         assert drivers(spark_cluster)[driver] == "FINISHED"
-        assert f"Continuing with driver {driver}" in submitted.log()
         assert "spark_job_id" not in submitted.state(), "a task that is cleared later runs Spark anew"
         for secret in secrets_of("locked"):
             assert secret not in commands + ui + submitted.log()

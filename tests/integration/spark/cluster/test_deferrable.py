@@ -66,9 +66,11 @@ def test_the_trigger_sees_what_the_driver_has_counted_and_the_task_publishes_it(
 def test_a_driver_that_is_killed_fails_the_try_and_the_next_one_loads_anew(
     deferred: Load, spark_cluster: SparkCluster
 ) -> None:
+    deferred.hold()
     driver = submit(deferred)
     wait_for(lambda: drivers(spark_cluster)[driver] == "RUNNING", "The driver runs")
     kill(spark_cluster, driver)
+    deferred.release()
     deferred.start("resume")
     assert deferred.end() == 1
     raised = deferred.log().splitlines()[-1]
@@ -95,8 +97,10 @@ def test_the_tasks_exception_is_what_the_driver_said_far_away(deferred: Load) ->
 
 def test_a_retry_after_the_triggerer_gave_up_goes_on_with_the_same_driver(deferred: Load) -> None:
     """As when ``execution_timeout`` has passed."""
+    deferred.hold()
     driver = submit(deferred)
     assert submit(deferred) == driver
+    deferred.release()
     assert f"Continuing with driver {driver}" in deferred.log()
     deferred.start("resume")
     assert deferred.end() == 0, deferred.log()[-5000:]
