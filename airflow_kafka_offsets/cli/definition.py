@@ -236,12 +236,25 @@ _LEDGER_GROUP = Group(
         ),
         _command(
             "find",
-            "ledger.find_record",
-            "Which window, run and output a record is in",
+            "find.find_record",
+            "Which window, run and output a record is in, by its offset, key or time",
             _PIPELINE,
             _arg("topic", help="Topic name"),
-            _arg("partition", help="Partition number", type=int),
-            _arg("offset", help="The record's offset", type=int),
+            _arg("partition", help="Partition number; without it, see --key and --at", type=int, nargs="?"),
+            _arg("offset", help="The record's offset", type=int, nargs="?"),
+            _arg(
+                "--key",
+                help="The record's key, instead of a partition: where Kafka's default partitioner, murmur2, puts it. "
+                "Alone, it shows the partition",
+            ),
+            _arg("--key-hex", help="The same, as bytes in hex, for keys that aren't text", metavar="HEX"),
+            _arg("--offset", help="With a key: the record's offset", type=int, dest="offset_of_key", metavar="OFFSET"),
+            _arg(
+                "--at",
+                help="Instead of an offset: the windows that have this time, ISO-8601 with a zone; on all partitions, "
+                "or on the given one",
+                metavar="INSTANT",
+            ),
             _LEDGER,
         ),
         _command(

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_rows, row_of
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.ledger.whereabouts import find_known
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import revisions_of
@@ -83,15 +82,6 @@ def verify_ledger(args: Any) -> int:
     print_rows([asdict(claim) for claim in claims], args, _CLAIMS)
     told = ("hole",) if args.on_hole == "warn" else ()
     return 0 if all(claim.holds or claim.claim in told for claim in claims) else 1
-
-
-@command
-def find_record(args: Any) -> int:
-    """One row: where a record is."""
-    found = find_known(stored_ledger(args), args.topic, args.partition, args.offset)
-    row = {"topic": args.topic, "partition": args.partition, "offset": args.offset} | asdict(found)
-    print_rows([row], args, every_column([row]), single=True)
-    return 0 if found.window is not None else 1
 
 
 @command

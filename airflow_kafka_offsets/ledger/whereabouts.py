@@ -1,10 +1,13 @@
-"""Whereabouts: in which window a record is, and where that window's rows are. Asked of the ledger alone."""
+"""Whereabouts: in which window a record is, and where that window's rows are. Asked of the ledger alone.
+
+By its offset, which is exact; for its time see :mod:`.windows_at`.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -42,8 +45,7 @@ class Whereabouts:
 
 def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
     """Look a record up by its topic, partition and offset."""
-    newest = {folder.id: folder for folder in reversed(ledger.window_folders.current())}  # published before pinned
-    folders = sorted(newest.values(), key=lambda folder: window_extent(folder.id))
+    folders = counting_folders(ledger, ledger.window_folders.names())
 
     @cache
     def pinned_range(folder: WindowFolder) -> OffsetRange | None:
@@ -75,11 +77,29 @@ def find_known(ledger: Ledger, topic: str, partition: int, offset: int) -> Where
     :raises ConfigurationError: when no window has the record, and the newest one doesn't have the topic.
     """
     found = find(ledger, topic, partition, offset)
-    windows = ledger.windows() if found.window is None else []
-    topics = ledger.pinned(windows[-1].id).manifest.topics if windows else {}
+    if found.window is None:
+        require_topic(ledger, topic)
+    return found
+
+
+def require_topic(ledger: Ledger, topic: str) -> None:
+    """Refuse a topic that the newest window doesn't have, where there is a window.
+
+    :raises ConfigurationError: naming those that it has.
+    """
+    newest = next(filter(None, (folder.pinned() for folder in reversed(ledger.windows()))), None)
+    topics = {} if newest is None else newest.of_ledger(ledger.id).manifest.topics
     if topics and topic not in topics:
         raise ConfigurationError(f"{ledger.uri} has no topic {topic!r}; it has {', '.join(sorted(topics))}.")
-    return found
+
+
+def counting_folders(ledger: Ledger, names: Iterable[str]) -> list[WindowFolder]:
+    """A folder for each window, in order of time: that of the published revision, or else of the newest one.
+
+    :param names: what is in the months' folders.
+    """
+    newest = {folder.id: folder for folder in reversed(ledger.window_folders.current(names))}
+    return sorted(newest.values(), key=lambda folder: window_extent(folder.id))
 
 
 def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:
@@ -96,12 +116,20 @@ def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:
 def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Whereabouts:
     if offset < pinned.start_offset:
         return Whereabouts("lost: it was gone from the log when the window was pinned", folder.id, folder.revision)
-    published = folder.publication()
-    if published is None:
+    found = place_of(folder)
+    if found.attempt is None:
         place = pinned.topic, pinned.partition
         gone = any((loss.topic, loss.partition) == place and offset < loss.log_start_offset for loss in folder.losses())
-        found = "lost: it was gone from the log when the window was to be loaded" if gone else "pinned, not published"
-        return Whereabouts(found, folder.id, folder.revision)
+        if gone:
+            return replace(found, found="lost: it was gone from the log when the window was to be loaded")
+    return found
+
+
+def place_of(folder: WindowFolder) -> Whereabouts:
+    """Where the records of a pinned window are."""
+    published = folder.publication()
+    if published is None:
+        return Whereabouts("pinned, not published", folder.id, folder.revision)
     run = folder.attempt(published.attempt).get("airflow", {})
     return Whereabouts(
         "published",

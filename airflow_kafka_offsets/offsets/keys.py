@@ -1,0 +1,37 @@
+"""Keys: which partition the key of a record puts it in by default, with Kafka's Java producer and kafka-python's.
+
+Both hash the key's bytes with murmur2, and take the hash without its sign, modulo the topic's partition count.
+librdkafka does the same where ``partitioner`` is ``murmur2`` or ``murmur2_random``; its own default is CRC32.
+"""
+
+from __future__ import annotations
+
+_SEED = 0x9747B28C
+_FACTOR = 0x5BD1E995
+_32_BITS = 0xFFFFFFFF
+_NO_SIGN = 0x7FFFFFFF
+
+
+def partition_of_key(key: bytes, partition_count: int) -> int:
+    """The partition of a topic that a key is in. An empty key is one; a record without a key may be in any.
+
+    :param partition_count: how many partitions the topic has, 1 or more: with another count it is another one.
+    """
+    return (murmur2(key) & _NO_SIGN) % partition_count
+
+
+def murmur2(content: bytes) -> int:
+    """MurmurHash2 of 32 bits, without a sign, with the seed of Kafka's ``Utils.murmur2``."""
+    whole = len(content) - len(content) % 4
+    hashed = _SEED ^ len(content)
+    for start in range(0, whole, 4):
+        word = _times(int.from_bytes(content[start : start + 4], "little"))
+        hashed = _times(hashed) ^ _times(word ^ (word >> 24))
+    if whole < len(content):
+        hashed = _times(hashed ^ int.from_bytes(content[whole:], "little"))
+    hashed = _times(hashed ^ (hashed >> 13))
+    return hashed ^ (hashed >> 15)
+
+
+def _times(number: int) -> int:
+    return (number * _FACTOR) & _32_BITS
