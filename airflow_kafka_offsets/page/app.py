@@ -22,7 +22,7 @@ from airflow_kafka_offsets.page.cache import Dated
 from airflow_kafka_offsets.page.grid import grid
 from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
-from airflow_kafka_offsets.page.record import record
+from airflow_kafka_offsets.page.record import question, record
 from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.window_panel import window_panel
 
@@ -32,6 +32,9 @@ _MOST_WINDOWS = 200
 _MOST_SNAPSHOTS = 400
 _LONGEST_TOPIC = 249
 """What Kafka allows."""
+_LONGEST_KEY = 1_000
+"""Kafka allows any; longer ones are asked for on the command line."""
+_LONGEST_INSTANT = 40
 _READERS = 8
 """Requests that read ledgers at a time; more of them wait without a thread. The api-server's own threads answer the
 heartbeats of running tasks too: a store that hangs may not hold them."""
@@ -149,13 +152,15 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
         reader: AnyReader,
         pipeline: str,
         topic: Annotated[str, Query(max_length=_LONGEST_TOPIC)],
-        partition: Annotated[int, Query(ge=0, lt=2**31)],
-        offset: Annotated[int, Query(ge=0, lt=2**63)],
+        partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+        offset: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+        key: Annotated[str | None, Query(max_length=_LONGEST_KEY)] = None,
+        at: Annotated[str | None, Query(max_length=_LONGEST_INSTANT)] = None,
     ) -> Response:
-        asked = topic, partition, offset
         with _telling():
             _permitted(ledgers, pipeline, reader)
-            found = _own(ledgers, pipeline, reader, ("record", *asked), lambda ledger: record(ledger, *asked))
+            asked = question(topic, partition, offset, key, at)
+            found = _own(ledgers, pipeline, reader, asked, lambda ledger: record(ledger, asked))
         return _json(_dates(found), found.answer.shown)
 
 

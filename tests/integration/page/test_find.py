@@ -1,0 +1,252 @@
+"""Records on the page by key and by time: the answers, and whose they are."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.keys import partition_of_key
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.page.app import make_app
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
+from tests.integration.page.auth_manager import SECRET
+from tests.integration.page.conftest import As, open_pipeline
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+KEY = "customer-4711"
+PARTITIONS = 5
+OF_SECRET: dict[str, Any] = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": "secret-run", "task_id": "load"}}
+AT: dict[int, str] = {hour: iso_instant(T0 + hour * HOUR_MS + 60_000) for hour in range(-1, 20)}
+
+Get = Callable[..., httpx.Response]
+
+
+def window(hour: int) -> str:
+    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
+
+
+@pytest.fixture
+def get(log_in: As) -> Get:
+    """Ask for records of ``troubled``, or of another pipeline. The page is a new one, that has kept nothing."""
+    app = make_app()
+
+    def ask(role: str = "viewer", pipeline: str = "troubled", **asked: Any) -> httpx.Response:
+        browser = TestClient(app, cookies=log_in(role).cookies, raise_server_exceptions=False)
+        return browser.get(f"/api/pipelines/{pipeline}/records", params={"topic": "t"} | asked)
+
+    return ask
+
+
+@pytest.fixture
+def shared(root: str) -> Iterator[Ledger]:
+    """Hours that a Dag has loaded that all may read. Its last ten decide about the pipeline."""
+    made = open_pipeline(root, "shared")
+    try:
+        for hour in range(12):
+            load(made, hour)
+        yield made
+    finally:
+        shutil.rmtree(Path(urlsplit(root).path) / "shared")
+
+
+@pytest.fixture
+def wide(root: str) -> Iterator[Ledger]:
+    """An hour of a topic with one partition, which then gets more."""
+    made = open_pipeline(root, "wide")
+    try:
+        for hour, count in ((0, 1), (1, PARTITIONS)):
+            ends = [
+                snapshot(
+                    dict.fromkeys(range(each), AT_T0 + at * OFFSETS), at_ms=T0 + at * HOUR_MS, resolved_at_ms=LATER_MS
+                )
+                for at, each in ((hour, 1), (hour + 1, count))
+            ]
+            publish(made, made.pin_window(*made.snapshots.append_all(ends)))
+        yield made
+    finally:
+        shutil.rmtree(Path(urlsplit(root).path) / "wide")
+
+
+class TestByTime:
+    def test_the_window_with_its_offsets_output_and_run_is_the_answer(self, get: Get) -> None:
+        answer = get(at=AT[0]).json()
+        (found,) = answer["windows"]
+        assert (answer["at"], answer["key"], answer["places"], answer["nowhere"]) == (AT[0], None, [], None)
+        assert (found["window"], found["revision"], found["state"], found["found"]) == (
+            window(0),
+            1,
+            "verified",
+            "published",
+        )
+        assert (found["start"], found["end"]) == (iso_instant(T0), iso_instant(T0 + HOUR_MS))
+        assert (found["attempt"], found["output"]) == ("a-1", f"file:///out/{window(0)}")
+        assert (found["dag_id"], found["run_id"], found["task_id"]) == ("loads", "r-1", "load")
+        assert found["ranges"] == [
+            {
+                "partition": 0,
+                "start_offset": AT_T0,
+                "end_offset": AT_T0 + OFFSETS,
+                "offsets": OFFSETS,
+                "lost": 0,
+                "start_evidence": "matched",
+                "end_evidence": "matched",
+            }
+        ]
+        assert any("Late records" in remark for remark in found["remarks"])
+
+    @pytest.mark.parametrize(("hour", "state"), [(5, "lost"), (6, "failed"), (7, "pinned")])
+    def test_its_state_is_that_of_the_grid(self, get: Get, hour: int, state: str) -> None:
+        (found,) = get(at=AT[hour]).json()["windows"]
+        assert (found["state"], found["found"], found["output"]) == (state, "pinned, not published", None)
+
+    @pytest.mark.parametrize(
+        ("at", "said"),
+        [
+            (AT[-1], "the first one"),
+            (AT[2], "with 10 offsets of t between them"),
+            (AT[8], "the last one"),
+            ("1970-01-01T00:00Z", "the first one"),
+            ("9999-12-31T23:59:59.999Z", "the last one"),
+        ],
+    )
+    def test_where_no_window_has_it_the_answer_says_why(self, get: Get, at: str, said: str) -> None:
+        answer = get(at=at).json()
+        assert answer["windows"] == []
+        assert said in answer["nowhere"]
+
+    def test_a_partition_can_be_asked_for(self, get: Get, wide: Ledger) -> None:
+        (found,) = get("admin", "wide", at=AT[1], partition=3).json()["windows"]
+        assert [each["partition"] for each in found["ranges"]] == [3]
+        assert "not t-3" in get("admin", "wide", at=AT[0], partition=3).json()["nowhere"]
+
+
+class TestByKey:
+    def test_alone_it_says_the_partition_and_what_that_rests_on(self, get: Get, wide: Ledger) -> None:
+        answer = get("admin", "wide", key=KEY).json()
+        newest = {"partition": partition_of_key(KEY.encode(), PARTITIONS), "partition_count": PARTITIONS}
+        assert answer["key"]["key"] == KEY
+        assert answer["key"]["partitions"] == [
+            newest | {"since": iso_instant(T0 + 2 * HOUR_MS)},
+            {"partition": 0, "partition_count": 1, "since": iso_instant(T0)},
+        ]
+        assert any("CRC32" in remark for remark in answer["key"]["remarks"])
+        assert any("Partitions were added" in remark for remark in answer["key"]["remarks"])
+        assert (answer["places"], answer["windows"], answer["nowhere"]) == ([], [], None)
+
+    def test_with_an_offset_it_is_looked_up_in_each_of_the_partitions(self, get: Get, wide: Ledger) -> None:
+        places = get("admin", "wide", key=KEY, offset=AT_T0 + 1).json()["places"]
+        assert [place["partition"] for place in places] == [partition_of_key(KEY.encode(), PARTITIONS), 0]
+        flat = get("admin", "wide", partition=0, offset=AT_T0 + 1).json()
+        assert places[1] == {"partition": 0} | {name: flat[name] for name in flat if not name.endswith("_ms")}
+        assert places[1]["window"] == window(0)
+
+    def test_with_a_time_its_partitions_offsets_are_shown_alone(self, get: Get, wide: Ledger) -> None:
+        (found,) = get("admin", "wide", key=KEY, at=AT[1]).json()["windows"]
+        assert {each["partition"] for each in found["ranges"]} == {0, partition_of_key(KEY.encode(), PARTITIONS)}
+
+    @pytest.mark.parametrize("key", ["", "<script>alert(1)</script>", "ключ", "\x00", "k" * 1_000])
+    def test_any_text_is_a_key_and_comes_back_as_json(self, get: Get, key: str) -> None:
+        answer = get(key=key, at=AT[0])
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json()["key"]["key"] == key
+        assert len(answer.json()["windows"]) == 1
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("asked", "said"),
+        [
+            ({}, "Which record? Give an offset, a time, or a key."),
+            ({"partition": 0}, "Which record of t-0?"),
+            ({"offset": 1}, "give the partition, or the record's key"),
+            ({"partition": 0, "key": KEY, "offset": 1}, "Leave the partition out"),
+            ({"partition": 0, "offset": 1, "at": AT[0]}, "Leave the time out"),
+            ({"at": ""}, "'' is not an instant"),
+            ({"at": "<script>"}, "is not an instant"),
+            ({"at": "2026-11-21T06:00:00"}, "has no time zone"),
+            ({"at": "+58858-12-01T00:00:00.000Z"}, "is not an instant"),
+            ({"at": "1969-12-31T23:59:59Z"}, "lies before 1970"),
+            ({"at": "1795240800000"}, "is not an instant"),
+            ({"at": AT[8], "topic": "other"}, "has no topic 'other'; it has t."),
+            ({"key": KEY, "topic": "<script>"}, "has no topic '<script>'; it has t."),
+        ],
+    )
+    def test_a_question_that_makes_no_sense_is_answered_with_what_to_do(
+        self, get: Get, asked: dict[str, Any], said: str
+    ) -> None:
+        answer = get(**asked)
+        assert answer.status_code == 400
+        assert said in answer.json()["detail"]
+        assert answer.headers["content-type"] == "application/json"
+
+    @pytest.mark.parametrize(
+        "asked",
+        [{"key": "k" * 1_001}, {"key": "k" * 10_000}, {"at": "2" * 41}, {"partition": "", "at": AT[0]}, {"offset": -1}],
+    )
+    def test_what_is_too_long_or_no_number_is_refused(self, get: Get, asked: dict[str, Any]) -> None:
+        assert get(**asked).status_code == 422
+
+    @pytest.mark.parametrize("method", ["post", "put", "delete", "patch"])
+    def test_it_is_only_asked_for(self, log_in: As, method: str) -> None:
+        address = f"/api/pipelines/troubled/records?topic=t&key={KEY}"
+        assert log_in("admin").request(method.upper(), address).status_code == 405
+
+
+class TestWhose:
+    """Who may not read a Dag that made what an answer would show gets none."""
+
+    QUESTIONS = ({"at": AT[0]}, {"key": KEY, "at": AT[0]}, {"key": KEY, "offset": AT_T0 + 1})
+
+    @pytest.mark.parametrize("asked", QUESTIONS)
+    def test_a_window_that_another_dag_has_tried_is_shown_to_those_who_may_read_both(
+        self, get: Get, shared: Ledger, asked: dict[str, Any]
+    ) -> None:
+        shared.window(window(0)).record_attempt("b-1", OF_SECRET)
+        answers = {role: get(role, "shared", **asked) for role in ("viewer", "admin")}
+        assert {role: answer.status_code for role, answer in answers.items()} == {"viewer": 403, "admin": 200}
+        assert window(0) not in answers["viewer"].text
+        assert window(0) in answers["admin"].text
+        assert get("viewer", "shared", at=AT[1]).status_code == 200, "that one is another Dag's"
+
+    def test_of_several_windows_all_have_to_be_ones_own(self, get: Get, shared: Ledger) -> None:
+        """A day over the hours."""
+        day = [
+            snapshot({0: AT_T0 + hour * OFFSETS}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
+            for hour in (0, 24)
+        ]
+        pinned = shared.pin_window(*shared.snapshots.append_all(day), on_overlap="allow")
+        assert len(get("viewer", "shared", at=AT[0]).json()["windows"]) == 2
+        shared.folder_of(pinned).record_attempt("b-1", OF_SECRET)
+        assert get("viewer", "shared", at=AT[1]).status_code == 403
+        assert len(get("admin", "shared", at=AT[1]).json()["windows"]) == 2
+
+    def test_a_forgotten_window_is_named_to_those_who_may_read_the_dag_that_loaded_it(
+        self, get: Get, shared: Ledger
+    ) -> None:
+        shared.window(window(0)).record_attempt("b-1", OF_SECRET)
+        shared.forget([window(0), window(1)], "a test")
+        assert get("viewer", "shared", at=AT[0]).status_code == 403
+        assert f"{window(0)} had it, and was forgotten" in get("admin", "shared", at=AT[0]).json()["nowhere"]
+        assert f"{window(1)} had it, and was forgotten" in get("viewer", "shared", at=AT[1]).json()["nowhere"]
+
+    @pytest.mark.parametrize("asked", [*QUESTIONS, {"key": KEY}, {"at": "no instant"}, {}])
+    def test_of_a_pipeline_that_one_may_not_read_nothing_is_told(self, get: Get, asked: dict[str, Any]) -> None:
+        answers = [get("viewer", pipeline, **asked) for pipeline in ("secret", "unloaded", "nowhere")]
+        assert {answer.status_code for answer in answers} == {404}
+        assert len({answer.text for answer in answers}) == 1
+
+    @pytest.mark.parametrize(("role", "status"), [(None, 401), ("", 403)])
+    def test_without_the_right_to_see_plugins_there_is_no_answer(
+        self, log_in: As, role: str | None, status: int
+    ) -> None:
+        assert log_in(role).get(f"/api/pipelines/troubled/records?topic=t&at={AT[0]}").status_code == status
