@@ -48,25 +48,35 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
     folders = counting_folders(ledger, ledger.window_folders.names())
 
     @cache
-    def pinned_range(folder: WindowFolder) -> OffsetRange | None:
+    def ranges(folder: WindowFolder) -> tuple[OffsetRange, ...] | None:
+        """The one on the partition, if it has that; None where it has no manifest: a task has begun it, or a crash left
+        it."""
         pinned = folder.pinned()
-        ranges = () if pinned is None else pinned.manifest.ranges
-        return next((pinned for pinned in ranges if (pinned.topic, pinned.partition) == (topic, partition)), None)
+        every = None if pinned is None else pinned.manifest.ranges
+        return every and tuple(each for each in every if (each.topic, each.partition) == (topic, partition))
 
-    def end(folder: WindowFolder) -> int:
+    def last_pinned(places: int) -> WindowFolder | None:
+        """Of the first folders."""
+        return next((folder for folder in reversed(folders[:places]) if ranges(folder) is not None), None)
+
+    def end(folder: WindowFolder | None) -> int:
         """A window that lacks the partition is older than it."""
-        pinned = pinned_range(folder)
-        return -1 if pinned is None else pinned.end_offset
+        pinned = None if folder is None else ranges(folder)
+        return pinned[0].end_offset if pinned else -1
 
     # So that a year of windows takes a dozen looks.
-    likely = folders[bisect_right(folders, offset, key=end) :][:1] if _in_order(ledger, folders) else folders
+    likely = folders
+    if _in_order(ledger, folders):
+        place = bisect_right(range(len(folders)), offset, key=lambda place: end(last_pinned(place + 1)))
+        likely = folders[place : place + 1]
     found = [
         _in_window(folder, pinned, offset)
         for folder in likely
-        if (pinned := pinned_range(folder)) is not None and pinned.window_start <= offset < pinned.end_offset
+        for pinned in ranges(folder) or ()
+        if pinned.window_start <= offset < pinned.end_offset
     ]
     if not found:
-        return Whereabouts(_why_nowhere(folders, end))
+        return Whereabouts(_why_nowhere(last_pinned(len(folders)), end))
     # Where windows overlap, the rows are where one of them was published.
     return next((place for place in found if place.attempt), found[0])
 
@@ -141,9 +151,9 @@ def place_of(folder: WindowFolder) -> Whereabouts:
     )
 
 
-def _why_nowhere(folders: Sequence[WindowFolder], end: Callable[[WindowFolder], int]) -> str:
-    if not folders:
+def _why_nowhere(last: WindowFolder | None, end: Callable[[WindowFolder], int]) -> str:
+    if last is None:
         return "there is no window yet"
-    if end(folders[-1]) < 0:
+    if end(last) < 0:
         return "the last window doesn't have that partition"
-    return f"no window has it; the last one, {folders[-1].id}, ends at {end(folders[-1])}"
+    return f"no window has it; the last one, {last.id}, ends at {end(last)}"

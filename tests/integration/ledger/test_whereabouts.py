@@ -15,6 +15,7 @@ from airflow_kafka_offsets.ledger.key_partitions import KeyPartition, partitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.question import Question
 from airflow_kafka_offsets.ledger.summaries import WindowState
+from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.ledger.windows_at import WindowAt, WindowsAt, find_at
 from airflow_kafka_offsets.offsets.keys import partition_of_key
@@ -81,6 +82,22 @@ class TestQuestion:
     def test_is_refused(self, asked: Mapping[str, int], said: str) -> None:
         with pytest.raises(ConfigurationError, match=said):
             Question("t", **asked)  # type: ignore[arg-type]
+
+
+class TestByOffset:
+    @pytest.mark.parametrize("hours", [[1], [0, 1], [2], [1, 2], [1, 2, 3, 4]])
+    def test_windows_that_tasks_have_only_begun_hide_no_other(
+        self, ledger: Ledger, tmp_path: Path, hours: list[int]
+    ) -> None:
+        """They have a folder, and no manifest."""
+        for hour in {*range(4)} - {*hours}:
+            load(ledger, hour)
+        for hour in hours:
+            (tmp_path / "loads" / "windows" / window(hour)[:6] / window(hour)).mkdir()
+        found = {hour: find(ledger, "t", 0, AT_T0 + hour * OFFSETS).window for hour in range(4)}
+        assert found == {hour: None if hour in hours else window(hour) for hour in range(4)}
+        last = max({*range(4)} - {*hours})
+        assert f"the last one, {window(last)}, ends at" in find(ledger, "t", 0, AT_T0 + 9 * OFFSETS).found
 
 
 class TestByTime:
