@@ -91,6 +91,11 @@ class Condition:
 
     __slots__ = ()
 
+    @property
+    def awaited(self) -> str:
+        """What is waited for, in words that follow "Waits until"."""
+        raise NotImplementedError
+
     def steps(self) -> Asking[Progress]:
         """One check.
 

@@ -72,6 +72,19 @@ class GroupsCaughtUp(Condition):
         if self.topics is not None and self.abandoned_topics == "ignore":
             raise ConfigurationError("topics= already says which topics count: drop abandoned_topics=.")
 
+    @property
+    def awaited(self) -> str:
+        limits = []
+        if (limit := self._limit()) is not None:
+            limits.append(f"at most {_offsets(limit)} behind")
+        if self.max_partition_lag is not None:
+            limits.append(f"at most {_offsets(self.max_partition_lag)} behind on any partition")
+        if self.max_age_ms is not None:
+            limits.append(f"behind by no record older than {duration_text(self.max_age_ms / 1000)}")
+        groups = "each group is" if len(self.groups) > 1 else "the group is"
+        repeated = f", {self.stable_polls} polls in a row" if self.stable_polls > 1 else ""
+        return f"{groups} {' and '.join(limits)}{repeated}"
+
     def steps(self) -> Asking[Progress]:
         lags = yield from self._lags()
         groups = [self._judge(lag) for lag in lags]
@@ -197,6 +210,10 @@ def _first(behind: Behind, records: FirstRecords) -> FirstRecord:
     if found.error is not None:
         raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
     return found
+
+
+def _offsets(count: int) -> str:
+    return "1 offset" if count == 1 else f"{count:,} offsets"
 
 
 def _describe(group: GroupStanding, age: RecordAges | None) -> str:

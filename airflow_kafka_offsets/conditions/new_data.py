@@ -58,6 +58,14 @@ class NewData(Condition):
         as_count(self.min_records, "min_records", least=1)
         as_count(self.max_age_ms, "max_age_ms")
 
+    @property
+    def awaited(self) -> str:
+        records = "a record has" if self.min_records == 1 else f"{self.min_records:,} records have"
+        text = f"{records} arrived since the {self.since.source}"
+        if self.max_age_ms is None or self.min_records == 1:
+            return text
+        return f"{text}, or the first of them is {duration_text(self.max_age_ms / 1000)} old"
+
     def steps(self) -> Asking[Progress]:
         metadata = yield from ask_topics(self.topics)
         partitions = partitions_of(metadata)

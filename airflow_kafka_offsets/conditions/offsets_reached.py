@@ -50,6 +50,10 @@ class OffsetsReached(Condition):
         if not self.target.topics:
             raise ConfigurationError(f"There is nothing to reach: {self.target.source} has no partitions.")
 
+    @property
+    def awaited(self) -> str:
+        return f"the group has committed up to the {self.target.source}"
+
     def steps(self) -> Asking[Progress]:
         metadata = yield from ask_topics(self.target.names())
         self.target.refuse_other_source(metadata.cluster_id, metadata.topic_ids)

@@ -63,6 +63,13 @@ class WindowComplete(Condition):
             if duration is not None and duration < 0:
                 raise ConfigurationError(f"{name} must be a duration of 0 or more.")
 
+    @property
+    def awaited(self) -> str:
+        text = f"every partition has a record at or after {iso_instant(self._looked_up_ms)}"
+        if self.idle_after_ms is None:
+            return text
+        return f"{text}; idle={self.idle!r} from {iso_instant(self._looked_up_ms + self.idle_after_ms)} on"
+
     def steps(self) -> Asking[Progress]:
         instant = iso_instant(self.instant_ms)
         elapsed_ms = now_ms() - self._looked_up_ms

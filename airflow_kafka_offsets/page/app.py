@@ -24,10 +24,13 @@ from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
 from airflow_kafka_offsets.page.record import question, record
 from airflow_kafka_offsets.page.timeline import timeline
+from airflow_kafka_offsets.page.waits import waits
 from airflow_kafka_offsets.page.window_panel import window_panel
 
 log = logging.getLogger(__name__)
 
+_Apart = Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]
+"""Makes a route that waits in threads of the page's own."""
 _MOST_WINDOWS = 200
 _MOST_SNAPSHOTS = 400
 _LONGEST_TOPIC = 249
@@ -59,7 +62,9 @@ def make_app() -> FastAPI:
     app = FastAPI(title="Kafka windows", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[ASKS])
     app.middleware("http")(_with_headers)
     _serve_files(app)
-    _serve_ledgers(app, Ledgers())
+    apart = _apart(CapacityLimiter(_READERS))
+    _serve_ledgers(app, apart, Ledgers())
+    _serve_waits(app, apart)
     return app
 
 
@@ -83,9 +88,7 @@ def _serve_files(app: FastAPI) -> None:
         return Response((static / name).read_bytes(), media_type=_FILES[name])
 
 
-def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
-    apart = _apart(CapacityLimiter(_READERS))
-
+def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
     @app.get("/api/pipelines")
     @apart
     def pipelines(reader: AnyReader) -> Response:
@@ -164,7 +167,14 @@ def _serve_ledgers(app: FastAPI, ledgers: Ledgers) -> None:
         return _json(_dates(found), found.answer.shown)
 
 
-def _apart(limiter: CapacityLimiter) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
+def _serve_waits(app: FastAPI, apart: _Apart) -> None:
+    @app.get("/api/waits")
+    @apart
+    def waiting(reader: AnyReader) -> Response:
+        return _json(encoded({"now_ms": now_ms()} | waits(lambda dag_id: reader.may_read((dag_id,)))))
+
+
+def _apart(limiter: CapacityLimiter) -> _Apart:
     """Have a route that reads ledgers wait in threads of the page's own."""
 
     def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:

@@ -40,6 +40,7 @@ def page_file(ledger: Ledger, window: str) -> str:
         '<link rel="stylesheet" href="static/page.css">': f"<style>\n{css}\n</style>",
         '<script src="static/page.js" type="module"></script>': script,
         ' <a href="../">Airflow</a>': "",
+        '<a href="#/waits">Waits</a>\n': "",
     }.items():
         before, found, after = html.partition(name)
         assert found, name

@@ -4,7 +4,7 @@ import { STATES, cellWidth, partitionsDrawing, sparkLine, timeChart } from "./dr
 const main = document.getElementById("main");
 const theme = localStorage.getItem("theme");
 if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-const unfolded = new Set();
+const unfolded = new Map();
 let asked = 0;
 
 function make(tag, properties = {}, ...children) {
@@ -138,6 +138,33 @@ async function showPipelines() {
   return [make("h2", {}, "Pipelines"), list];
 }
 
+// ---- what sensors wait for
+
+function waitRow(wait, now) {
+  const place = wait.map_index < 0 ? "" : ` [${wait.map_index}]`;
+  const left = wait.until_ms === null ? [] : wait.until_ms <= now ? "any moment" : duration(wait.until_ms - now);
+  return [wait.groups.length ? wait.groups.join(", ") : "no group", wait.topics.length ? wait.topics.join(", ") : "all of the group's",
+    wait.awaited ?? "unknown: its trigger was written by another version", wait.since_ms === null ? "unknown" : duration(now - wait.since_ms),
+    left, [runLink(wait), place].filter(Boolean), ON[wait.on], wait.kafka_conn_id ?? "unknown"];
+}
+
+const ON = { triggerer: "the triggerer", worker: "a worker", rescheduled: "nothing, between two pokes" };
+
+async function showWaits() {
+  const answer = await ask("waits");
+  showAge({ read_ms: answer.now_ms, now_ms: answer.now_ms });
+  if (!answer.waits.length) return [make("h2", {}, "Waits"), make("p", { className: "note" },
+    "No sensor of a Dag that you may read waits at this moment. Deferred, poking and rescheduled ones would be listed, with "
+    + "their groups and what they wait for.")];
+  const list = table(["Group", "Topics", "Waits until", "Since", "Times out in", "Task", "Runs on", "Connection"],
+    answer.waits.map((wait) => waitRow(wait, answer.now_ms)));
+  list.classList.add("cards");
+  return [make("h2", {}, `Waits: ${plural(answer.waits.length, "sensor")}`), list,
+    answer.more ? make("p", { className: "note" }, "There are more; those that have waited longest are shown.") : null,
+    make("p", { className: "note" }, "By Airflow's database; Kafka isn't asked. How far a wait has come is in its task's log "
+      + "or its triggerer's, and kafka-offsets lag says how far behind a group is now.")];
+}
+
 // ---- one pipeline
 
 function topicsOf(partitions) {
@@ -171,8 +198,11 @@ function cellWords(row, place, [topic, partition]) {
   return `${of}: ${row.state}, ${number(row.offsets[place])} offsets${rows}${lost}${twice}`;
 }
 
+// A few partitions are drawn one by one from the start, unless the reader has folded them.
+const isUnfolded = (topic) => unfolded.get(topic.name) ?? topic.count <= 24;
+
 function topicCell(row, topic, answer, open, pointed) {
-  if (!unfolded.has(topic.name)) {
+  if (!isUnfolded(topic)) {
     const sums = row.kind === "hole" ? within(row.gaps, topic) : sum(row.offsets, topic);
     const lost = row.kind === "hole" ? 0 : within(row.lost, topic);
     const words = row.kind === "hole" ? (sums ? `${number(sums)} missing` : "") : number(sums);
@@ -207,9 +237,9 @@ function gridOf(answer, pipeline, opened) {
   const holder = make("div", { className: "scroll", tabIndex: 0 });
   const draw = () => {
     const head = topics.map((topic) => make("th", {}, make("button", {
-      className: "plain", type: "button", "aria-expanded": String(unfolded.has(topic.name)),
-      onclick: () => { if (!unfolded.delete(topic.name)) unfolded.add(topic.name); draw(); },
-    }, `${topic.name} (${plural(topic.count, "partition")}) ${unfolded.has(topic.name) ? "▾" : "▸"}`)));
+      className: "plain", type: "button", "aria-expanded": String(isUnfolded(topic)),
+      onclick: () => { unfolded.set(topic.name, !isUnfolded(topic)); draw(); },
+    }, `${topic.name} (${plural(topic.count, "partition")}) ${isUnfolded(topic) ? "▾" : "▸"}`)));
     holder.replaceChildren(make("table", { className: "grid" },
       make("thead", {}, make("tr", {}, make("th", {}, "Window"), make("th", {}, "State"),
         make("th", { className: "number" }, "Rows"), ...head)),
@@ -225,24 +255,52 @@ function gridOf(answer, pipeline, opened) {
   return [holder, pointed];
 }
 
+// A record is asked for by its partition or its key, and by its offset or an instant; the hash holds the question.
 function findForm(pipeline, overview, question) {
-  const field = (name, words, type) => make("label", {}, words, make("input", {
-    name, type, required: true, value: question.get(name) ?? (name === "topic" ? overview.topics[0] ?? "" : ""), min: "0" }));
+  const field = (name, words, properties = {}) => make("label", {}, words, make("input", {
+    name, value: question.get(name) ?? "", autocomplete: "off", ...properties }));
+  const topics = make("select", { name: "topic" }, ...overview.topics.map((topic) =>
+    make("option", { value: topic, selected: topic === question.get("topic") }, topic)));
   const form = make("form", { onsubmit: (event) => {
     event.preventDefault();
-    location.hash = `${hash("p", pipeline, "find")}?${new URLSearchParams(new FormData(form))}`;
-  } }, field("topic", "Topic", "text"), field("partition", "Partition", "number"), field("offset", "Offset", "number"),
-  make("button", {}, "Where is this record?"));
+    const given = [...new FormData(form)].filter(([, value]) => value !== "");
+    location.hash = `${hash("p", pipeline, "find")}?${new URLSearchParams(given)}`;
+  } }, make("label", {}, "Topic", topics), field("partition", "Partition", { type: "number", min: "0" }),
+  field("key", "or key"), field("offset", "Offset", { type: "number", min: "0" }),
+  field("at", "or instant", { placeholder: "2026-11-21T06:00:00Z" }), make("button", {}, "Where is this record?"));
   return form;
+}
+
+const windowLink = (pipeline, found) => found.window && make("a", { href: hash("p", pipeline, "w", found.window) }, timeOf(found.window));
+
+function keyPart(key) {
+  if (!key) return [];
+  const counts = key.partitions.map((each) => `partition ${each.partition} of ${each.partition_count}`
+    + (key.partitions.length > 1 ? ` (since ${time(each.since)})` : ""));
+  return [facts([["Key", `${key.key}: ${counts.join("; before, ")}`]]),
+    ...key.remarks.map((words) => make("p", { className: "note" }, words))];
+}
+
+function instantPart(pipeline, window) {
+  return [make("h3", {}, badge(window.state, `${timeOf(window.window)}: ${window.found}`)),
+    facts([["Window", windowLink(pipeline, window)], ["Revision", window.revision], ["Output", window.output],
+      ["Attempt", window.attempt], ["Loaded by", runLink(window)]]),
+    ...window.remarks.map((remark) => make("p", { className: "note" }, remark)),
+    table(["Partition", "From", "Up to", "Offsets", "Lost"], window.ranges.map((range) => [String(range.partition),
+      String(range.start_offset), String(range.end_offset), number(range.offsets),
+      range.lost ? make("span", { className: "bad" }, number(range.lost)) : "0"]), [0, 1, 2, 3, 4])];
 }
 
 async function foundRecord(pipeline, question) {
   const found = await ask(`pipelines/${encodeURIComponent(pipeline)}/records?${question}`);
-  const link = found.window && make("a", { href: hash("p", pipeline, "w", found.window) }, timeOf(found.window));
-  return make("section", { className: "panel", tabIndex: -1 },
-    make("h3", {}, `${question.get("topic")}-${question.get("partition")}, offset ${question.get("offset")}: ${found.found}`),
-    facts([["Window", link], ["Revision", found.revision], ["Output", found.output], ["Attempt", found.attempt],
-      ["Loaded by", runLink(found)]]));
+  const topic = question.get("topic"), offset = question.get("offset");
+  const places = found.places ?? [{ ...found, partition: question.get("partition") }];
+  return make("section", { className: "panel", tabIndex: -1 }, ...keyPart(found.key),
+    ...places.flatMap((place) => [make("h3", {}, `${topic}-${place.partition}, offset ${offset}: ${place.found}`),
+      facts([["Window", windowLink(pipeline, place)], ["Revision", place.revision], ["Output", place.output],
+        ["Attempt", place.attempt], ["Loaded by", runLink(place)]])]),
+    ...(found.windows ?? []).flatMap((window) => instantPart(pipeline, window)),
+    found.nowhere ? make("p", {}, `${time(found.at)}: ${found.nowhere}`) : null);
 }
 
 async function showPipeline(pipeline, rest, question) {
@@ -376,7 +434,8 @@ async function show() {
   const [kind, pipeline, ...rest] = path.split("/").map(decodeURIComponent);
   document.getElementById("place").textContent = pipeline ?? "";
   document.title = pipeline ? `${pipeline} · Kafka windows` : "Kafka windows";
-  const parts = await (kind === "p" && pipeline ? showPipeline(pipeline, rest, new URLSearchParams(query)) : showPipelines())
+  const parts = await (kind === "p" && pipeline ? showPipeline(pipeline, rest, new URLSearchParams(query))
+    : kind === "waits" ? showWaits() : showPipelines())
     .catch((error) => [failure(error)]);
   if (mine !== asked) return;
   main.replaceChildren(...parts.filter(Boolean));

@@ -70,7 +70,7 @@ class TestPermissions:
     @pytest.mark.parametrize(("role", "status"), [(None, 401), ("", 403), ("viewer", 200)])
     def test_every_route_asks_who_asks(self, log_in: As, role: str | None, status: int) -> None:
         addresses = all_addresses()
-        assert len(addresses) == 7
+        assert len(addresses) == 8
         assert {address: log_in(role).get(address).status_code for address in addresses} == dict.fromkeys(
             addresses, status
         )

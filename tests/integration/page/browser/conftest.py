@@ -1,0 +1,79 @@
+"""The page in a real browser, served by a real api-server, over ledgers with trouble."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.lineage.page_address import PREFIX
+from dev.airflow_services import AirflowServices
+from dev.chromium import chromium
+from tests.integration.page.browser.orders import make_orders
+
+PICTURES = os.environ.get("PICTURES")
+"""A folder for pictures of the screens, by ``make pictures``; without it they go where each test's files go."""
+WIDTHS = (390, 1280, 2560)
+THEMES = ("light", "dark")
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def orders(airflow_services: AirflowServices) -> Ledger:
+    """The pipeline with trouble, where the api-server looks for ledgers."""
+    return make_orders((airflow_services.home / "ledger").as_uri())
+
+
+@contextmanager
+def opened(browser: Browser, address: str, width: int, theme: str) -> Iterator[Page]:
+    """A page of its own, which has shown what was asked for; what its console says of errors fails the test."""
+    said: list[str] = []
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, locale="en-GB")  # type: ignore[arg-type]
+    try:
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(address)
+        expect(page.locator("main")).not_to_contain_text("Reading the ledgers")
+        yield page
+        assert said == []
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def open_page(airflow_services: AirflowServices, orders: Ledger, browser: Browser) -> Iterator[Open]:
+    """Open the page at a hash, at a width and in a theme."""
+    contexts = []
+
+    def open_at(hash_: str, width: int = 1280, theme: str = "light") -> Page:
+        context = opened(browser, f"{airflow_services.url}{PREFIX}/#/{hash_}", width, theme)
+        contexts.append(context)
+        return context.__enter__()
+
+    yield open_at
+    for context in reversed(contexts):
+        context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def keep(tmp_path: Path) -> Callable[[Page, str], None]:
+    """Keep a picture of a whole screen."""
+
+    def take(page: Page, name: str) -> None:
+        folder = Path(PICTURES) if PICTURES else tmp_path
+        page.screenshot(path=folder / f"page-{name}.png", full_page=True)
+
+    return take

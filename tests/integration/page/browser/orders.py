@@ -1,0 +1,137 @@
+"""A pipeline with every kind of trouble: what on-call people look at the page for. Half of it is real trouble, the rest
+is what a busy night looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from operator import xor
+
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.ranges import LostRange
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, TopicFacts
+from tests.integration.ledger.loads import publish_result
+from tests.unit.offsets.builders import HOUR_MS, snapshot
+from tests.unit.offsets.proof.results import run_result, tally_of
+
+PIPELINE = "orders"
+TOPICS = {"orders": 12, "<script>": 2}
+"""Partitions by topic. The second one's name is one that Kafka refuses, and a file could hold."""
+HOURS = 30
+T0 = now_ms() // HOUR_MS * HOUR_MS - HOURS * HOUR_MS
+"""Where the first hour starts: the last one has just ended."""
+DAY_MS = 24 * HOUR_MS
+FIRST = 100_000
+HOLE, REVISED, OVERLAPS, LOST, FAILED, LOADING, COUNTED, PUBLISHED, PINNED = 8, 12, 18, 22, 25, 26, 27, 28, 29
+"""The hours that aren't simply verified."""
+
+
+def window(hour: int) -> str:
+    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
+
+
+def offset_at(partition: int, hour: int) -> int:
+    """Where an hour starts on a partition of ``orders``: some are busier than others, and so are days."""
+    return FIRST + sum(40 + 7 * partition + 30 * (each % 24 in range(6, 18)) for each in range(hour))
+
+
+def make_orders(root: str) -> Ledger:
+    """Thirty hours of two topics, the newest of which ended in this hour."""
+    ledger = Ledger(ObjectStoragePath(root), PIPELINE)
+    ledger.open(TOPICS, "cluster-1", IsolationLevel.READ_COMMITTED)
+    for hour in range(HOURS):
+        if hour == HOLE:
+            continue
+        _bring_on(ledger, _pin(ledger, hour), hour)
+    ledger.forget([window(REVISED)], "resolved anew")
+    _bring_on(ledger, _pin(ledger, REVISED), REVISED)
+    early, late = _snapshot(OVERLAPS), _snapshot(HOURS)
+    boundaries = {key: replace(late.boundaries[key], offset=each.offset) for key, each in early.boundaries.items()}
+    as_of = replace(early.as_of, timestamp_ms=T0 + OVERLAPS * HOUR_MS + HOUR_MS // 2)
+    half = replace(late, as_of=as_of, boundaries=boundaries)
+    twice = ledger.snapshots.append_all([half, _snapshot(OVERLAPS + 1)])
+    _publish(ledger, ledger.pin_window(*twice, on_overlap="allow"))
+    return ledger
+
+
+def _pin(ledger: Ledger, hour: int) -> PinnedManifest:
+    return ledger.pin_window(*ledger.snapshots.append_all([_snapshot(hour), _snapshot(hour + 1)]))
+
+
+def _bring_on(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
+    """As far as the hour's load has come."""
+    folder = ledger.folder_of(pinned)
+    if hour == PINNED:
+        return
+    folder.record_attempt("a-1", _run(hour))
+    if hour == FAILED:
+        folder.record_failure("a-1", FailureNote("UnprovenError", "not for the page"))
+    if hour == LOST:
+        start = offset_at(3, hour)
+        folder.record_loss([LostRange("orders", 3, start, start + 25, 25)], T0)
+    if hour in (FAILED, LOADING, LOST):
+        return
+    result = _result(pinned)
+    if hour == COUNTED:
+        folder.record_result(result)
+        return
+    _publish(ledger, pinned)
+    if hour != PUBLISHED:
+        folder.record_verified("a-1", judge(pinned.manifest, result))
+        ledger.keep_day(pinned.manifest.window)
+
+
+def _publish(ledger: Ledger, pinned: PinnedManifest) -> None:
+    folder = ledger.folder_of(pinned)
+    if not folder.listing().attempts:
+        folder.record_attempt("a-1", _run(0))
+    publish_result(ledger, pinned, _result(pinned))
+
+
+def _run(hour: int) -> dict[str, object]:
+    return {
+        "airflow": {"dag_id": "orders_hourly", "run_id": f"scheduled__{hour:02}", "task_id": "load", "try_number": 1}
+    }
+
+
+def _result(pinned: PinnedManifest) -> RunResult:
+    written = [
+        tally_of(each.topic, each.partition, range(each.start_offset, each.end_offset))
+        for each in pinned.manifest.non_empty()
+    ]
+    read = Tally(sum(tally.count for tally in written), reduce(xor, (tally.checksum for tally in written), 0))
+    output = f"s3://lake/orders/{pinned.manifest.window}"
+    return run_result(pinned.manifest, written, output=output, read=read, files=("part-00000.parquet",), seconds=41.0)
+
+
+def _snapshot(hour: int) -> OffsetSnapshot:
+    at_ms = T0 + hour * HOUR_MS
+    taken = snapshot({0: 0}, at_ms=at_ms, resolved_at_ms=at_ms + 60_000)
+    boundaries = {
+        TopicPartition(topic, number): _boundary(topic, number, hour)
+        for topic, count in TOPICS.items()
+        for number in range(count)
+    }
+    kept = {"orders": 2 * DAY_MS, "<script>": 7 * DAY_MS}
+    facts = {
+        topic: TopicFacts(topic, f"id-{topic}", count, "delete", kept[topic], -1, "CreateTime")
+        for topic, count in TOPICS.items()
+    }
+    return replace(taken, topics=facts, boundaries=boundaries, cluster_id="cluster-1")
+
+
+def _boundary(topic: str, number: int, hour: int) -> Boundary:
+    offset = offset_at(number, hour) if topic == "orders" else 10 * hour
+    log_start = offset_at(number, max(0, hour - 20)) if topic == "orders" else 0
+    end = offset + 60
+    return Boundary(topic, number, offset, Evidence.MATCHED, T0 + hour * HOUR_MS, 1, log_start, end, end)

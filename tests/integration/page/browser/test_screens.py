@@ -1,0 +1,150 @@
+"""What is on the screen: as wide as the window, in both themes, and what the commands say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from airflow_kafka_offsets.cli.main import main
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from tests.integration.page.browser.conftest import THEMES, WIDTHS, Open
+from tests.integration.page.browser.orders import (
+    COUNTED,
+    FAILED,
+    HOLE,
+    LOADING,
+    LOST,
+    PINNED,
+    PUBLISHED,
+    REVISED,
+    T0,
+    offset_at,
+    window,
+)
+from tests.unit.offsets.builders import HOUR_MS
+
+SCREENS = {
+    "pipelines": "",
+    "pipeline": "p/orders",
+    "window": f"p/orders/w/{window(REVISED)}",
+    "offsets": "p/orders/t/orders",
+    "record": f"p/orders/find?topic=orders&partition=3&offset={offset_at(3, 5) + 7}",
+    "waits": "waits",
+}
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_no_screen_is_wider_than_its_window_or_moves_what_was_shown(
+    open_page: Open, keep: Callable[[Page, str], None], screen: str, width: int, theme: str
+) -> None:
+    page = open_page(SCREENS[screen], width, theme)
+    keep(page, f"{screen}-{width}-{theme}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 24, 29)")
+    assert page.get_by_role("alert").count() == 0
+
+
+class TestSaysWhatTheCommandsSay:
+    def test_the_holes_and_overlaps_of_a_pipeline_are_those_of_ledger_verify(
+        self, open_page: Open, orders: Ledger
+    ) -> None:
+        told = open_page("p/orders").locator("main p.bad").all_inner_texts()
+        claims = [claim for claim in verify(orders) if not claim.holds]
+        assert {claim.claim for claim in claims} == {"hole", "tiling"}
+        holes = [claim.found for claim in claims if claim.claim == "hole"]
+        assert [words for words in told if words in holes] == holes
+        assert len(told) == len(claims)
+
+    @pytest.mark.parametrize(
+        ("hour", "state"),
+        [
+            (HOLE - 1, "verified"),
+            (LOST, "lost"),
+            (FAILED, "failed"),
+            (LOADING, "loading"),
+            (COUNTED, "counted"),
+            (PUBLISHED, "published"),
+            (PINNED, "pinned"),
+        ],
+    )
+    def test_each_hour_is_in_the_state_that_it_came_to(self, open_page: Open, hour: int, state: str) -> None:
+        button = open_page("p/orders").get_by_role("button", name=hours_of(hour), exact=True)
+        expect(button.locator("xpath=../../td[2]")).to_contain_text(state)
+
+    def test_a_hole_is_a_row_between_its_neighbours(self, open_page: Open) -> None:
+        rows = open_page("p/orders").locator(".grid tbody tr td:first-child").all_inner_texts()
+        place = rows.index(hours_of(HOLE))
+        assert [rows[place - 1], rows[place + 1]] == [hours_of(HOLE + 1), hours_of(HOLE - 1)]
+
+    @pytest.mark.parametrize("hour", [5, LOST, PINNED, HOLE])
+    def test_a_record_is_where_ledger_find_says(
+        self, open_page: Open, orders: Ledger, hour: int, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        offset = offset_at(3, hour) + 1
+        words = ["ledger", "find", "orders", "orders", "3", str(offset), "--ledger", orders.uri.rpartition("/")[0]]
+        with suppress(SystemExit):  # of a record in no window
+            main([*words, "-o", "json"])
+        (said,) = json.loads(capsys.readouterr().out)
+        page = open_page("p/orders")
+        page.get_by_label("Topic").select_option("orders")
+        page.get_by_label("Partition").fill("3")
+        page.get_by_label("Offset").fill(str(offset))
+        page.get_by_role("button", name="Where is this record?").click()
+        panel = page.locator("section.panel")
+        expect(panel.locator("h3")).to_have_text(f"orders-3, offset {offset}: {said['found']}")
+        if said["window"]:
+            expect(panel.get_by_role("link").first).to_have_text(hours_of(hour))
+        assert f"find?topic=orders&partition=3&offset={offset}" in page.url, "it can be sent to a colleague"
+
+    def test_a_key_and_an_instant_lead_to_a_partition_and_a_window(self, open_page: Open) -> None:
+        page = open_page("p/orders")
+        page.get_by_label("Topic").select_option("orders")
+        page.get_by_label("or key").fill("customer-4711")
+        page.get_by_label("or instant").fill(iso_instant(T0 + 5 * HOUR_MS + 1))
+        page.get_by_role("button", name="Where is this record?").click()
+        panel = page.locator("section.panel")
+        expect(panel.locator("h3")).to_contain_text(hours_of(5))
+        expect(panel).to_contain_text(re.compile(r"customer-4711: partition \d+ of 12"))
+        expect(panel.locator("table tbody tr")).to_have_count(1)
+
+
+class TestWindow:
+    def test_a_revised_one_says_which_revision_counts_and_which_run_made_it(self, open_page: Open) -> None:
+        panel = open_page(f"p/orders/w/{window(REVISED)}").locator("section.panel")
+        expect(panel).to_contain_text("Revision 2: verified, counts")
+        expect(panel).to_contain_text("read = written = log")
+        link = panel.get_by_role("link", name="orders_hourly").first
+        assert link.get_attribute("href") == f"../dags/orders_hourly/runs/scheduled__{REVISED:02}/tasks/load"
+
+    def test_the_keyboard_opens_it_and_goes_from_one_to_the_next(self, open_page: Open) -> None:
+        page = open_page("p/orders")
+        page.get_by_role("button", name=hours_of(PUBLISHED), exact=True).focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        expect(page.locator("section.panel h2")).to_have_text(f"Window {hours_of(COUNTED)}")
+        assert page.evaluate("document.activeElement.className") == "panel"
+
+
+class TestNames:
+    def test_a_topic_called_script_is_text(self, open_page: Open) -> None:
+        page = open_page("p/orders")
+        expect(page.get_by_text("<script>").first).to_be_visible()
+        assert page.locator("main script").count() == 0
+
+
+def hours_of(hour: int) -> str:
+    """As the page writes an hour's extent."""
+    start, end = (iso_instant(T0 + each * HOUR_MS)[:16].replace("T", " ") for each in (hour, hour + 1))
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end}"

@@ -1,0 +1,91 @@
+"""What sensors wait for, as a whole Airflow has it: deferred ones and those that poke, for a group that is behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from airflow_kafka_offsets.lineage.page_address import PREFIX
+from dev.airflow_services import AirflowServices
+from dev.kafka import Broker
+from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
+from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.page.browser.conftest import Open
+
+DAG_ID = "page_waits"
+DAG = """
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+
+with DAG("{dag_id}", schedule=None):
+    KafkaGroupLagSensor(
+        task_id="lag", groups="{group}", max_age=timedelta(minutes=5), max_lag=2, deferrable=True, timeout=7_200
+    )
+    KafkaOffsetsReachedSensor(task_id="drained", group="{group}", topics="{topic}", deferrable=True)
+    KafkaGroupLagSensor(task_id="poking", groups=["{group}"], topics="{topic}", poke_interval=2)
+"""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def group(airflow_services: AirflowServices) -> str:
+    return "billing"
+
+
+@pytest.fixture
+def waiting(airflow_services: AirflowServices, broker: Broker, topic: MakeTopic, produce: Produce, group: str) -> str:
+    """A run whose three sensors wait, as the group has read nothing."""
+    name = topic()
+    produce(name, 0, [(None, None, b"x")] * 5)
+    commit(broker, name, 0, group)
+    text = DAG.format(dag_id=DAG_ID, group=group, topic=name)
+    (airflow_services.dags_folder / f"{DAG_ID}.py").write_text(text, encoding="utf-8")
+    airflow_services.unpause(DAG_ID)
+    run_id = airflow_services.trigger(DAG_ID)
+    states = {"lag": "deferred", "drained": "deferred", "poking": "running"}
+    airflow_services.wait_until(lambda: airflow_services.task_states(DAG_ID, run_id) == states, DEADLINE_S)
+    return name
+
+
+def test_groups_have_a_row_for_each_sensor_that_waits_for_them(
+    airflow_services: AirflowServices,
+    broker: Broker,
+    waiting: str,
+    group: str,
+    open_page: Open,
+    keep: Callable[[Page, str], None],
+) -> None:
+    page = open_page("waits")
+    rows = page.locator("main tbody tr", has_text=group)
+    expect(rows).to_have_count(3)
+    expect(rows.filter(has_text="task lag")).to_contain_text(
+        "the group is at most 2 offsets behind and behind by no record older than 5 minutes"
+    )
+    expect(rows.filter(has_text="task lag")).to_contain_text(re.compile("1[0-9]{2} minutes"), use_inner_text=True)
+    drained = rows.filter(has_text="task drained")
+    expect(drained).to_contain_text(re.compile(r"the group has committed up to the log end at 20\d\d-"))
+    expect(drained).to_contain_text(waiting)
+    expect(rows.filter(has_text="task poking")).to_contain_text("a worker")
+    link = drained.get_by_role("link")
+    assert re.match(rf"\.\./dags/{DAG_ID}/runs/[^/]+/tasks/drained$", str(link.get_attribute("href")))
+    keep(page, "waits")
+
+    commit(broker, waiting, None, group)
+    airflow_services.wait_until(
+        lambda: (
+            set(map(tuple, airflow_services.query(f"SELECT state FROM dag_run WHERE dag_id = '{DAG_ID}'")))
+            == {("success",)}
+        ),
+        DEADLINE_S,
+    )
+    answer = httpx.get(f"{airflow_services.url}{PREFIX}/api/waits", timeout=30).json()
+    assert [wait for wait in answer["waits"] if wait["dag_id"] == DAG_ID] == []
