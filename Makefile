@@ -7,7 +7,7 @@ ARCHIVE := .local/kafka.jsa
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test matrix docs fuzz chaos steps bench clean
+.PHONY: help setup demo lint check test matrix docs pictures fuzz chaos steps bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ $(ARCHIVE): $(STAMP)
 docs: setup ## build the site of docs/ and of the public API in .local/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "written to .local/docs/index.html"
+
+pictures: setup ## draw the docs' pictures anew, and take those of the page from a real browser
+	@$(BIN)/python -m dev.drawings
+	@PICTURES=1 $(BIN)/python -m pytest -q tests/integration/page/browser
 
 matrix: setup ## the wheel beside older and newer Airflows, Sparks and Pythons; some 30 minutes, and what has passed isn't run again
 	@$(BIN)/python -m dev.matrix $(ONLY)

@@ -163,10 +163,40 @@ def publishing() -> str:
     return picture("Of three attempts at a window, the first proved one to create a file is published", 272, parts)
 
 
+def first_dag() -> str:
+    """What the quickstart's Dag does, task by task."""
+    tasks = (
+        ("complete", ("waits until the hour", "is in the log"), "Kafka"),
+        ("resolve", ("looks up offsets,", "stores the window"), "ledger: window"),
+        ("load", ("runs Spark on", "exactly these records"), "rows"),
+        ("verify", ("proves that each", "was loaded once"), "ledger: proof"),
+        ("commit", ("tells lag tools", "how far you are"), "consumer group"),
+    )
+    parts = [text(20, 34, "The run for 06:00 to 07:00, which starts at 07:00", colour=GREY)]
+    for number, (name, does, place) in enumerate(tasks):
+        x = 20 + number * 147
+        parts += [box(x, 56, 120, 36, COLOURS[0], filled=False), text(x + 60, 79, name, anchor="middle")]
+        parts += [
+            text(x + 60, 114 + row * 17, words, colour=GREY, size=12, anchor="middle") for row, words in enumerate(does)
+        ]
+        ends = (172, 142) if place == "Kafka" else (142, 170)
+        parts += [
+            line(x + 60, ends[0], x + 60, ends[1], arrow=True),
+            box(x, 174, 120, 32, COLOURS[2] if place == "rows" else COLOURS[1], filled=False),
+            text(x + 60, 195, place, anchor="middle", size=12),
+        ]
+        if number:
+            parts.append(line(x - 25, 74, x - 3, 74, arrow=True))
+    return picture(
+        "A Dag of five tasks: complete, resolve, load, verify and commit, and what each of them does", 226, parts
+    )
+
+
 DRAWINGS: dict[str, Callable[[], str]] = {
     "windows-tile.svg": windows_tile,
     "snapshot.svg": snapshot,
     "publishing.svg": publishing,
+    "first-dag.svg": first_dag,
 }
 
 

@@ -65,6 +65,7 @@ _TOGETHER = {
     "airflow": (
         "tests/integration/dev/test_airflow_services.py",
         "tests/integration/dev/test_deferred_waits.py",
+        "tests/integration/page/browser/",
         "tests/integration/airflow/test_outlets.py",
         "tests/integration/airflow/waits/test_triggerer.py",
         "tests/integration/airflow/waits/test_watchers.py",

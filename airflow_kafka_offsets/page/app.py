@@ -204,7 +204,7 @@ def _permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated:
 
     :raises HTTPException: 404 for everybody else, and where there is none.
     """
-    if not PIPELINE_NAME.fullmatch(pipeline) or pipeline not in ledgers.pipelines():
+    if not PIPELINE_NAME.fullmatch(pipeline) or not ledgers.has(pipeline):
         raise absent()
     try:
         found = ledgers.overview(pipeline)

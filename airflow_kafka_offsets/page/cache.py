@@ -67,16 +67,20 @@ class Cache:
         """How much memory what is kept takes, about."""
         return self._size_bytes
 
-    def get(self, pipeline: str, question: Hashable, read: Callable[[], Answer]) -> Dated:
+    def get(self, pipeline: str, question: Hashable, read: Callable[[], Answer], stands_ms: int | None = None) -> Dated:
         """The kept answer, else a new one. While one reader reads a pipeline's ledger, others wait for it. An error is
-        kept too: they would ask a store that doesn't answer one after the other."""
+        kept too: they would ask a store that doesn't answer one after the other.
+
+        :param stands_ms: how old a kept answer may be, where that is less than any may, milliseconds.
+        """
         key = (pipeline, question)
         with self._lock:
             reader = self._readers[pipeline]
         with reader:
             with self._lock:
                 kept = self._kept.get(key)
-            if kept is None or not self._stands(kept):
+            too_old = kept is not None and stands_ms is not None and now_ms() - kept.read_ms >= stands_ms
+            if kept is None or too_old or not self._stands(kept):
                 kept = _Kept(now_ms(), _outcome(read))
                 self._keep(key, kept)
         if isinstance(kept.outcome, Exception):

@@ -17,6 +17,8 @@ from airflow_kafka_offsets.page.overview import overview
 
 _ROOT = "/"
 """Stands for the root among the pipelines' names, none of which has a slash."""
+_LISTED_ANEW_MS = 2_000
+"""So often the root is listed for names that it doesn't have, whoever asks for them."""
 
 
 class Ledgers:
@@ -30,7 +32,17 @@ class Ledgers:
 
         :raises ConfigurationError: when no root is set.
         """
-        kept = self._cache.get(_ROOT, None, lambda: Answer(encoded(_pipelines())))
+        return self._listed()
+
+    def has(self, pipeline: str) -> bool:
+        """Whether there is a pipeline of that name: a new one is looked for, as a task links to its first window.
+
+        :raises ConfigurationError: when no root is set.
+        """
+        return pipeline in self._listed() or pipeline in self._listed(_LISTED_ANEW_MS)
+
+    def _listed(self, stands_ms: int | None = None) -> list[str]:
+        kept = self._cache.get(_ROOT, None, lambda: Answer(encoded(_pipelines())), stands_ms)
         found: list[str] = json.loads(kept.answer.shown)
         return found
 

@@ -25,6 +25,7 @@ const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s
 function duration(ms) {
   const minutes = Math.floor(ms / 60000);
   if (minutes < 0) return "ends in the future";
+  if (minutes < 2) return plural(Math.floor(ms / 1000), "second");
   if (minutes < 120) return plural(minutes, "minute");
   if (minutes < 2880) return plural(Math.floor(minutes / 60), "hour");
   return plural(Math.floor(minutes / 1440), "day");

@@ -14,10 +14,9 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.lineage.page_address import PREFIX
 from dev.airflow_services import AirflowServices
 from dev.chromium import chromium
-from tests.integration.page.browser.orders import make_orders
+from dev.drawings import FOLDER
+from tests.integration.page.browser.orders import HOURS, make_orders
 
-PICTURES = os.environ.get("PICTURES")
-"""A folder for pictures of the screens, by ``make pictures``; without it they go where each test's files go."""
 WIDTHS = (390, 1280, 2560)
 THEMES = ("light", "dark")
 
@@ -30,10 +29,13 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def orders(airflow_services: AirflowServices) -> Ledger:
-    """The pipeline with trouble, where the api-server looks for ledgers."""
-    return make_orders((airflow_services.home / "ledger").as_uri())
+    """The pipeline with trouble, where the api-server looks for ledgers, beside those that the docs show."""
+    root = (airflow_services.home / "ledger").as_uri()
+    make_orders(root, "flights_hourly", {"orders": 3}, hours=range(HOURS - 7, HOURS), trouble=False)
+    make_orders(root, "shop", {"orders": 12, "payments": 4})
+    return make_orders(root)
 
 
 @contextmanager
@@ -69,11 +71,6 @@ def open_page(airflow_services: AirflowServices, orders: Ledger, browser: Browse
 
 
 @pytest.fixture
-def keep(tmp_path: Path) -> Callable[[Page, str], None]:
-    """Keep a picture of a whole screen."""
-
-    def take(page: Page, name: str) -> None:
-        folder = Path(PICTURES) if PICTURES else tmp_path
-        page.screenshot(path=folder / f"page-{name}.png", full_page=True)
-
-    return take
+def pictures(tmp_path: Path) -> Path:
+    """Where pictures for the docs go: into them by ``make pictures``."""
+    return FOLDER if os.environ.get("PICTURES") else tmp_path

@@ -1,8 +1,8 @@
-"""A pipeline with every kind of trouble: what on-call people look at the page for. Half of it is real trouble, the rest
-is what a busy night looks like."""
+"""A pipeline with every kind of trouble, which is what people who are on call open the page for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import xor
@@ -30,7 +30,7 @@ TOPICS = {"orders": 12, "<script>": 2}
 HOURS = 30
 T0 = now_ms() // HOUR_MS * HOUR_MS - HOURS * HOUR_MS
 """Where the first hour starts: the last one has just ended."""
-DAY_MS = 24 * HOUR_MS
+RETENTION_MS = 48 * HOUR_MS
 FIRST = 100_000
 HOLE, REVISED, OVERLAPS, LOST, FAILED, LOADING, COUNTED, PUBLISHED, PINNED = 8, 12, 18, 22, 25, 26, 27, 28, 29
 """The hours that aren't simply verified."""
@@ -45,56 +45,75 @@ def offset_at(partition: int, hour: int) -> int:
     return FIRST + sum(40 + 7 * partition + 30 * (each % 24 in range(6, 18)) for each in range(hour))
 
 
-def make_orders(root: str) -> Ledger:
-    """Thirty hours of two topics, the newest of which ended in this hour."""
-    ledger = Ledger(ObjectStoragePath(root), PIPELINE)
-    ledger.open(TOPICS, "cluster-1", IsolationLevel.READ_COMMITTED)
-    for hour in range(HOURS):
-        if hour == HOLE:
-            continue
-        _bring_on(ledger, _pin(ledger, hour), hour)
-    ledger.forget([window(REVISED)], "resolved anew")
-    _bring_on(ledger, _pin(ledger, REVISED), REVISED)
-    early, late = _snapshot(OVERLAPS), _snapshot(HOURS)
-    boundaries = {key: replace(late.boundaries[key], offset=each.offset) for key, each in early.boundaries.items()}
-    as_of = replace(early.as_of, timestamp_ms=T0 + OVERLAPS * HOUR_MS + HOUR_MS // 2)
-    half = replace(late, as_of=as_of, boundaries=boundaries)
-    twice = ledger.snapshots.append_all([half, _snapshot(OVERLAPS + 1)])
-    _publish(ledger, ledger.pin_window(*twice, on_overlap="allow"))
+def make_orders(
+    root: str,
+    pipeline: str = PIPELINE,
+    topics: Mapping[str, int] = TOPICS,
+    *,
+    hours: Sequence[int] = range(HOURS),
+    trouble: bool = True,
+) -> Ledger:
+    """Some hours of some topics, the newest of which ended in this hour.
+
+    :param topics: partitions by name; the busy one is called ``orders``.
+    :param trouble: without it, every hour is verified.
+    """
+    ledger = Ledger(ObjectStoragePath(root), pipeline)
+    ledger.open(topics, "cluster-1", IsolationLevel.READ_COMMITTED)
+    for hour in hours:
+        if not trouble:
+            _prove(ledger, _pin(ledger, topics, hour), hour)
+        elif hour != HOLE:
+            _bring_on(ledger, _pin(ledger, topics, hour), hour)
+    if trouble:
+        ledger.forget([window(REVISED)], "resolved anew")
+        _prove(ledger, _pin(ledger, topics, REVISED), REVISED)
+        _overlap(ledger, topics)
     return ledger
 
 
-def _pin(ledger: Ledger, hour: int) -> PinnedManifest:
-    return ledger.pin_window(*ledger.snapshots.append_all([_snapshot(hour), _snapshot(hour + 1)]))
+def _overlap(ledger: Ledger, topics: Mapping[str, int]) -> None:
+    """Load half of an hour once more."""
+    early, late = _snapshot(topics, OVERLAPS), _snapshot(topics, HOURS)
+    boundaries = {key: replace(late.boundaries[key], offset=each.offset) for key, each in early.boundaries.items()}
+    as_of = replace(early.as_of, timestamp_ms=T0 + OVERLAPS * HOUR_MS + HOUR_MS // 2)
+    half = replace(late, as_of=as_of, boundaries=boundaries)
+    twice = ledger.snapshots.append_all([half, _snapshot(topics, OVERLAPS + 1)])
+    _publish(ledger, ledger.pin_window(*twice, on_overlap="allow"), OVERLAPS)
+
+
+def _pin(ledger: Ledger, topics: Mapping[str, int], hour: int) -> PinnedManifest:
+    return ledger.pin_window(*ledger.snapshots.append_all([_snapshot(topics, each) for each in (hour, hour + 1)]))
 
 
 def _bring_on(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
     """As far as the hour's load has come."""
     folder = ledger.folder_of(pinned)
-    if hour == PINNED:
-        return
-    folder.record_attempt("a-1", _run(hour))
+    if hour != PINNED:
+        folder.record_attempt("a-1", _run(hour))
     if hour == FAILED:
         folder.record_failure("a-1", FailureNote("UnprovenError", "not for the page"))
-    if hour == LOST:
+    elif hour == LOST:
         start = offset_at(3, hour)
         folder.record_loss([LostRange("orders", 3, start, start + 25, 25)], T0)
-    if hour in (FAILED, LOADING, LOST):
-        return
-    result = _result(pinned)
-    if hour == COUNTED:
-        folder.record_result(result)
-        return
-    _publish(ledger, pinned)
-    if hour != PUBLISHED:
-        folder.record_verified("a-1", judge(pinned.manifest, result))
-        ledger.keep_day(pinned.manifest.window)
+    elif hour == COUNTED:
+        folder.record_result(_result(pinned))
+    elif hour == PUBLISHED:
+        _publish(ledger, pinned, hour)
+    elif hour not in (PINNED, LOADING):
+        _prove(ledger, pinned, hour)
 
 
-def _publish(ledger: Ledger, pinned: PinnedManifest) -> None:
+def _prove(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
+    _publish(ledger, pinned, hour)
+    ledger.folder_of(pinned).record_verified("a-1", judge(pinned.manifest, _result(pinned)))
+    ledger.keep_day(pinned.manifest.window)
+
+
+def _publish(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
     folder = ledger.folder_of(pinned)
     if not folder.listing().attempts:
-        folder.record_attempt("a-1", _run(0))
+        folder.record_attempt("a-1", _run(hour))
     publish_result(ledger, pinned, _result(pinned))
 
 
@@ -114,18 +133,17 @@ def _result(pinned: PinnedManifest) -> RunResult:
     return run_result(pinned.manifest, written, output=output, read=read, files=("part-00000.parquet",), seconds=41.0)
 
 
-def _snapshot(hour: int) -> OffsetSnapshot:
+def _snapshot(topics: Mapping[str, int], hour: int) -> OffsetSnapshot:
     at_ms = T0 + hour * HOUR_MS
     taken = snapshot({0: 0}, at_ms=at_ms, resolved_at_ms=at_ms + 60_000)
     boundaries = {
         TopicPartition(topic, number): _boundary(topic, number, hour)
-        for topic, count in TOPICS.items()
+        for topic, count in topics.items()
         for number in range(count)
     }
-    kept = {"orders": 2 * DAY_MS, "<script>": 7 * DAY_MS}
     facts = {
-        topic: TopicFacts(topic, f"id-{topic}", count, "delete", kept[topic], -1, "CreateTime")
-        for topic, count in TOPICS.items()
+        topic: TopicFacts(topic, f"id-{topic}", count, "delete", RETENTION_MS, -1, "CreateTime")
+        for topic, count in topics.items()
     }
     return replace(taken, topics=facts, boundaries=boundaries, cluster_id="cluster-1")
 
@@ -133,5 +151,5 @@ def _snapshot(hour: int) -> OffsetSnapshot:
 def _boundary(topic: str, number: int, hour: int) -> Boundary:
     offset = offset_at(number, hour) if topic == "orders" else 10 * hour
     log_start = offset_at(number, max(0, hour - 20)) if topic == "orders" else 0
-    end = offset + 60
+    end = offset + 60  # the log has gone on while the snapshot was made
     return Boundary(topic, number, offset, Evidence.MATCHED, T0 + hour * HOUR_MS, 1, log_start, end, end)

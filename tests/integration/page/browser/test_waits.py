@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from kafka import KafkaAdminClient
+from playwright.sync_api import expect
 
 from airflow_kafka_offsets.lineage.page_address import PREFIX
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
-from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.conftest import Produce
+from tests.integration.kafka_clients import connect
 from tests.integration.page.browser.conftest import Open
 
 DAG_ID = "page_waits"
+GROUP, TOPIC = "billing", "invoices"
 DAG = """
 from datetime import timedelta
 
@@ -36,36 +40,30 @@ with DAG("{dag_id}", schedule=None):
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture(scope="module")
-def group(airflow_services: AirflowServices) -> str:
-    return "billing"
-
-
 @pytest.fixture
-def waiting(airflow_services: AirflowServices, broker: Broker, topic: MakeTopic, produce: Produce, group: str) -> str:
+def waiting(airflow_services: AirflowServices, broker: Broker, produce: Produce) -> None:
     """A run whose three sensors wait, as the group has read nothing."""
-    name = topic()
-    produce(name, 0, [(None, None, b"x")] * 5)
-    commit(broker, name, 0, group)
-    text = DAG.format(dag_id=DAG_ID, group=group, topic=name)
+    with closing(connect(KafkaAdminClient, bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    produce(TOPIC, 0, [(None, None, b"x")] * 5)
+    commit(broker, TOPIC, 0, GROUP)
+    text = DAG.format(dag_id=DAG_ID, group=GROUP, topic=TOPIC)
     (airflow_services.dags_folder / f"{DAG_ID}.py").write_text(text, encoding="utf-8")
     airflow_services.unpause(DAG_ID)
     run_id = airflow_services.trigger(DAG_ID)
     states = {"lag": "deferred", "drained": "deferred", "poking": "running"}
     airflow_services.wait_until(lambda: airflow_services.task_states(DAG_ID, run_id) == states, DEADLINE_S)
-    return name
 
 
 def test_groups_have_a_row_for_each_sensor_that_waits_for_them(
     airflow_services: AirflowServices,
     broker: Broker,
-    waiting: str,
-    group: str,
+    waiting: None,
     open_page: Open,
-    keep: Callable[[Page, str], None],
+    pictures: Path,
 ) -> None:
     page = open_page("waits")
-    rows = page.locator("main tbody tr", has_text=group)
+    rows = page.locator("main tbody tr", has_text=GROUP)
     expect(rows).to_have_count(3)
     expect(rows.filter(has_text="task lag")).to_contain_text(
         "the group is at most 2 offsets behind and behind by no record older than 5 minutes"
@@ -73,13 +71,13 @@ def test_groups_have_a_row_for_each_sensor_that_waits_for_them(
     expect(rows.filter(has_text="task lag")).to_contain_text(re.compile("1[0-9]{2} minutes"), use_inner_text=True)
     drained = rows.filter(has_text="task drained")
     expect(drained).to_contain_text(re.compile(r"the group has committed up to the log end at 20\d\d-"))
-    expect(drained).to_contain_text(waiting)
+    expect(drained).to_contain_text(TOPIC)
     expect(rows.filter(has_text="task poking")).to_contain_text("a worker")
     link = drained.get_by_role("link")
     assert re.match(rf"\.\./dags/{DAG_ID}/runs/[^/]+/tasks/drained$", str(link.get_attribute("href")))
-    keep(page, "waits")
+    page.locator("main").screenshot(path=pictures / "page-waits.png")
 
-    commit(broker, waiting, None, group)
+    commit(broker, TOPIC, None, GROUP)
     airflow_services.wait_until(
         lambda: (
             set(map(tuple, airflow_services.query(f"SELECT state FROM dag_run WHERE dag_id = '{DAG_ID}'")))

@@ -1,0 +1,39 @@
+"""The docs' pictures of the page are taken by these tests: ``make pictures`` keeps them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dev import ROOT
+from dev.drawings import FOLDER
+from tests.integration.page.browser.conftest import Open
+from tests.integration.page.browser.orders import REVISED, window
+
+TAKEN = {
+    "first-hours": ("p/flights_hourly", "main"),
+    "pipelines": ("", "main"),
+    "pipeline": ("p/shop", "main"),
+    "offsets": ("p/shop/t/orders", "section.panel"),
+    "window": (f"p/shop/w/{window(REVISED)}", "section.panel"),
+}
+"""Where each is taken, and of what. ``page-waits.png`` is of a real wait, in ``test_waits.py``."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_one_is_taken(open_page: Open, pictures: Path, name: str) -> None:
+    place, part = TAKEN[name]
+    file = pictures / f"page-{name}.png"
+    open_page(place, 1000).locator(part).screenshot(path=file)
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_docs_show_those_that_are_taken_and_no_others() -> None:
+    taken = {f"page-{name}.png" for name in (*TAKEN, "waits")}
+    assert {file.name for file in FOLDER.glob("page-*")} == taken
+    shown = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "docs").rglob("*.md"))
+    assert set(re.findall(r"pictures/(page-[\w-]+\.png)", shown)) == taken
