@@ -11,7 +11,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Boundary, OffsetSnapshot
 from airflow_kafka_offsets.page.grid import state_of
 
 Json = dict[str, Any]
@@ -65,6 +65,7 @@ def _point(snapshot: OffsetSnapshot, topic: str, partition: int | None) -> Json 
     return {
         "as_of": str(snapshot.as_of),
         "group": snapshot.as_of.group,
+        "as_of_instant": snapshot.as_of.kind is AsOfKind.INSTANT,
         "at_ms": snapshot.timestamp_ms,
         "resolved_at_ms": snapshot.resolved_at_ms,
         "offset": sum(each.offset for each in boundaries),

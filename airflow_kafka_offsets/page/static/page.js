@@ -336,6 +336,16 @@ function legend() {
 const perSecond = (offsets, ms) => `${(offsets / (ms / 1000)).toLocaleString("en", { maximumSignificantDigits: 3 })} offsets/s`;
 const iso = (ms) => new Date(ms).toISOString();
 
+// How fast the log grows, and whether instants are resolved later and later.
+function paceFacts(points) {
+  const last = points.at(-1), before = points.at(-11) ?? points[0], ms = last.resolved_at_ms - before.resolved_at_ms;
+  const instants = points.filter((point) => point.as_of_instant).sort((one, other) => one.at_ms - other.at_ms);
+  const delays = instants.map((point) => point.resolved_at_ms - point.at_ms), newest = delays.pop();
+  const ten = delays.slice(-10).sort((one, other) => one - other), usual = ten[Math.floor(ten.length / 2)];
+  return [["Written lately", ms > 0 ? perSecond(last.log_end - before.log_end, ms) : null],
+    ["Newest instant", ten.length ? `resolved ${duration(newest)} after it; mostly ${duration(usual)} before that` : null]];
+}
+
 async function timePanel(pipeline, overview, topic, question) {
   const asked = new URLSearchParams({ topic, most: 100, ...(question.get("partition") ? { partition: question.get("partition") } : {}) });
   const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/offsets?${asked}`);
@@ -364,9 +374,9 @@ async function timePanel(pipeline, overview, topic, question) {
     make("p", { className: "note" }, "Bands are windows, by state. The line is the log's end, the dotted one its start, "
       + "each as it was when a snapshot was resolved; circles are commits of groups that were kept as snapshots."),
     facts([["Log end", `${number(last.log_end)}, seen ${time(iso(last.resolved_at_ms))}`],
-      ["Not loaded then", loaded ? `${plural(Math.max(0, last.log_end - loaded.end_offset), "offset")} after the last published window` : null],
-      ["Pace of the last one", loaded && loaded.end_ms > loaded.start_ms
-        ? perSecond(loaded.end_offset - loaded.start_offset, loaded.end_ms - loaded.start_ms) : null],
+      ["Lag then", loaded ? `${plural(Math.max(0, last.log_end - loaded.end_offset), "offset")}, ${duration(last.resolved_at_ms - loaded.end_ms)}, `
+        + "after the last published window" : null],
+      ...paceFacts(answer.points),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "for ever" : duration(answer.retention_ms)],
       ["Reaches unloaded records", reaches === null ? null : `${time(iso(reaches))} at the earliest`]]));
 }

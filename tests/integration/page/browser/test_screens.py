@@ -18,6 +18,7 @@ from tests.integration.page.browser.orders import (
     COUNTED,
     FAILED,
     HOLE,
+    HOURS,
     LOADING,
     LOST,
     PINNED,
@@ -133,6 +134,17 @@ class TestWindow:
         page.keyboard.press("Enter")
         expect(page.locator("section.panel h2")).to_have_text(f"Window {hours_of(COUNTED)}")
         assert page.evaluate("document.activeElement.className") == "panel"
+
+
+class TestOffsets:
+    def test_lag_is_told_in_offsets_and_in_time_with_its_trend(self, open_page: Open) -> None:
+        """The log's end was seen a minute after the last hour, of which nothing is published yet."""
+        panel = open_page("p/orders/t/orders").locator("section.panel")
+        lag = sum(offset_at(partition, HOURS) + 60 - offset_at(partition, PINNED) for partition in range(12))
+        hour = sum(offset_at(partition, HOURS) - offset_at(partition, HOURS - 1) for partition in range(12))
+        expect(panel).to_contain_text(f"{lag:,} offsets, 61 minutes, after the last published window")
+        expect(panel).to_contain_text("resolved 60 seconds after it; mostly 60 seconds before that")
+        expect(panel).to_contain_text(f"{hour / 3600:.3g} offsets/s")
 
 
 class TestNames:
