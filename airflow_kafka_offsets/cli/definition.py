@@ -237,7 +237,7 @@ _LEDGER_GROUP = Group(
         _command(
             "find",
             "find.find_record",
-            "Which window, run and output a record is in, by its offset, key or time",
+            "Which window, run and output a record is in, by its offset, its key, or an instant",
             _PIPELINE,
             _arg("topic", help="Topic name"),
             _arg("partition", help="Partition number; without it, see --key and --at", type=int, nargs="?"),
@@ -251,8 +251,8 @@ _LEDGER_GROUP = Group(
             _arg("--offset", help="With a key: the record's offset", type=int, dest="offset_of_key", metavar="OFFSET"),
             _arg(
                 "--at",
-                help="Instead of an offset: the windows that have this time, ISO-8601 with a zone; on all partitions, "
-                "or on the given one",
+                help="Instead of an offset: the windows that have this instant, ISO-8601 with a zone; on all "
+                "partitions, or on the given one",
                 metavar="INSTANT",
             ),
             _LEDGER,

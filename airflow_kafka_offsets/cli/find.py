@@ -1,4 +1,4 @@
-"""``kafka-offsets ledger find``: where a record is, by its offset, its key or its time."""
+"""``kafka-offsets ledger find``: where a record is, by its offset, its key, or an instant."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_remark, print_rows, row_of
+from airflow_kafka_offsets.cli.printing import (
+    Column,
+    Row,
+    command,
+    every_column,
+    print_remark,
+    print_rows,
+    range_row,
+    row_of,
+)
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.question import Question
-from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, find_known
-from airflow_kafka_offsets.ledger.windows_at import WindowAt, find_at
+from airflow_kafka_offsets.ledger.findings import Findings, find_records
+from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
+from airflow_kafka_offsets.ledger.record_query import RecordQuery
+from airflow_kafka_offsets.ledger.whereabouts import Whereabouts
+from airflow_kafka_offsets.ledger.windows_at import WindowAt, WindowsAt
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 
-_PLACES = (
+_PLACE_COLUMNS = (
     Column("partition", "part"),
     Column("offset"),
     Column("found", folds=True),
     Column("window", unless=(None,)),
 )
-_RANGES = (
+_RANGE_COLUMNS = (
     Column("window"),
     Column("state"),
     Column("partition", "part"),
@@ -29,90 +38,93 @@ _RANGES = (
     Column("end_offset", "to"),
     Column("lost", unless=(0,)),
 )
-_NOWHERE = (Column("topic", folds=True), Column("at"), Column("found", folds=True))
-_KEY = (Column("partition"), Column("partition_count", "of"), Column("since"))
-_EXTENT = ("state", "start", "end")
-_RANGE = ("start_offset", "end_offset", "offsets", "lost", "start_evidence", "end_evidence")
+_KEY_COLUMNS = (Column("partition"), Column("partition_count", "of"), Column("since"))
+_NOWHERE_COLUMNS = (Column("topic", folds=True), Column("at"), Column("found", folds=True))
+_OF_A_WINDOW = (
+    "state",
+    "start",
+    "end",
+    "start_offset",
+    "end_offset",
+    "offsets",
+    "lost",
+    "start_evidence",
+    "end_evidence",
+)
+"""What is unknown where no window is found."""
 
 
 @command
 def find_record(args: Any) -> int:
-    """A row a partition that a record of that offset, or with that key, may be in; or a row a window that has the time,
-    and partition. What the answer leaves open is said beside it."""
-    question, ledger = _question(args), stored_ledger(args)
-    key = None if question.key is None else partitions_of_key(ledger, question.topic, question.key)
-    asked: Row = {"topic": question.topic} | (
-        {} if key is None else {"key": args.key if args.key_hex is None else args.key_hex}
-    )
-    code = _find(ledger, question, key, asked, args)
-    for remark in () if key is None else key.remarks():
+    """By an offset, a row for each partition that the record may be in; by an instant, a row for each window that has
+    it, and partition; by a key alone, a row for each partition count. What the answer leaves open is said beside it.
+    """
+    query = _query(args)
+    found = find_records(stored_ledger(args), query)
+    asked: Row = {"topic": query.topic}
+    if found.key is not None:
+        asked["key"] = args.key if args.key_hex is None else args.key_hex
+    code = _print(found, query, asked, args)
+    for remark in () if found.key is None else found.key.remarks():
         print_remark(remark)
     return code
 
 
-def _find(ledger: Ledger, question: Question, key: KeyPartitions | None, asked: Row, args: Any) -> int:
-    if question.at_ms is not None:
-        return _print_windows(ledger, question, key, asked, args)
-    if question.offset is not None:
-        partitions = [question.partition] if key is None else key.partitions()
-        return _print_places(ledger, question.offset, [each for each in partitions if each is not None], asked, args)
-    assert key is not None, "a question is of an offset, a time or a key"
-    rows = [
-        asked | row_of(each, "partition", "partition_count") | {"since": iso_instant(each.since_ms)}
-        for each in key.known
-    ]
-    print_rows(rows, args, _KEY)
+def _print(found: Findings, query: RecordQuery, asked: Row, args: Any) -> int:
+    if found.at is not None:
+        asked |= {"at": iso_instant(found.at.at_ms), "partition": query.partition}
+        return _print_windows(found.at, asked, args)
+    if found.places:
+        rows = [
+            asked | {"partition": partition, "offset": query.offset} | asdict(place)
+            for partition, place in found.places.items()
+        ]
+        _print_found(rows, _PLACE_COLUMNS, args)
+        return 0 if found.windows() else 1
+    assert found.key is not None, "a query is of an offset, an instant or a key"
+    _print_key(found.key, asked, args)
     return 0
 
 
-def _print_places(ledger: Ledger, offset: int, partitions: list[int], asked: Row, args: Any) -> int:
-    places = [find_known(ledger, asked["topic"], partition, offset) for partition in partitions]
-    rows = [
-        asked | {"partition": partition, "offset": offset} | asdict(place)
-        for partition, place in zip(partitions, places, strict=True)
-    ]
-    single = len(rows) == 1
-    print_rows(rows, args, every_column(rows) if single else _PLACES, single=single)
-    return 0 if any(place.window is not None for place in places) else 1
-
-
-def _print_windows(ledger: Ledger, question: Question, key: KeyPartitions | None, asked: Row, args: Any) -> int:
-    assert question.at_ms is not None
-    found = find_at(ledger, question, key)
-    asked = asked | {"at": iso_instant(question.at_ms)}
-    if found.nowhere is not None:
-        unknown = dict.fromkeys((*_EXTENT, *_RANGE))
-        row = asked | {"partition": question.partition} | asdict(Whereabouts(found.nowhere)) | unknown
-        print_rows([row], args, _NOWHERE, single=True)
+def _print_windows(at: WindowsAt, asked: Row, args: Any) -> int:
+    if at.nowhere is not None:
+        row = asked | asdict(Whereabouts(at.nowhere)) | dict.fromkeys(_OF_A_WINDOW)
+        print_rows([row], args, _NOWHERE_COLUMNS, single=True)
         return 1
-    rows = [row for window in found.windows for row in _rows(window, asked)]
-    single = len(rows) == 1
-    print_rows(rows, args, every_column(rows) if single else _RANGES, single=single)
-    for window in found.windows:
+    _print_found([asked | row for window in at.windows for row in _window_rows(window)], _RANGE_COLUMNS, args)
+    for window in at.windows:
         for remark in window.remarks:
             print_remark(f"{window.place.window}: {remark}")
     return 0
 
 
-def _rows(window: WindowAt, asked: Row) -> list[Row]:
+def _window_rows(window: WindowAt) -> list[Row]:
     summary = window.summary
     extent = {"state": str(summary.state), "start": iso_instant(summary.start_ms), "end": iso_instant(summary.end_ms)}
-    return [
-        asked
-        | row_of(pinned, "partition")
-        | asdict(window.place)
-        | extent
-        | row_of(pinned, "start_offset", "end_offset")
-        | {"offsets": pinned.span, "lost": pinned.lost_offsets}
-        | row_of(pinned, "start_evidence", "end_evidence")
-        for pinned in window.ranges
+    return [asdict(window.place) | extent | range_row(pinned) for pinned in window.ranges]
+
+
+def _print_found(rows: list[Row], columns: tuple[Column, ...], args: Any) -> None:
+    """A single row has all its fields."""
+    single = len(rows) == 1
+    print_rows(rows, args, every_column(rows) if single else columns, single=single)
+
+
+def _print_key(key: KeyPartitions, asked: Row, args: Any) -> None:
+    rows = [
+        asked | row_of(each, "partition", "partition_count") | {"since": iso_instant(each.since_ms)}
+        for each in key.known
     ]
+    print_rows(rows, args, _KEY_COLUMNS)
 
 
-def _question(args: Any) -> Question:
+def _query(args: Any) -> RecordQuery:
     if args.offset is not None and args.offset_of_key is not None:
-        raise ConfigurationError(f"The offset is given twice: {args.offset}, and --offset {args.offset_of_key}.")
-    return Question(
+        raise ConfigurationError(
+            f"The offset is given twice: {args.offset}, and --offset {args.offset_of_key}. Leave --offset out: it is "
+            "for a key."
+        )
+    return RecordQuery(
         topic=args.topic,
         partition=args.partition,
         key=_key(args),

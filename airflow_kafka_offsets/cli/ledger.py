@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, range_row, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
@@ -164,9 +164,6 @@ def _summary_row(ledger: Ledger, window: WindowSummary) -> Row:
 
 def _range_rows(pinned: PinnedManifest) -> list[Row]:
     return [
-        row_of(range_, "topic", "partition", "start_offset", "end_offset")
-        | {"offsets": range_.span, "lost": range_.lost_offsets}
-        | row_of(range_, "start_evidence", "end_evidence")
-        | {"manifest": pinned.uri, "sha256": pinned.sha256}
-        for range_ in pinned.manifest.ranges
+        {"topic": pinned_range.topic} | range_row(pinned_range) | {"manifest": pinned.uri, "sha256": pinned.sha256}
+        for pinned_range in pinned.manifest.ranges
     ]

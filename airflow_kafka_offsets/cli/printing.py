@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 
 from airflow_kafka_offsets.cli.connections import as_server, asks_airflow, store_failure
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 Command = Callable[[Any], int]
 T = TypeVar("T")
@@ -156,6 +157,15 @@ class Column:
 def row_of(element: Any, *names: str) -> Row:
     """Fields of something, as JSON has them: errors and outcomes are texts."""
     return {name: _plain(getattr(element, name)) for name in names}
+
+
+def range_row(pinned: OffsetRange) -> Row:
+    """A range, as every row with one has it."""
+    return (
+        row_of(pinned, "partition", "start_offset", "end_offset")
+        | {"offsets": pinned.span, "lost": pinned.lost_offsets}
+        | row_of(pinned, "start_evidence", "end_evidence")
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -255,14 +255,19 @@ class Surroundings:
     def _stretch(self, earlier: Manifest, later: Manifest) -> Stretch | None:
         if earlier.end_ms > later.start_ms or earlier.end_snapshot == later.start_snapshot:
             return None
-        beginning = self._ledger.snapshots.log_starts(later.start_snapshot)
-        gaps = tuple(seam for seam in seams([earlier.ranges, later.ranges], beginning) if seam.is_gap)
+        gaps = gaps_between(self._ledger, earlier, later)
         return Stretch(earlier.end_ms, later.start_ms, gaps) if gaps else None
 
     def _manifest_of(self, window: str) -> Manifest:
         if window == self._manifest.window:
             return self._manifest
         return self._published(window) if self._is_published(window) else self._ledger.pinned(window).manifest
+
+
+def gaps_between(ledger: Ledger, earlier: Manifest, later: Manifest) -> tuple[Seam, ...]:
+    """The offsets between two windows, a seam for each partition that has any."""
+    beginning = ledger.snapshots.log_starts(later.start_snapshot)
+    return tuple(seam for seam in seams([earlier.ranges, later.ranges], beginning) if seam.is_gap)
 
 
 def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:

@@ -8,16 +8,16 @@ from functools import cache
 
 from airflow_kafka_offsets.errors import ConfigurationError, number_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.record_query import refuse_unknown_topic
 from airflow_kafka_offsets.ledger.snapshot_entry import Entry
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.keys import partition_of_key
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 
 _PARTITIONER = (
     "The partition is that of murmur2, the default of Kafka's Java client and of kafka-python. A producer with another "
     "partitioner puts the key elsewhere: that of librdkafka, and so of confluent-kafka, is CRC32 by default."
 )
-_FEWER = "Records that were written when the topic had another number of partitions may be elsewhere."
+_OTHER_COUNTS = "Records that were written when the topic had another number of partitions may be elsewhere."
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class KeyPartition:
 
     :param partition: the partition.
     :param partition_count: how many partitions the topic has.
-    :param since_ms: where the first snapshot stands that found so many, Unix milliseconds. There may have been as many
-        before it, or, where it was resolved later than that, fewer after it.
+    :param since_ms: of the first snapshot that found so many, Unix milliseconds. They may have been added before; or
+        after it, where that snapshot was resolved later than its instant.
     """
 
     partition: int
@@ -54,18 +54,19 @@ class KeyPartitions:
         """The partitions that it may be in, each once."""
         return list(dict.fromkeys(each.partition for each in self.known))
 
-    def with_at_most(self, partition_count: int) -> set[int]:
-        """Those that it may be in while there are so many partitions, or fewer: topics never get fewer."""
+    def partitions_up_to(self, partition_count: int) -> set[int]:
+        """The partitions that it may be in of a window in whose time the topic came to have so many partitions: by that
+        count, and by each lower one that is known, as producers may have written by one of them."""
         counts = {each.partition_count for each in self.known if each.partition_count < partition_count}
         return {partition_of_key(self.key, count) for count in (*counts, partition_count)}
 
     def remarks(self) -> list[str]:
         """What has to hold for the answer to be true."""
         if len(self.known) == 1:
-            (only,) = self.known
-            return [_PARTITIONER, f"All snapshots know of {number_of(only.partition_count, 'partition')}. {_FEWER}"]
+            counted = number_of(self.known[0].partition_count, "partition")
+            return [_PARTITIONER, f"All snapshots know of {counted}. {_OTHER_COUNTS}"]
         told = ", then ".join(map(str, reversed(self.known)))
-        return [_PARTITIONER, f"Partitions were added. The snapshots know of {told}. {_FEWER}"]
+        return [_PARTITIONER, f"Partitions were added. The snapshots know of {told}. {_OTHER_COUNTS}"]
 
 
 def partitions_of_key(ledger: Ledger, topic: str, key: bytes) -> KeyPartitions:
@@ -83,15 +84,14 @@ def partitions_of_key(ledger: Ledger, topic: str, key: bytes) -> KeyPartitions:
     newest = max(entries, key=lambda entry: entry.number)
     read = cache(ledger.snapshots.read)
     topics = read(newest.number).topics
-    if topic not in topics:
-        raise ConfigurationError(f"{ledger.uri} has no topic {topic!r}; it has {', '.join(sorted(topics))}.")
+    refuse_unknown_topic(topic, topics, ledger.uri)
 
     def count(entry: Entry) -> int:
         """0 before the topic was added."""
         facts = read(entry.number).topics.get(topic)
         return 0 if facts is None else facts.partition_count
 
-    chain = [entry for entry in entries if AsOfKind(entry.kind).chained]
+    chain = [entry for entry in entries if entry.chained]
     firsts = {count(entry): entry.timestamp_ms for entry in (*chain[:1], *_changes(chain, count))}
     # It need not be the last one in time.
     firsts.setdefault(count(newest), newest.timestamp_ms)

@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, window_between
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import ends_before, shared
 
 _AT_A_TIME = 16
@@ -246,7 +246,7 @@ class Pinning:
         return refused
 
     def _look(self) -> WindowIndex:
-        unchained = {entry.timestamp_ms for entry in self._snapshots.entries() if not AsOfKind(entry.kind).chained}
+        unchained = {entry.timestamp_ms for entry in self._snapshots.entries() if not entry.chained}
         return WindowIndex(self._folders, live_revisions(self._folders.names()), unchained)
 
     def _refuse_overlap(self, manifest: Manifest, extent: Extent) -> None:

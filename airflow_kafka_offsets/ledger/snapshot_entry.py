@@ -45,6 +45,11 @@ class Entry:
         """Of what there is one snapshot only: its instant, or its run; None when there may be several."""
         return self.timestamp_ms if self.kind == AsOfKind.INSTANT else self.about or None
 
+    @property
+    def chained(self) -> bool:
+        """Whether it is a snapshot of the chain, which never runs backwards."""
+        return self.kind != FORGET and AsOfKind(self.kind).chained
+
     @classmethod
     def of(cls, snapshot: OffsetSnapshot) -> Self:
         """The entry of a numbered snapshot."""

@@ -30,7 +30,7 @@ class SnapshotIndex:
         self.entries = live(entries)
         self.last = last
         self.recent: dict[int, OffsetSnapshot] = {}
-        self._chain = [entry for entry in self.entries if AsOfKind(entry.kind).chained]
+        self._chain = [entry for entry in self.entries if entry.chained]
         self._once: dict[int | str | None, Entry] = {
             entry.once: entry for entry in self.entries if entry.once is not None
         }

@@ -6,17 +6,16 @@ By its offset, which is exact; for its time see :mod:`.windows_at`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
-from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,71 +44,98 @@ class Whereabouts:
 
 def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
     """Look a record up by its topic, partition and offset."""
-    folders = counting_folders(ledger, ledger.window_folders.names())
-
-    @cache
-    def ranges(folder: WindowFolder) -> tuple[OffsetRange, ...] | None:
-        """The one on the partition, if it has that; None where it has no manifest: a task has begun it, or a crash left
-        it."""
-        pinned = folder.pinned()
-        every = None if pinned is None else pinned.manifest.ranges
-        return every and tuple(each for each in every if (each.topic, each.partition) == (topic, partition))
-
-    def last_pinned(places: int) -> WindowFolder | None:
-        """Of the first folders."""
-        return next((folder for folder in reversed(folders[:places]) if ranges(folder) is not None), None)
-
-    def end(folder: WindowFolder | None) -> int:
-        """A window that lacks the partition is older than it."""
-        pinned = None if folder is None else ranges(folder)
-        return pinned[0].end_offset if pinned else -1
-
-    # So that a year of windows takes a dozen looks.
-    likely = folders
-    if _in_order(ledger, folders):
-        place = bisect_right(range(len(folders)), offset, key=lambda place: end(last_pinned(place + 1)))
-        likely = folders[place : place + 1]
+    revisions = folders_by_window(ledger, ledger.window_folders.names())
+    windows = _WindowsOnPartition([counting for counting, *_ in revisions.values()], TopicPartition(topic, partition))
+    near = windows.around(offset) if _in_order(ledger, windows.folders) else windows.folders
     found = [
         _in_window(folder, pinned, offset)
-        for folder in likely
-        for pinned in ranges(folder) or ()
-        if pinned.window_start <= offset < pinned.end_offset
+        for window in near
+        for folder in revisions[window.id]
+        if (pinned := windows.range_of(folder)) is not None and pinned.window_start <= offset < pinned.end_offset
     ]
     if not found:
-        return Whereabouts(_why_nowhere(last_pinned(len(folders)), end))
+        return Whereabouts(windows.why_nowhere(near, offset))
     # Where windows overlap, the rows are where one of them was published.
-    return next((place for place in found if place.attempt), found[0])
+    return next((record for record in found if record.attempt), found[0])
 
 
-def find_known(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
-    """As :func:`find`, for a person, who may misspell a topic.
-
-    :raises ConfigurationError: when no window has the record, and the newest one doesn't have the topic.
-    """
-    found = find(ledger, topic, partition, offset)
-    if found.window is None:
-        require_topic(ledger, topic)
-    return found
-
-
-def require_topic(ledger: Ledger, topic: str) -> None:
-    """Refuse a topic that the newest window doesn't have, where there is a window.
-
-    :raises ConfigurationError: naming those that it has.
-    """
-    newest = next(filter(None, (folder.pinned() for folder in reversed(ledger.windows()))), None)
-    topics = {} if newest is None else newest.of_ledger(ledger.id).manifest.topics
-    if topics and topic not in topics:
-        raise ConfigurationError(f"{ledger.uri} has no topic {topic!r}; it has {', '.join(sorted(topics))}.")
-
-
-def counting_folders(ledger: Ledger, names: Iterable[str]) -> list[WindowFolder]:
-    """A folder for each window, in order of time: that of the published revision, or else of the newest one.
+def folders_by_window(ledger: Ledger, names: Iterable[str]) -> dict[str, list[WindowFolder]]:
+    """The folders of each window, in order of the windows' time: that of the published revision, and after it, where it
+    isn't published, the newest one's; or that one alone.
 
     :param names: what is in the months' folders.
     """
-    newest = {folder.id: folder for folder in reversed(ledger.window_folders.current(names))}
-    return sorted(newest.values(), key=lambda folder: window_extent(folder.id))
+    found: dict[str, list[WindowFolder]] = {}
+    for folder in sorted(ledger.window_folders.current(names), key=lambda folder: window_extent(folder.id)):
+        found.setdefault(folder.id, []).append(folder)
+    return found
+
+
+class _WindowsOnPartition:
+    """The windows of a ledger on one partition. A manifest is read when it is asked for, and once.
+
+    :param folders: one of each window, in order of time.
+    :param partition: the partition.
+    """
+
+    def __init__(self, folders: Sequence[WindowFolder], partition: TopicPartition) -> None:
+        self.folders = folders
+        self._partition = partition
+        self._ranges = cache(self._read)
+
+    def _read(self, folder: WindowFolder) -> list[OffsetRange] | None:
+        pinned = folder.pinned()
+        if pinned is None:
+            return None
+        return [each for each in pinned.manifest.ranges if TopicPartition.of(each) == self._partition]
+
+    def is_pinned(self, folder: WindowFolder) -> bool:
+        """False where it has no manifest: a task has begun it, or a crash left it."""
+        return self._ranges(folder) is not None
+
+    def range_of(self, folder: WindowFolder) -> OffsetRange | None:
+        """None where it isn't pinned, or doesn't have the partition."""
+        return next(iter(self._ranges(folder) or ()), None)
+
+    def last_pinned(self, count: int) -> WindowFolder | None:
+        """The last one that is pinned of the first ``count`` folders; None where none is."""
+        return next(filter(self.is_pinned, reversed(self.folders[:count])), None)
+
+    def around(self, offset: int) -> list[WindowFolder]:
+        """The last window that ends at or before an offset, and the first one that ends after it, where there are such:
+        of a year of windows, whose offsets rise with their time, a dozen are read."""
+
+        def end(count: int) -> int:
+            """-1 where that window is older than the partition."""
+            last = self.last_pinned(count)
+            pinned = None if last is None else self.range_of(last)
+            return -1 if pinned is None else pinned.end_offset
+
+        index = bisect_right(range(len(self.folders)), offset, key=lambda index: end(index + 1))
+        earlier = self.last_pinned(index)
+        return [*([] if earlier is None else [earlier]), *self.folders[index : index + 1]]
+
+    def why_nowhere(self, near: Sequence[WindowFolder], offset: int) -> str:
+        """In words: where an offset is that no window has.
+
+        :param near: the windows around it, or all of them.
+        """
+        pinned = list(filter(self.is_pinned, near))
+        if not pinned:
+            return "there is no window yet"
+        ranges = {folder.id: having for folder in pinned if (having := self.range_of(folder)) is not None}
+        if not ranges:
+            return "the last window doesn't have that partition"
+        ends = {window: having.end_offset for window, having in ranges.items() if having.end_offset <= offset}
+        starts = {window: having.window_start for window, having in ranges.items() if having.window_start > offset}
+        earlier = max(reversed(ends), key=ends.__getitem__, default="")
+        later = min(starts, key=starts.__getitem__, default="")
+        if not later:
+            return f"after the last window, {earlier}, which ends at {ends[earlier]}"
+        if not earlier:
+            which = "window" if len(ranges) == len(pinned) else "window that has the partition"
+            return f"before the first {which}, {later}, which starts at {starts[later]}"
+        return f"in a hole: {earlier} ends at {ends[earlier]}, and the next one, {later}, starts at {starts[later]}"
 
 
 def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:
@@ -117,7 +143,7 @@ def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:
     commits or at a log start, which may run backwards."""
     extents = [window_extent(folder.id) for folder in folders]
     later = {instant for extent in extents for instant in extent} - {extents[0][0]} if extents else set()
-    backwards = (entry for entry in ledger.snapshots.entries() if not AsOfKind(entry.kind).chained)
+    backwards = (entry for entry in ledger.snapshots.entries() if not entry.chained)
     return all(one[1] <= other[0] for one, other in pairwise(extents)) and later.isdisjoint(
         entry.timestamp_ms for entry in backwards
     )
@@ -128,9 +154,9 @@ def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Wherea
         return Whereabouts("lost: it was gone from the log when the window was pinned", folder.id, folder.revision)
     found = place_of(folder)
     if found.attempt is None:
-        place = pinned.topic, pinned.partition
-        gone = any((loss.topic, loss.partition) == place and offset < loss.log_start_offset for loss in folder.losses())
-        if gone:
+        partition = TopicPartition.of(pinned)
+        losses = (loss for loss in folder.losses() if TopicPartition.of(loss) == partition)
+        if any(offset < loss.log_start_offset for loss in losses):
             return replace(found, found="lost: it was gone from the log when the window was to be loaded")
     return found
 
@@ -149,11 +175,3 @@ def place_of(folder: WindowFolder) -> Whereabouts:
         published.output,
         *(run.get(name) for name in ("dag_id", "run_id", "task_id")),
     )
-
-
-def _why_nowhere(last: WindowFolder | None, end: Callable[[WindowFolder], int]) -> str:
-    if last is None:
-        return "there is no window yet"
-    if end(last) < 0:
-        return "the last window doesn't have that partition"
-    return f"no window has it; the last one, {last.id}, ends at {end(last)}"

@@ -51,6 +51,10 @@ class WindowFolders:
         """A window's revisions that count, oldest first."""
         return [self.revision(window, number) for number in live_revisions(self._names_of(window)).get(window, [])]
 
+    def made(self, window: str) -> list[WindowFolder]:
+        """All revisions of a window, forgotten ones too, oldest first."""
+        return [self.revision(window, number) for number in revisions_of(self._names_of(window)).get(window, [])]
+
     def newest(self, window: str) -> WindowFolder:
         """A window's newest revision that counts; the folder of the next one when there is none."""
         found = self._names_of(window)

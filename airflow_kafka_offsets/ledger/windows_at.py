@@ -7,16 +7,16 @@ the times at which Kafka was asked for their ends, and say nothing of their reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.errors import number_of, shorten
+from airflow_kafka_offsets.ledger.holes import gaps_between
 from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.question import Question
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, summary_of
-from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, counting_folders, place_of, require_topic
+from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, folders_by_window, place_of
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -24,7 +24,6 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, r
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence
-from airflow_kafka_offsets.offsets.windows.tiling import seams
 
 _ENDS = {
     AsOfKind.INSTANT: "at the first record at or after its instant",
@@ -40,8 +39,8 @@ _LATE = (
 _UNTIMED = "The window's name says when Kafka was asked, not what times its records have: it starts {}, and ends {}."
 _LOG_END = (AsOfKind.LATEST, AsOfKind.INCREMENT)
 
-Covers = Callable[[OffsetRange], bool]
-"""Whether a range is one of those that are asked for."""
+On = KeyPartitions | int | None
+"""Which partitions of a topic are asked for: those that a key may be in, the one of a number, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,39 +63,42 @@ class WindowAt:
 class WindowsAt:
     """The windows that have an instant.
 
+    :param at_ms: the instant, Unix milliseconds.
     :param windows: they, in order of time; several where some overlap in time.
     :param nowhere: why there are none, in words; None where there is one.
     :param forgotten: windows that had it and were forgotten; asked for where there are no others.
     """
 
+    at_ms: int
     windows: tuple[WindowAt, ...]
     nowhere: str | None = None
     forgotten: tuple[str, ...] = field(default=())
 
 
-def find_at(ledger: Ledger, question: Question, key: KeyPartitions | None = None) -> WindowsAt:
+def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
     """Look windows up by their time.
 
-    :param question: of a time.
-    :param key: where the question's key may be; None where it asks for none.
-    :raises ConfigurationError: when no window is found, and the newest one doesn't have the topic.
+    :param topic: the topic, which they have where it isn't a newer one.
+    :param at_ms: the instant, Unix milliseconds.
+    :param on: which partitions are asked for.
     :raises LedgerError: when a file isn't what it should be.
     """
-    assert question.at_ms is not None, "the question is of a time"
     names = ledger.window_folders.names()
-    folders = counting_folders(ledger, names)
-    having = [folder for folder in folders if _has(folder.id, question.at_ms)]
-    found = in_parallel(lambda folder: _window_at(ledger, folder, question, key), having)
-    windows = tuple(window for window in found if window is not None)
+    folders = [counting for counting, *_ in folders_by_window(ledger, names).values()]
+    having = [folder for folder in folders if _has(folder.id, at_ms)]
+    pinned = [(folder, found) for folder, found in _read(having) if found is not None]
+    windows = tuple(filter(None, in_parallel(lambda each: _window_at(ledger, *each, topic, on), pinned)))
     if windows:
-        return WindowsAt(windows)
-    require_topic(ledger, question.topic)
-    forgotten = tuple(_forgotten_at(ledger, names, question.at_ms))
-    reasons = [
-        _why_nowhere(ledger, folders, question, key),
-        *(f"{each} had it, and was forgotten" for each in forgotten),
-    ]
-    return WindowsAt((), "; ".join(reasons), forgotten)
+        return WindowsAt(at_ms, windows)
+    if pinned:
+        why = _without_range((folder.id for folder, _ in pinned), topic, on)
+    elif having:
+        why = _without_manifest(folder.id for folder in having)
+    else:
+        why = _outside(ledger, folders, topic, at_ms, on)
+    forgotten = tuple(_forgotten_at(ledger, names, at_ms))
+    reasons = [why, *(f"{each} had it, and was forgotten" for each in forgotten)]
+    return WindowsAt(at_ms, (), "; ".join(reasons), forgotten)
 
 
 def _has(window: str, at_ms: int) -> bool:
@@ -104,35 +106,30 @@ def _has(window: str, at_ms: int) -> bool:
     return start_ms <= at_ms < end_ms
 
 
-def _window_at(ledger: Ledger, folder: WindowFolder, question: Question, key: KeyPartitions | None) -> WindowAt | None:
-    """None where it isn't pinned, or has none of the partitions."""
-    pinned = folder.pinned()
-    if pinned is None:
-        return None
-    covers = _covers(pinned.manifest, question, key)
-    ranges = tuple(filter(covers, pinned.manifest.ranges))
+def _read(folders: Sequence[WindowFolder]) -> Iterable[tuple[WindowFolder, PinnedManifest | None]]:
+    return zip(folders, in_parallel(WindowFolder.pinned, folders), strict=True)
+
+
+def _window_at(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, topic: str, on: On) -> WindowAt | None:
+    """None where it has none of the partitions."""
+    ranges = _asked_for(pinned.manifest, topic, on)
     if not ranges:
         return None
-    return WindowAt(
-        place_of(folder), _summary(folder, pinned), ranges, tuple(_remarks(ledger, pinned.manifest, ranges))
-    )
+    summary = summary_of(folder, pinned, folder.listing(), folder.publication())
+    return WindowAt(place_of(folder), summary, ranges, tuple(_remarks(ledger, pinned.manifest, ranges)))
 
 
-def _summary(folder: WindowFolder, pinned: PinnedManifest) -> WindowSummary:
-    return summary_of(folder, pinned, folder.listing(), folder.publication())
-
-
-def _covers(manifest: Manifest, question: Question, key: KeyPartitions | None) -> Covers:
-    """A window knows how many partitions there were at most in its time, as they never get fewer."""
-    facts = manifest.topics.get(question.topic)
-    of_key = None if key is None or facts is None else key.with_at_most(facts.partition_count)
-
-    def covers(pinned: OffsetRange) -> bool:
-        if pinned.topic != question.topic:
-            return False
-        return question.partition in (None, pinned.partition) and (of_key is None or pinned.partition in of_key)
-
-    return covers
+def _asked_for(manifest: Manifest, topic: str, on: On) -> tuple[OffsetRange, ...]:
+    """Of a window's ranges. It knows how many partitions there were at most in its time, as they never get fewer."""
+    ranges = (pinned for pinned in manifest.ranges if pinned.topic == topic)
+    if on is None:
+        return tuple(ranges)
+    if isinstance(on, int):
+        partitions = {on}
+    else:
+        facts = manifest.topics.get(topic)
+        partitions = set() if facts is None else on.partitions_up_to(facts.partition_count)
+    return tuple(pinned for pinned in ranges if pinned.partition in partitions)
 
 
 def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) -> Iterator[str]:
@@ -154,7 +151,7 @@ def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) 
     lost = [pinned for pinned in ranges if pinned.lost_offsets]
     if lost:
         count = number_of(sum(pinned.lost_offsets for pinned in lost), "offset")
-        yield f"On {_named(lost)}, {count} of the window were gone when it was pinned."
+        yield f"On {_named(lost)}, the log had lost {count} of the window when it was pinned."
 
 
 def _what_untimed_has(start: AsOfKind, end: AsOfKind) -> str:
@@ -171,57 +168,62 @@ def _named(ranges: Iterable[OffsetRange]) -> str:
 
 def _forgotten_at(ledger: Ledger, names: Sequence[str], at_ms: int) -> Iterator[str]:
     """Windows of which no revision counts any more. One that was taken back never counted."""
-    live = live_revisions(names)
-    for window, numbers in sorted(revisions_of(names).items()):
-        folders = (ledger.window_folders.revision(window, number) for number in numbers)
-        if window not in live and _has(window, at_ms) and not all(folder.is_taken_back for folder in folders):
+    dead = revisions_of(names).keys() - live_revisions(names).keys()
+    for window in sorted(window for window in dead if _has(window, at_ms)):
+        if not all(folder.is_taken_back for folder in ledger.window_folders.made(window)):
             yield window
 
 
-def _why_nowhere(ledger: Ledger, folders: Sequence[WindowFolder], question: Question, key: KeyPartitions | None) -> str:
-    at_ms = question.at_ms
-    assert at_ms is not None
-    having = [folder for folder in folders if _has(folder.id, at_ms)]
-    pinned = [folder.id for folder in having if folder.is_pinned]
-    if pinned:
-        what = question.topic if question.partition is None else f"{question.topic}-{question.partition}"
-        return f"{shorten(pinned)} has that time, and not {what}: that was added later, or isn't there"
-    if having:
-        return f"{having[0].id} has that time, but isn't pinned: its task is pinning it, or was interrupted"
+def _without_range(windows: Iterable[str], topic: str, on: On) -> str:
+    what, kind = (TopicPartition(topic, on), "partition") if isinstance(on, int) else (topic, "topic")
+    return f"{what} isn't in {shorten(windows)}, which has that time: it was added later, or there is no such {kind}"
+
+
+def _without_manifest(windows: Iterable[str]) -> str:
+    return (
+        f"{shorten(windows)} has that time, but no manifest yet: its task is pinning it, or was interrupted. Ask again "
+        "in a minute; if that doesn't help, clear the run"
+    )
+
+
+def _outside(ledger: Ledger, folders: Sequence[WindowFolder], topic: str, at_ms: int, on: On) -> str:
+    """Of an instant that is in the time of no window."""
     earlier, later = _neighbours(folders, at_ms)
-    if earlier is None and later is None:
-        return "there is no window yet"
     if later is None:
-        assert earlier is not None
+        if earlier is None:
+            return "there is no window yet"
         return f"no window has that time: the last one, {earlier.window}, ends at {iso_instant(earlier.end_ms)}"
-    starts = f"{later.window}, starts at {iso_instant(later.start_ms)}"
     if earlier is None:
-        why = f"no window has that time: the first one, {starts}"
+        why = f"the first one, {later.window}, starts at {iso_instant(later.start_ms)}"
     else:
-        left_out = _left_out(ledger, earlier, later, question, key)
-        why = (
-            f"no window has that time: one ends before it, {earlier.window}, at {iso_instant(earlier.end_ms)}, and the "
-            f"next one, {starts}, with {number_of(left_out, 'offset')} of {question.topic} between them"
-        )
-    return f"{why}; {_what_later_has(ledger, later)}"
+        why = _between_windows(ledger, earlier, later, topic, on)
+    return f"no window has that time: {why}; {_what_later_has(ledger, later)}"
 
 
 def _neighbours(folders: Sequence[WindowFolder], at_ms: int) -> tuple[Manifest | None, Manifest | None]:
     """The pinned window that ends last before an instant, and the one that starts first after it."""
-    extents = {folder: window_extent(folder.id) for folder in folders}
-    before = (folder for folder in folders if extents[folder][1] <= at_ms)
-    by_end = sorted(before, key=lambda folder: extents[folder][1], reverse=True)
-    after = (folder for folder in folders if extents[folder][0] > at_ms)
-    pinned = (next(filter(None, (folder.pinned() for folder in some)), None) for some in (by_end, after))
-    earlier, later = (None if found is None else found.manifest for found in pinned)
-    return earlier, later
+    before = [folder for folder in folders if window_extent(folder.id)[1] <= at_ms]
+    after = (folder for folder in folders if window_extent(folder.id)[0] > at_ms)
+    by_end = sorted(before, key=lambda folder: window_extent(folder.id)[1], reverse=True)
+    return _first_pinned(by_end), _first_pinned(after)
 
 
-def _left_out(ledger: Ledger, earlier: Manifest, later: Manifest, question: Question, key: KeyPartitions | None) -> int:
-    covers = _covers(later, question, key)
-    beginning = ledger.snapshots.log_starts(later.start_snapshot)
-    found = seams([tuple(filter(covers, each.ranges)) for each in (earlier, later)], beginning)
-    return sum(seam.size for seam in found if seam.is_gap)
+def _first_pinned(folders: Iterable[WindowFolder]) -> Manifest | None:
+    found = next(filter(None, (folder.pinned() for folder in folders)), None)
+    return None if found is None else found.manifest
+
+
+def _between_windows(ledger: Ledger, earlier: Manifest, later: Manifest, topic: str, on: On) -> str:
+    asked = _asked_for(later, topic, on)
+    partitions = set(map(TopicPartition.of, asked))
+    # Not between the ranges asked for: where the earlier window has others of the topic, these have been added since.
+    gaps = [gap for gap in gaps_between(ledger, earlier, later) if TopicPartition.of(gap) in partitions]
+    count = sum(gap.size for gap in gaps)
+    return (
+        f"{earlier.window} ends at {iso_instant(earlier.end_ms)}, the next one, {later.window}, starts at "
+        f"{iso_instant(later.start_ms)}, and {number_of(count, 'offset')} of {topic if on is None else _named(asked)} "
+        f"{'lies' if count == 1 else 'lie'} between them"
+    )
 
 
 def _what_later_has(ledger: Ledger, later: Manifest) -> str:

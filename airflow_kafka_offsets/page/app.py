@@ -22,7 +22,7 @@ from airflow_kafka_offsets.page.cache import Dated
 from airflow_kafka_offsets.page.grid import grid
 from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
-from airflow_kafka_offsets.page.record import question, record
+from airflow_kafka_offsets.page.record import record, record_query
 from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.waits import waits
 from airflow_kafka_offsets.page.window_panel import window_panel
@@ -38,9 +38,11 @@ _LONGEST_TOPIC = 249
 _LONGEST_KEY = 1_000
 """Kafka allows any; longer ones are asked for on the command line."""
 _LONGEST_INSTANT = 40
+"""ISO-8601 with nanoseconds and a zone has 35 characters."""
 _READERS = 8
 """Requests that read ledgers at a time; more of them wait without a thread. The api-server's own threads answer the
 heartbeats of running tasks too: a store that hangs may not hold them."""
+_ANOTHER_DAGS = "Another Dag has loaded a window in this answer, and you may not read that Dag."
 _UNREADABLE = (
     "A file of this ledger can't be read, so it isn't known which Dags made what you asked for. Users who may read "
     "all Dags are told here what is wrong, and so is whoever runs kafka-offsets ledger verify."
@@ -162,8 +164,8 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
     ) -> Response:
         with _telling():
             _permitted(ledgers, pipeline, reader)
-            asked = question(topic, partition, offset, key, at)
-            found = _own(ledgers, pipeline, reader, asked, lambda ledger: record(ledger, asked))
+            query = record_query(topic, partition, offset, key, at)
+            found = _own(ledgers, pipeline, reader, query, lambda ledger: record(ledger, query))
         return _json(_dates(found), found.answer.shown)
 
 
@@ -232,7 +234,7 @@ def _own(
             raise
         raise HTTPException(status.HTTP_502_BAD_GATEWAY, _UNREADABLE) from error
     if found.answer.dag_ids and not reader.may_read(found.answer.dag_ids):
-        raise HTTPException(status.HTTP_403_FORBIDDEN, "Another Dag has loaded this window, which you may not read.")
+        raise HTTPException(status.HTTP_403_FORBIDDEN, _ANOTHER_DAGS)
     return found
 
 

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key
+from airflow_kafka_offsets.ledger.findings import find_records
+from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.question import Question
-from airflow_kafka_offsets.ledger.whereabouts import find_known
-from airflow_kafka_offsets.ledger.windows_at import WindowAt, WindowsAt, find_at
+from airflow_kafka_offsets.ledger.record_query import RecordQuery
+from airflow_kafka_offsets.ledger.windows_at import WindowAt
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
-from airflow_kafka_offsets.offsets.windows.ledger_names import month_of, revisions_of
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.grid import state_of
+from airflow_kafka_offsets.page.window_panel import range_fields
 from airflow_kafka_offsets.page.writers import dags_of_window
 
 Json = dict[str, Any]
 
 
-def question(topic: str, partition: int | None, offset: int | None, key: str | None, at: str | None) -> Question:
+def record_query(topic: str, partition: int | None, offset: int | None, key: str | None, at: str | None) -> RecordQuery:
     """What is asked for by an address.
 
     :param key: text, of which the bytes in UTF-8 are meant.
     :param at: an instant, ISO-8601 with a zone.
     :raises ConfigurationError: when it is none, or these contradict each other.
     """
-    return Question(
+    return RecordQuery(
         topic=topic,
         partition=partition,
         key=None if key is None else key.encode(),
@@ -36,45 +35,27 @@ def question(topic: str, partition: int | None, offset: int | None, key: str | N
     )
 
 
-def record(ledger: Ledger, asked: Question) -> Answer:
+def record(ledger: Ledger, query: RecordQuery) -> Answer:
     """Where it is; the Dags are those of all windows that the answer names as having it, or having had it.
 
     :raises ConfigurationError: when the pipeline doesn't have the topic.
     :raises LedgerError: when a file isn't what it should be.
     """
-    if asked.partition is not None and asked.offset is not None:
-        place = asdict(find_known(ledger, asked.topic, asked.partition, asked.offset))
-        return Answer(encoded(place), _dags(ledger, [place["window"]]))
-    key = None if asked.key is None else partitions_of_key(ledger, asked.topic, asked.key)
-    places = [] if key is None or asked.offset is None else _places(ledger, asked.topic, key, asked.offset)
-    found = WindowsAt(()) if asked.at_ms is None else find_at(ledger, asked, key)
+    found = find_records(ledger, query)
     shown = {
-        "key": None if key is None else _key(key),
-        "at": None if asked.at_ms is None else iso_instant(asked.at_ms),
-        "places": places,
-        "windows": [_window(ledger, window) for window in found.windows],
-        "nowhere": found.nowhere,
+        "key": None if found.key is None else _key(found.key),
+        "at": None if found.at is None else iso_instant(found.at.at_ms),
+        "places": [{"partition": partition} | asdict(place) for partition, place in found.places.items()],
+        "windows": [] if found.at is None else [_window(ledger, window) for window in found.at.windows],
+        "nowhere": None if found.at is None else found.at.nowhere,
     }
-    named = [*(place["window"] for place in places), *(window.place.window for window in found.windows)]
-    return Answer(encoded(shown), _dags(ledger, [*named, *found.forgotten]))
+    return Answer(encoded(shown), frozenset().union(*(_dags(ledger, window) for window in found.windows())))
 
 
-def _dags(ledger: Ledger, windows: Iterable[str | None]) -> frozenset[str]:
-    """Of each window, those of all its revisions that count; of a forgotten one, those of all that did."""
-    named = set(filter(None, windows))
-    return frozenset().union(*(_dags_of(ledger, window) for window in named))
-
-
-def _dags_of(ledger: Ledger, window: str) -> frozenset[str]:
-    folders = ledger.window_folders.live(window)
-    if not folders:
-        made = revisions_of(ledger.window_folders.names([month_of(window)])).get(window, [])
-        folders = [ledger.window_folders.revision(window, number) for number in made]
+def _dags(ledger: Ledger, window: str) -> frozenset[str]:
+    """Those of all its revisions that count; where none does any more, of all that did."""
+    folders = ledger.window_folders.live(window) or ledger.window_folders.made(window)
     return dags_of_window(ledger, window, folders)
-
-
-def _places(ledger: Ledger, topic: str, key: KeyPartitions, offset: int) -> list[Json]:
-    return [{"partition": each} | asdict(find_known(ledger, topic, each, offset)) for each in key.partitions()]
 
 
 def _key(key: KeyPartitions) -> Json:
@@ -99,16 +80,5 @@ def _window(ledger: Ledger, window: WindowAt) -> Json:
         "start": iso_instant(summary.start_ms),
         "end": iso_instant(summary.end_ms),
         "remarks": window.remarks,
-        "ranges": [
-            {
-                "partition": each.partition,
-                "start_offset": each.start_offset,
-                "end_offset": each.end_offset,
-                "offsets": each.span,
-                "lost": each.lost_offsets,
-                "start_evidence": str(each.start_evidence),
-                "end_evidence": str(each.end_evidence),
-            }
-            for each in window.ranges
-        ],
+        "ranges": [range_fields(each) for each in window.ranges],
     }

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.grid import state_of
 from airflow_kafka_offsets.page.words import EVIDENCE, STATES
@@ -70,20 +71,25 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
         "further": [] if published is None else [asdict(output) for output in published.further],
         "verdict": None if result is None else str(judge(manifest, result, published)),
         "ranges": [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "start_offset": each.start_offset,
-                "end_offset": each.end_offset,
-                "offsets": each.span,
-                "lost": each.lost_offsets,
-                "rows": None if result is None else rows.get(TopicPartition.of(each), 0),
-                "start_evidence": str(each.start_evidence),
-                "end_evidence": str(each.end_evidence),
-            }
+            {"topic": each.topic}
+            | range_fields(each)
+            | {"rows": None if result is None else rows.get(TopicPartition.of(each), 0)}
             for each in manifest.ranges
         ],
         "attempts": [_attempt(folder, attempt) for attempt in listing.attempts],
+    }
+
+
+def range_fields(pinned: OffsetRange) -> Json:
+    """A range, as the page has it in every answer."""
+    return {
+        "partition": pinned.partition,
+        "start_offset": pinned.start_offset,
+        "end_offset": pinned.end_offset,
+        "offsets": pinned.span,
+        "lost": pinned.lost_offsets,
+        "start_evidence": str(pinned.start_evidence),
+        "end_evidence": str(pinned.end_evidence),
     }
 
 

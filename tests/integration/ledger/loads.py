@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import xor
+from pathlib import Path
+
+from upath import UPath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish_next
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 from tests.unit.offsets.proof.results import run_result
@@ -23,6 +30,30 @@ FILES = ("part-00000.parquet", "part-00001.parquet")
 """What an attempt has written."""
 LATER_MS = T0 + 365 * 24 * HOUR_MS
 """When all of it is resolved, in whatever order."""
+
+
+def open_ledger(root: Path) -> Ledger:
+    """A new ledger of the topic ``t``."""
+    made = Ledger(UPath(root), "loads")
+    made.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return made
+
+
+def window(hour: int) -> str:
+    """The name of an hour's window."""
+    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
+
+
+def pin(
+    ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot, on_overlap: OverlapPolicy = "fail"
+) -> PinnedManifest:
+    """Pin the window between two snapshots, which are stored."""
+    return ledger.pin_window(ledger.snapshots.append(start), ledger.snapshots.append(end), on_overlap=on_overlap)
+
+
+def counted(hour: int, partitions: int) -> OffsetSnapshot:
+    """A snapshot of a topic that has so many partitions."""
+    return snapshot(dict.fromkeys(range(partitions), hour * OFFSETS), at_ms=T0 + hour * HOUR_MS)
 
 
 def resolve(ledger: Ledger, hour: int) -> PinnedManifest:

@@ -294,7 +294,7 @@ class TestFind:
         ("partition", "offset", "found"),
         [
             (0, 10030, "pinned, not published"),
-            (0, 10040, "the last one, 20261121T090000000Z_20261121T100000000Z, ends at 10040"),
+            (0, 10040, "after the last window, 20261121T090000000Z_20261121T100000000Z, which ends at 10040"),
             (7, 0, "doesn't have that partition"),
         ],
     )

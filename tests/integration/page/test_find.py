@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,9 +15,8 @@ from starlette.testclient import TestClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.keys import partition_of_key
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.app import make_app
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish, window
 from tests.integration.page.auth_manager import SECRET
 from tests.integration.page.conftest import As, open_pipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
@@ -28,10 +27,6 @@ OF_SECRET: dict[str, Any] = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": 
 AT: dict[int, str] = {hour: iso_instant(T0 + hour * HOUR_MS + 60_000) for hour in range(-1, 20)}
 
 Get = Callable[..., httpx.Response]
-
-
-def window(hour: int) -> str:
-    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
 
 
 @pytest.fixture
@@ -112,7 +107,7 @@ class TestByTime:
         ("at", "said"),
         [
             (AT[-1], "the first one"),
-            (AT[2], "with 10 offsets of t between them"),
+            (AT[2], "10 offsets of t lie between them"),
             (AT[8], "the last one"),
             ("1970-01-01T00:00Z", "the first one"),
             ("9999-12-31T23:59:59.999Z", "the last one"),
@@ -126,7 +121,31 @@ class TestByTime:
     def test_a_partition_can_be_asked_for(self, get: Get, wide: Ledger) -> None:
         (found,) = get("admin", "wide", at=AT[1], partition=3).json()["windows"]
         assert [each["partition"] for each in found["ranges"]] == [3]
-        assert "not t-3" in get("admin", "wide", at=AT[0], partition=3).json()["nowhere"]
+        assert get("admin", "wide", at=AT[0], partition=3).json()["nowhere"].startswith("t-3 isn't in ")
+
+
+class TestByOffset:
+    ASKED: ClassVar[dict[str, int]] = {"partition": 0, "offset": AT_T0 + 1}
+
+    def test_the_answer_has_the_fields_of_every_other_one(self, get: Get) -> None:
+        assert list(get(**self.ASKED).json()) == list(get(at=AT[0]).json()) == list(get(key=KEY).json())
+
+    def test_its_place_is_the_answer(self, get: Get) -> None:
+        answer = get(**self.ASKED).json()
+        assert answer["places"] == [
+            {
+                "partition": 0,
+                "found": "published",
+                "window": window(0),
+                "revision": 1,
+                "attempt": "a-1",
+                "output": f"file:///out/{window(0)}",
+                "dag_id": "loads",
+                "run_id": "r-1",
+                "task_id": "load",
+            }
+        ]
+        assert (answer["key"], answer["at"], answer["windows"], answer["nowhere"]) == (None, None, [], None)
 
 
 class TestByKey:
@@ -145,8 +164,7 @@ class TestByKey:
     def test_with_an_offset_it_is_looked_up_in_each_of_the_partitions(self, get: Get, wide: Ledger) -> None:
         places = get("admin", "wide", key=KEY, offset=AT_T0 + 1).json()["places"]
         assert [place["partition"] for place in places] == [partition_of_key(KEY.encode(), PARTITIONS), 0]
-        flat = get("admin", "wide", partition=0, offset=AT_T0 + 1).json()
-        assert places[1] == {"partition": 0} | {name: flat[name] for name in flat if not name.endswith("_ms")}
+        assert [places[1]] == get("admin", "wide", partition=0, offset=AT_T0 + 1).json()["places"]
         assert places[1]["window"] == window(0)
 
     def test_with_a_time_its_partitions_offsets_are_shown_alone(self, get: Get, wide: Ledger) -> None:
@@ -166,11 +184,11 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("asked", "said"),
         [
-            ({}, "Which record? Give an offset, a time, or a key."),
+            ({}, "Which record? Give an offset, an instant (at), or a key."),
             ({"partition": 0}, "Which record of t-0?"),
             ({"offset": 1}, "give the partition, or the record's key"),
             ({"partition": 0, "key": KEY, "offset": 1}, "Leave the partition out"),
-            ({"partition": 0, "offset": 1, "at": AT[0]}, "Leave the time out"),
+            ({"partition": 0, "offset": 1, "at": AT[0]}, "Leave the instant out"),
             ({"at": ""}, "'' is not an instant"),
             ({"at": "<script>"}, "is not an instant"),
             ({"at": "2026-11-21T06:00:00"}, "has no time zone"),
@@ -214,7 +232,9 @@ class TestWhose:
         shared.window(window(0)).record_attempt("b-1", OF_SECRET)
         answers = {role: get(role, "shared", **asked) for role in ("viewer", "admin")}
         assert {role: answer.status_code for role, answer in answers.items()} == {"viewer": 403, "admin": 200}
-        assert window(0) not in answers["viewer"].text
+        assert answers["viewer"].json()["detail"] == (
+            "Another Dag has loaded a window in this answer, and you may not read that Dag."
+        )
         assert window(0) in answers["admin"].text
         assert get("viewer", "shared", at=AT[1]).status_code == 200, "that one is another Dag's"
 

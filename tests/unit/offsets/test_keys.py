@@ -38,9 +38,21 @@ class TestMurmur2:
 
 
 class TestPartition:
-    @given(KEYS, st.integers(1, 10_000))
-    def test_is_the_hash_without_its_sign_modulo_the_count(self, key: bytes, count: int) -> None:
-        assert partition_of_key(key, count) == (kafka_pythons(key) & 0x7FFFFFFF) % count
+    @pytest.mark.parametrize(
+        ("key", "partitions"),
+        [
+            ("", (0, 1, 3, 2, 81)),
+            ("a", (0, 0, 4, 5, 24)),
+            ("21", (0, 0, 0, 3, 40)),
+            ("foobar", (0, 0, 0, 0, 66)),
+            ("customer-4711", (0, 0, 0, 6, 36)),
+            ("ключ", (0, 0, 2, 4, 24)),
+            ("a-little-bit-long-string", (0, 0, 2, 1, 12)),
+        ],
+    )
+    def test_is_what_the_java_client_says(self, key: str, partitions: tuple[int, ...]) -> None:
+        """``BuiltInPartitioner.partitionForKey`` of kafka-clients 3.9.2, of topics with so many partitions."""
+        assert tuple(partition_of_key(key.encode(), count) for count in (1, 2, 6, 7, 100)) == partitions
 
     @given(KEYS)
     def test_a_topic_with_one_partition_has_all_keys_there(self, key: bytes) -> None:

@@ -178,7 +178,7 @@ class TestByTime:
 
     @pytest.mark.parametrize(
         ("when", "said"),
-        [(-1, "the first one"), (1.5, "with 4 offsets"), (3, "the last one"), (99_999, "the last one")],
+        [(-1, "the first one"), (1.5, "and 4 offsets of"), (3, "the last one"), (99_999, "the last one")],
     )
     def test_where_no_window_has_it_the_row_says_why(
         self, find: Find, hours: tuple[str, list[XCom]], when: float, said: str
@@ -202,12 +202,12 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            ([], "Which record? Give an offset, a time, or a key."),
+            ([], "Which record? Give an offset, an instant (at), or a key."),
             (["0"], "Which record of t-0?"),
             (["--offset", "1"], "give the partition, or the record's key"),
             (["0", "--key", "a", "--offset", "1"], "Leave the partition out"),
-            (["0", "1", "--at", "2026-11-20T06:00:00Z"], "Leave the time out"),
-            (["0", "1", "--offset", "1"], "The offset is given twice"),
+            (["0", "1", "--at", "2026-11-20T06:00:00Z"], "Leave the instant out"),
+            (["0", "1", "--offset", "1"], "Leave --offset out"),
             (["--key", "a", "--key-hex", "61"], "not both"),
             (["--key-hex", "6"], "isn't bytes in hex"),
             (["--key-hex", "<script>"], "isn't bytes in hex"),

@@ -1,0 +1,56 @@
+"""Findings: what a ledger answers to a record query, as commands and the page show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.record_query import RecordQuery, refuse_unknown_topic
+from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, find
+from airflow_kafka_offsets.ledger.windows_at import WindowsAt, find_at
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a query has found.
+
+    :param key: where the query's key may be; None where it has none.
+    :param places: where a record of the query's offset is, by each partition that it may be in; empty where the query
+        has no offset.
+    :param at: the windows that have the query's instant; None where it has none.
+    """
+
+    key: KeyPartitions | None
+    places: Mapping[int, Whereabouts]
+    at: WindowsAt | None
+
+    def windows(self) -> frozenset[str]:
+        """The windows that they name as having what is asked for, or having had it."""
+        places = [*self.places.values()] if self.at is None else [each.place for each in self.at.windows]
+        forgotten = () if self.at is None else self.at.forgotten
+        return frozenset(place.window for place in places if place.window is not None).union(forgotten)
+
+
+def find_records(ledger: Ledger, query: RecordQuery) -> Findings:
+    """Look records up.
+
+    :raises ConfigurationError: when no window has them, and the last one doesn't have the topic; or, by a key, when no
+        snapshot says how many partitions the topic has.
+    :raises LedgerError: when a file isn't what it should be.
+    """
+    key = None if query.key is None else partitions_of_key(ledger, query.topic, query.key)
+    on = query.partition if key is None else key
+    at = None if query.at_ms is None else find_at(ledger, query.topic, query.at_ms, on)
+    found = Findings(key, _places(ledger, query, key), at)
+    if key is None and not found.windows() and (last := ledger.last_pinned()) is not None:
+        refuse_unknown_topic(query.topic, last.manifest.topics, ledger.uri)
+    return found
+
+
+def _places(ledger: Ledger, query: RecordQuery, key: KeyPartitions | None) -> dict[int, Whereabouts]:
+    if query.offset is None:
+        return {}
+    partitions = key.partitions() if key is not None else [query.partition]
+    return {each: find(ledger, query.topic, each, query.offset) for each in partitions if each is not None}
