@@ -78,7 +78,7 @@ class WindowsAt:
 def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
     """Look windows up by their time.
 
-    :param topic: the topic, which they have where it isn't a newer one.
+    :param topic: the topic; windows from before it was added have none of it.
     :param at_ms: the instant, Unix milliseconds.
     :param on: which partitions are asked for.
     :raises LedgerError: when a file isn't what it should be.
