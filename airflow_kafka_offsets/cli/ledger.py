@@ -80,7 +80,7 @@ def verify_ledger(args: Any) -> int:
     """A row a claim."""
     claims = verify(stored_ledger(args), full=args.full)
     print_rows([asdict(claim) for claim in claims], args, _CLAIMS)
-    told = ("hole",) if args.on_hole == "warn" else ()
+    told = ("hole", "late") if args.on_hole == "warn" else ()
     return 0 if all(claim.holds or claim.claim in told for claim in claims) else 1
 
 

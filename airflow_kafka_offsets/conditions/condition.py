@@ -96,6 +96,16 @@ class Condition:
         """What is waited for, in words that follow "Waits until"."""
         raise NotImplementedError
 
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """The groups that it is about; empty where it is about topics alone."""
+        return ()
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The topics that it is about; empty for all that its groups have committed on or read."""
+        return ()
+
     def steps(self) -> Asking[Progress]:
         """One check.
 

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.conditions.client_calls import (
     worst,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
-from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
+from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, number_of
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.groups.lag_policies import Behind, GroupStanding, NoCommit, judge_group
@@ -76,14 +76,22 @@ class GroupsCaughtUp(Condition):
     def awaited(self) -> str:
         limits = []
         if (limit := self._limit()) is not None:
-            limits.append(f"at most {_offsets(limit)} behind")
+            limits.append(f"at most {number_of(limit, 'offset')} behind")
         if self.max_partition_lag is not None:
-            limits.append(f"at most {_offsets(self.max_partition_lag)} behind on any partition")
+            limits.append(f"at most {number_of(self.max_partition_lag, 'offset')} behind on any partition")
         if self.max_age_ms is not None:
             limits.append(f"behind by no record older than {duration_text(self.max_age_ms / 1000)}")
         groups = "each group is" if len(self.groups) > 1 else "the group is"
         repeated = f", {self.stable_polls} polls in a row" if self.stable_polls > 1 else ""
         return f"{groups} {' and '.join(limits)}{repeated}"
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        return self.groups
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        return self.topics or ()
 
     def steps(self) -> Asking[Progress]:
         lags = yield from self._lags()
@@ -210,10 +218,6 @@ def _first(behind: Behind, records: FirstRecords) -> FirstRecord:
     if found.error is not None:
         raise OffsetsError("Reading the first unread record", [(str(behind), found.error)])
     return found
-
-
-def _offsets(count: int) -> str:
-    return "1 offset" if count == 1 else f"{count:,} offsets"
 
 
 def _describe(group: GroupStanding, age: RecordAges | None) -> str:

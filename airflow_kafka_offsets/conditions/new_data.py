@@ -66,6 +66,10 @@ class NewData(Condition):
             return text
         return f"{text}, or the first of them is {duration_text(self.max_age_ms / 1000)} old"
 
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        return self.topics
+
     def steps(self) -> Asking[Progress]:
         metadata = yield from ask_topics(self.topics)
         partitions = partitions_of(metadata)

@@ -54,6 +54,14 @@ class OffsetsReached(Condition):
     def awaited(self) -> str:
         return f"the group has committed up to the {self.target.source}"
 
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        return (self.group,)
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        return tuple(self.target.names())
+
     def steps(self) -> Asking[Progress]:
         metadata = yield from ask_topics(self.target.names())
         self.target.refuse_other_source(metadata.cluster_id, metadata.topic_ids)

@@ -66,9 +66,11 @@ class WindowComplete(Condition):
     @property
     def awaited(self) -> str:
         text = f"every partition has a record at or after {iso_instant(self._looked_up_ms)}"
-        if self.idle_after_ms is None:
-            return text
-        return f"{text}; idle={self.idle!r} from {iso_instant(self._looked_up_ms + self.idle_after_ms)} on"
+        return f"{text}; {self._idle_text}" if self._idle_text else text
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        return self.topics
 
     def steps(self) -> Asking[Progress]:
         instant = iso_instant(self.instant_ms)
@@ -88,8 +90,8 @@ class WindowComplete(Condition):
             "assumed_idle": list(map(str, found.assumed)),
         }
         text = f"{instant}: {found.describe(producers)}"
-        if found.idle and self.idle_after_ms is not None:
-            text += f" (idle={self.idle!r} from {iso_instant(self._looked_up_ms + self.idle_after_ms)} on)"
+        if found.idle and self._idle_text:
+            text += f" ({self._idle_text})"
         if future:
             result["from_the_future"] = future
             text += (
@@ -97,6 +99,12 @@ class WindowComplete(Condition):
                 f"until then: {shorten(future)}"
             )
         return Progress(found.complete, text, result)
+
+    @property
+    def _idle_text(self) -> str:
+        if self.idle_after_ms is None:
+            return ""
+        return f"idle={self.idle!r} from {iso_instant(self._looked_up_ms + self.idle_after_ms)} on"
 
     @property
     def _looked_up_ms(self) -> int:

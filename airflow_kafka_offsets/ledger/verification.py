@@ -25,7 +25,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Tiling, check_tiling
+from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Misfit, Tiling, check_tiling
 
 _RECENT_MS = 7 * 86_400_000
 """Crashes that are older have been found, unless ``full`` is asked for."""
@@ -35,8 +35,9 @@ _RECENT_MS = 7 * 86_400_000
 class Claim:
     """One thing that a ledger says, and whether it is so.
 
-    :param claim: what it is about: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole`` or ``orphans``. A hole
-        is time without a published window, though it has offsets.
+    :param claim: what it is about: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole``, ``late`` or
+        ``orphans``. A hole is offsets between published windows that no window has; late is what has them and isn't
+        published.
     :param window: which window; None when it is about all.
     :param holds: whether it is so.
     :param found: what was found, in words.
@@ -224,7 +225,9 @@ def tiling_of(
         meet.
     :param read: other windows, with their ranges.
     """
-    published = [summary for summary in without_replaced((*kept, *read)) if summary.attempt is not None]
+    all_windows = without_replaced((*kept, *read))
+    published = [summary for summary in all_windows if summary.attempt is not None]
+    waiting = [summary for summary in all_windows if summary.attempt is None]
     sure = set(kept)
 
     def ranges(window: WindowSummary) -> Sequence[OffsetRange]:
@@ -237,7 +240,7 @@ def tiling_of(
     def beginning(window: WindowSummary) -> Beginning:
         return ledger.snapshots.log_starts(window.start_snapshot)
 
-    return check_tiling(published, ranges, surely_meet, beginning)
+    return check_tiling(published, ranges, surely_meet, beginning, waiting)
 
 
 def _tiling(
@@ -259,6 +262,27 @@ def _tiling(
         found += f", but for {number_of(len(tiling.holes), 'hole')}"
     yield Claim("tiling", None, not tiling.problems, "; ".join(tiling.problems) or found)
     yield from (Claim("hole", None, False, hole) for hole in tiling.holes)
+    by_name = {summary.window: summary for summary in waiting}
+    for misfit in tiling.misfits:
+        if misfit.waiting and not misfit.missing:
+            yield _late(ledger, misfit, [by_name[window] for window in misfit.waiting])
+
+
+def _late(ledger: Ledger, misfit: Misfit, waiting: Sequence[WindowSummary]) -> Claim:
+    """Windows that have all of what two published ones leave out. That is as it should be while they may still be
+    loaded."""
+    failed = {summary for summary in waiting if has_failed(ledger, summary)}
+    states = (f"{summary.window} ({'failed' if summary in failed else summary.state})" for summary in waiting)
+    start, end = iso_instant(window_extent(misfit.earlier)[1]), iso_instant(window_extent(misfit.later)[0])
+    holds = not failed and not any(summary.state is WindowState.LOST for summary in waiting)
+    return Claim("late", None, holds, f"not published yet, from {start} to {end}: {shorten(states)}")
+
+
+def has_failed(ledger: Ledger, summary: WindowSummary) -> bool:
+    """Whether every attempt to load a window is known to have failed, so that nobody loads it now."""
+    if summary.state is not WindowState.SUBMITTED:
+        return False
+    return not ledger.window_folders.revision(summary.window, summary.revision).listing().unended
 
 
 def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.ledger.storage import (
 )
 from airflow_kafka_offsets.ledger.window_listing import VERDICTS, WindowListing
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication
@@ -269,12 +270,21 @@ class WindowFolder:
         files = (read_json(self._folder / "losses" / f"{name}.json") or {} for name in self.listing().losses)
         return [LostRange(**lost) for fields in files for lost in fields.get("lost", ())]
 
+    def lost_since(self) -> dict[TopicPartition, int]:
+        """How many offsets were lost since it was pinned, by partition. Each note counts from the range's start."""
+        found: dict[TopicPartition, int] = {}
+        for loss in self.losses():
+            partition = TopicPartition.of(loss)
+            found[partition] = max(loss.lost, found.get(partition, 0))
+        return found
+
     def attempt(self, attempt: str) -> dict[str, Any]:
         """What was noted of an attempt, or of the prepared load that it is of: ``started_at``, and which Airflow task
         it was; empty when nothing was."""
         load, apart, _ = attempt.rpartition(OF_LOAD)
-        noted = read_json(self._folder / "attempts" / f"{attempt}.json")
-        return noted or (read_json(self._folder / "attempts" / f"{load}.json") if apart else None) or {}
+        of_load = read_json(self._folder / "attempts" / f"{load}.json") if apart else None
+        # Of one that was handed over, its own note says no more than that.
+        return (of_load or {}) | (read_json(self._folder / "attempts" / f"{attempt}.json") or {})
 
     def failure_of_load(self, load: str) -> FailureNote | None:
         """The newest failure of a prepared load's drivers, once all that have begun have ended: have failed, or

@@ -33,6 +33,7 @@ _Apart = Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]
 """Makes a route that waits in threads of the page's own."""
 _MOST_WINDOWS = 200
 _MOST_SNAPSHOTS = 400
+_MOST_WAITS = 1_000
 _LONGEST_TOPIC = 249
 """What Kafka allows."""
 _LONGEST_KEY = 1_000
@@ -43,11 +44,15 @@ _READERS = 8
 """Requests that read ledgers at a time; more of them wait without a thread. The api-server's own threads answer the
 heartbeats of running tasks too: a store that hangs may not hold them."""
 _ANOTHER_DAGS = "Another Dag has loaded a window in this answer, and you may not read that Dag."
+_WAITS_READERS = 2
+"""Requests that read waits at a time, each with a connection to Airflow's database; a store that hangs holds none."""
 _UNREADABLE = (
     "A file of this ledger can't be read, so it isn't known which Dags made what you asked for. Users who may read "
     "all Dags are told here what is wrong, and so is whoever runs kafka-offsets ledger verify."
 )
-_FILES = {"page.css": "text/css", "page.js": "text/javascript", "drawing.js": "text/javascript"}
+_FILES = {"page.css": "text/css"} | {
+    f"{name}.js": "text/javascript" for name in ("page", "drawing", "elements", "asking", "find", "waits")
+}
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -64,9 +69,8 @@ def make_app() -> FastAPI:
     app = FastAPI(title="Kafka windows", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[ASKS])
     app.middleware("http")(_with_headers)
     _serve_files(app)
-    apart = _apart(CapacityLimiter(_READERS))
-    _serve_ledgers(app, apart, Ledgers())
-    _serve_waits(app, apart)
+    _serve_ledgers(app, _apart(CapacityLimiter(_READERS)), Ledgers())
+    _serve_waits(app, _apart(CapacityLimiter(_WAITS_READERS)))
     return app
 
 
@@ -173,7 +177,13 @@ def _serve_waits(app: FastAPI, apart: _Apart) -> None:
     @app.get("/api/waits")
     @apart
     def waiting(reader: AnyReader) -> Response:
-        return _json(encoded({"now_ms": now_ms()} | waits(lambda dag_id: reader.may_read((dag_id,)))))
+        try:
+            found = waits(lambda dag_id: reader.may_read((dag_id,)), _MOST_WAITS)
+        except Exception as error:  # each database has its own
+            log.exception("Airflow's database can't be asked what sensors wait for.", exc_info=error)
+            told = f"Airflow's database failed ({type(error).__name__}). The log of the api-server says more."
+            raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, told) from error
+        return _json(encoded({"now_ms": now_ms()} | found))
 
 
 def _apart(limiter: CapacityLimiter) -> _Apart:

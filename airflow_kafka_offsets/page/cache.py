@@ -35,10 +35,13 @@ class _Kept:
     """What came of reading.
 
     :param read_ms: as of :class:`Dated`.
+    :param ended_ms: when its reading ended. It stands from then on: one that took long would be too old at once, and
+        whoever has waited for it would ask again.
     :param outcome: what was read, or why it wasn't.
     """
 
     read_ms: int
+    ended_ms: int
     outcome: Answer | Exception
 
     @property
@@ -67,32 +70,32 @@ class Cache:
         """How much memory what is kept takes, about."""
         return self._size_bytes
 
-    def get(self, pipeline: str, question: Hashable, read: Callable[[], Answer], stands_ms: int | None = None) -> Dated:
-        """The kept answer, else a new one. While one reader reads a pipeline's ledger, others wait for it. An error is
-        kept too: they would ask a store that doesn't answer one after the other.
+    def get(
+        self, pipeline: str, question: Hashable, read: Callable[[], Answer], at_most_ms: int | None = None
+    ) -> Dated:
+        """The kept answer at once, else a new one. While one reader reads a pipeline's ledger, others who need it read
+        wait for it. An error is kept too: they would ask a store that doesn't answer one after the other.
 
-        :param stands_ms: how old a kept answer may be, where that is less than any may, milliseconds.
+        :param at_most_ms: how old a kept answer may be, milliseconds; None for as old as any.
         """
-        key = (pipeline, question)
+        key, limit_ms = (pipeline, question), self._stands_ms if at_most_ms is None else at_most_ms
         with self._lock:
-            reader = self._readers[pipeline]
-        with reader:
-            with self._lock:
-                kept = self._kept.get(key)
-            too_old = kept is not None and stands_ms is not None and now_ms() - kept.read_ms >= stands_ms
-            if kept is None or too_old or not self._stands(kept):
-                kept = _Kept(now_ms(), _outcome(read))
-                self._keep(key, kept)
+            kept, reader = self._kept.get(key), self._readers[pipeline]
+        if kept is None or _age_ms(kept) >= limit_ms:
+            with reader:
+                with self._lock:
+                    kept = self._kept.get(key)
+                if kept is None or _age_ms(kept) >= limit_ms:
+                    kept = _read(read)
+                    self._keep(key, kept)
         if isinstance(kept.outcome, Exception):
             raise kept.outcome.with_traceback(None)  # it would grow with each reader
         return Dated(kept.read_ms, kept.outcome)
 
-    def _stands(self, kept: _Kept) -> bool:
-        return now_ms() - kept.read_ms < self._stands_ms
-
     def _keep(self, key: Hashable, kept: _Kept) -> None:
         with self._lock:
-            for other in [other for other, each in self._kept.items() if other == key or not self._stands(each)]:
+            gone = [other for other, each in self._kept.items() if other == key or _age_ms(each) >= self._stands_ms]
+            for other in gone:
                 self._drop(other)
             self._kept[key] = kept
             self._size_bytes += kept.size_bytes
@@ -101,6 +104,16 @@ class Cache:
 
     def _drop(self, key: Hashable) -> None:
         self._size_bytes -= self._kept.pop(key).size_bytes
+
+
+def _age_ms(kept: _Kept) -> int:
+    return now_ms() - kept.ended_ms
+
+
+def _read(read: Callable[[], Answer]) -> _Kept:
+    began_ms = now_ms()
+    outcome = _outcome(read)
+    return _Kept(began_ms, now_ms(), outcome)
 
 
 def _outcome(read: Callable[[], Answer]) -> Answer | Exception:

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.page.overview import overview
 from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.window_panel import window_panel
 
+_MODULES = ("drawing.js", "asking.js", "elements.js", "find.js", "waits.js", "page.js")
 MOST_WINDOWS = 100
 """As many as the page shows at once, and snapshots likewise."""
 
@@ -25,17 +26,17 @@ def page_file(ledger: Ledger, window: str) -> str:
     :raises LedgerError: when a file of the ledger isn't what it should be.
     """
     static = files("airflow_kafka_offsets.page") / "static"
-    css, drawing, page, html = (
-        (static / name).read_text(encoding="utf-8") for name in ("page.css", "drawing.js", "page.js", "index.html")
+    css, html, *modules = (
+        (static / name).read_text(encoding="utf-8") for name in ("page.css", "index.html", *_MODULES)
     )
     # A module of a file can't import another one.
-    drawing = drawing.replace("export ", "")
-    page = "\n".join(line for line in page.splitlines() if not line.startswith("import "))
+    lines = (line for module in modules for line in module.splitlines() if not line.startswith("import "))
+    page = "\n".join(line.removeprefix("export ") for line in lines)
     # Nothing in a text may end the script.
     kept = json.dumps(_answers(ledger, window), separators=(",", ":")).replace("<", "\\u003c")
     first = json.dumps(f"#/p/{quote(ledger.pipeline)}/w/{window}")
     opened = f"if (!location.hash) location.hash = {first};"
-    script = f'<script>globalThis.kept = {kept};{opened}</script>\n<script type="module">\n{drawing}\n{page}\n</script>'
+    script = f'<script>globalThis.kept = {kept};{opened}</script>\n<script type="module">\n{page}\n</script>'
     for name, part in {
         '<link rel="stylesheet" href="static/page.css">': f"<style>\n{css}\n</style>",
         '<script src="static/page.js" type="module"></script>': script,

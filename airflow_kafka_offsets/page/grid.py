@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.verification import tiling_of
+from airflow_kafka_offsets.ledger.verification import has_failed, tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -35,13 +36,19 @@ def grid(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None,
     partitions = sorted({TopicPartition.of(pinned) for each in ranges.values() for pinned in each})
     places = {key: place for place, key in enumerate(partitions)}
     cells = in_parallel(lambda each: _window_row(ledger, each, ranges[each], places), shown)
-    neighbours = [each for each in upto[: -most or None] if each.attempt is not None][-1:] if shown != upto else []
+    neighbours = _from_last_published(upto[: len(upto) - len(shown)])
     misfits = tiling_of(ledger, neighbours, ranges).misfits
     return {
         "partitions": [[key.topic, key.partition] for key in partitions],
         "rows": list(_with_misfits(cells, misfits, places)),
         "more": len(upto) > len(shown),
     }
+
+
+def _from_last_published(summaries: Sequence[WindowSummary]) -> Sequence[WindowSummary]:
+    """The last published one, and those after it, which have what it leaves out before the next."""
+    published = [place for place, summary in enumerate(summaries) if summary.attempt is not None]
+    return summaries[published[-1] :] if published else []
 
 
 def state_of(ledger: Ledger, summary: WindowSummary) -> str:
@@ -51,14 +58,17 @@ def state_of(ledger: Ledger, summary: WindowSummary) -> str:
         return "pinned"
     if summary.state is not WindowState.SUBMITTED:
         return str(summary.state)
-    listing = ledger.window_folders.revision(summary.window, summary.revision).listing()
-    return "loading" if listing.unended else "failed"
+    return "failed" if has_failed(ledger, summary) else "loading"
 
 
 def _window_row(
     ledger: Ledger, summary: WindowSummary, ranges: Iterable[OffsetRange], places: Mapping[TopicPartition, int]
 ) -> Json:
     pinned = {places[TopicPartition.of(each)]: each for each in ranges}
+    lost = Counter({place: each.lost_offsets for place, each in pinned.items() if each.lost_offsets})
+    if summary.state is WindowState.LOST:
+        later = ledger.window_folders.revision(summary.window, summary.revision).lost_since()
+        lost.update({places[partition]: count for partition, count in later.items()})
     return {
         "kind": "window",
         "window": summary.window,
@@ -68,7 +78,7 @@ def _window_row(
         "end": iso_instant(summary.end_ms),
         "offsets": [pinned[place].span if place in pinned else None for place in range(len(places))],
         "rows": _rows_by_place(ledger, summary, places),
-        "lost": {place: each.lost_offsets for place, each in pinned.items() if each.lost_offsets},
+        "lost": lost,
         "overlap": {},
     }
 
@@ -97,11 +107,12 @@ def _with_misfits(cells: Sequence[Json], misfits: Iterable[Misfit], places: Mapp
         if row is None:
             continue
         for common in misfit.shared:
-            row["overlap"][places[TopicPartition.of(common)]] = common.end_offset - common.start_offset
+            for each in filter(None, (by_name.get(misfit.earlier), row)):
+                each["overlap"][places[TopicPartition.of(common)]] = common.end_offset - common.start_offset
         for seam in misfit.seams:
             if not seam.is_gap:
                 row["overlap"][places[TopicPartition.of(seam)]] = seam.size
-        gaps = {places[TopicPartition.of(seam)]: seam.size for seam in misfit.seams if seam.is_gap}
+        gaps = {places[TopicPartition.of(seam)]: seam.size for seam in misfit.missing}
         if gaps:
             holes[misfit.later] = _hole(misfit, gaps)
     found: list[Json] = []

@@ -32,17 +32,18 @@ class Ledgers:
 
         :raises ConfigurationError: when no root is set.
         """
-        return self._listed()
+        return self._listed("all")
 
     def has(self, pipeline: str) -> bool:
-        """Whether there is a pipeline of that name: a new one is looked for, as a task links to its first window.
+        """Whether there is a pipeline of that name. For one that isn't known, the root is listed anew: a task links to
+        its first window at once. What comes of that is kept apart from what is known of the others.
 
         :raises ConfigurationError: when no root is set.
         """
-        return pipeline in self._listed() or pipeline in self._listed(_LISTED_ANEW_MS)
+        return pipeline in self._listed("all") or pipeline in self._listed("anew", _LISTED_ANEW_MS)
 
-    def _listed(self, stands_ms: int | None = None) -> list[str]:
-        kept = self._cache.get(_ROOT, None, lambda: Answer(encoded(_pipelines())), stands_ms)
+    def _listed(self, question: str, at_most_ms: int | None = None) -> list[str]:
+        kept = self._cache.get(_ROOT, question, lambda: Answer(encoded(_pipelines())), at_most_ms)
         found: list[str] = json.loads(kept.answer.shown)
         return found
 

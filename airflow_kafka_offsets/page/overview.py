@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from airflow_kafka_offsets.errors import number_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
+from airflow_kafka_offsets.offsets.windows.tiling import Misfit
 from airflow_kafka_offsets.page.answer import Answer, encoded
+from airflow_kafka_offsets.page.grid import state_of
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
 
 _DRAWN = 48
@@ -28,10 +34,12 @@ class Overview:
     :param published: the published window that ends last; None when none is.
     :param published_until_ms: where it ends, Unix milliseconds.
     :param proved: the verified window that ends last; None when none is.
-    :param states: how many windows are in each state.
+    :param states: how many windows are in each state, as the grid names them.
+    :param losses: what windows have lost, in words: gone when they were pinned, or deleted before they were loaded.
     :param holes: every hole between published windows, in words.
     :param problems: overlaps, and windows that meet in time and not in offsets, in words.
-    :param lost_offsets: offsets of all windows that were gone when they were pinned.
+    :param lost_offsets: offsets that windows have lost.
+    :param gone_offsets: offsets that no published window has, and that Kafka had deleted by the newest snapshot.
     :param unloaded_from_ms: where the time begins of which records aren't loaded: at the first hole, or where the last
         published window ends; Unix milliseconds. None when nothing is published.
     :param retention_ms: how long Kafka keeps records of the topic that it keeps for the shortest time; -1 for ever, as
@@ -47,9 +55,11 @@ class Overview:
     published_until_ms: int | None
     proved: str | None
     states: dict[str, int]
+    losses: tuple[str, ...]
     holes: tuple[str, ...]
     problems: tuple[str, ...]
     lost_offsets: int
+    gone_offsets: int
     unloaded_from_ms: int | None
     retention_ms: int | None
     rows: tuple[int, ...]
@@ -75,6 +85,7 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
     gaps = [misfit for misfit in tiling.misfits if any(seam.is_gap for seam in misfit.seams)]
     until_ms = published[-1].end_ms if published else None
     facts = _topic_facts(ledger, summaries)
+    losses = {summary: lost for summary in by_end if (lost := _lost(ledger, summary))}
     return Overview(
         pipeline=ledger.pipeline,
         topics=tuple(sorted(facts)) if summaries else tuple((ledger.read_pipeline() or {}).get("topics", ())),
@@ -82,15 +93,36 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
         published=published[-1].window if published else None,
         published_until_ms=until_ms,
         proved=proved[-1] if proved else None,
-        states=dict(Counter(str(summary.state) for summary in summaries)),
+        states=dict(Counter(in_parallel(lambda summary: state_of(ledger, summary), summaries))),
+        losses=tuple(f"{number_of(lost, 'offset')} of window {summary.window}" for summary, lost in losses.items()),
         holes=tiling.holes,
         problems=tiling.problems,
-        lost_offsets=sum(summary.lost_offsets for summary in summaries),
+        lost_offsets=sum(losses.values()),
+        gone_offsets=_gone(ledger, summaries, published[-1], gaps) if published else 0,
         unloaded_from_ms=min((window_extent(gap.earlier)[1] for gap in gaps), default=until_ms),
         retention_ms=_shortest_retention(facts.values()),
         rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),
         dag_ids=dags_of_pipeline(ledger, summaries),
     )
+
+
+def _lost(ledger: Ledger, summary: WindowSummary) -> int:
+    """Offsets that a window has lost: when it was pinned, and since."""
+    if summary.state is not WindowState.LOST:
+        return summary.lost_offsets
+    later = ledger.window_folders.revision(summary.window, summary.revision).lost_since()
+    return summary.lost_offsets + sum(later.values())
+
+
+def _gone(ledger: Ledger, summaries: Sequence[WindowSummary], last: WindowSummary, gaps: Sequence[Misfit]) -> int:
+    """What Kafka had deleted, by the newest snapshot, of the gaps between published windows and after the last one."""
+    newest = ledger.snapshots.read(max(summary.end_snapshot for summary in summaries))
+    seams = [seam for gap in gaps for seam in gap.seams if seam.is_gap]
+    unloaded = [(TopicPartition.of(seam), seam.end_offset, seam.start_offset) for seam in seams]
+    for pinned in ledger.pinned(last.window, last.revision).manifest.ranges:
+        unloaded.append((TopicPartition.of(pinned), pinned.end_offset, sys.maxsize))
+    starts = {key: boundary.log_start_offset for key, boundary in newest.boundaries.items()}
+    return sum(max(0, min(starts.get(key, start), end) - start) for key, start, end in unloaded)
 
 
 def _topic_facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:

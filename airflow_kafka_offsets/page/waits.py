@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
@@ -13,8 +14,8 @@ from airflow.models.trigger import Trigger
 from airflow.utils.session import create_session
 from airflow.utils.state import TaskInstanceState
 from sqlalchemy import Select, and_, func, or_, select
+from sqlalchemy.orm import lazyload, load_only
 
-from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger, condition_from_json
 
@@ -22,57 +23,75 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-MOST = 1_000
-"""So many waits are shown, the longest first."""
 _TRIGGER = f"{KafkaWaitTrigger.__module__}.{KafkaWaitTrigger.__name__}"
-_ON_WORKERS = {
-    "KafkaGroupLagSensor": "the group is within the sensor's limits",
-    "KafkaOffsetsReachedSensor": "the group has committed up to a fixed target",
-    "KafkaWindowCompleteSensor": "the window is complete on every partition",
-    "KafkaNewDataSensor": "new records have arrived",
+ON_WORKERS: Mapping[str, tuple[str | None, str]] = {
+    "KafkaGroupLagSensor": ("groups", "the group is within the sensor's limits, which its Dag says"),
+    "KafkaOffsetsReachedSensor": ("group", "the group has committed up to a fixed target"),
+    "KafkaWindowCompleteSensor": (None, "the window is complete on every partition"),
+    "KafkaNewDataSensor": (None, "new records have arrived"),
 }
-"""Our sensors, and what each waits for on a worker: its limits are known to its process alone."""
+"""Our sensors: the argument that names groups, None without one; and what each waits for on a worker, where its limits
+are known to its process alone."""
+_ON_ITS_OWN = (TaskInstanceState.RUNNING, TaskInstanceState.UP_FOR_RESCHEDULE)
+"""The states of a sensor that waits without a trigger."""
+_NO_MORE = (
+    load_only(
+        TaskInstance.dag_id,
+        TaskInstance.run_id,
+        TaskInstance.task_id,
+        TaskInstance.map_index,
+        TaskInstance.try_number,
+        TaskInstance.state,
+        TaskInstance.operator,
+        TaskInstance.trigger_timeout,
+    ),
+    lazyload(TaskInstance.dag_run),
+    load_only(Trigger.encrypted_kwargs),
+    lazyload(Trigger.task_instance),
+)
+"""What is read of each: no executor_config, which would be unpickled here, and no other row."""
 
 
-def waits(may_read: Callable[[str], bool]) -> Json:
-    """All waits of the Dags that a user may read, the longest first: those of deferred sensors, with the condition that
+def waits(may_read: Callable[[str], bool], most: int) -> Json:
+    """The waits of the Dags that a user may read, the longest first: those of deferred sensors, with the condition that
     their trigger was given, and those of sensors that are on a worker or rescheduled, with what Airflow has rendered.
+    Unknown names are None.
 
     :param may_read: whether that user may read a Dag.
+    :param most: how many.
     """
     with create_session() as session:
-        dag_ids = [dag_id for dag_id in session.scalars(_waiting(TaskInstance.dag_id).distinct()) if may_read(dag_id)]
-        began = select(func.min(TaskReschedule.start_date)).where(TaskReschedule.ti_id == TaskInstance.id)
-        since = func.coalesce(began.scalar_subquery(), TaskInstance.start_date)
-        asked = (
-            _waiting(TaskInstance, Trigger, RenderedTaskInstanceFields.rendered_fields, since)
-            .where(TaskInstance.dag_id.in_(dag_ids))
-            .order_by(since, TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
-            .limit(MOST + 1)
-        )
+        waiting = list(session.scalars(_waiting(TaskInstance.dag_id).distinct()))
+    dag_ids = [dag_id for dag_id in waiting if may_read(dag_id)]  # which asks the database too
+    began = select(func.min(TaskReschedule.start_date)).where(TaskReschedule.ti_id == TaskInstance.id)
+    since = func.coalesce(began.scalar_subquery(), TaskInstance.start_date)
+    asked = (
+        _waiting(TaskInstance, Trigger, RenderedTaskInstanceFields.rendered_fields, since)
+        .options(*_NO_MORE)
+        .where(TaskInstance.dag_id.in_(dag_ids))
+        .order_by(since, TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
+        .limit(most + 1)
+    )
+    with create_session() as session:
         found = [_wait(*row) for row in session.execute(asked)]
-    return {"waits": found[:MOST], "more": len(found) > MOST}
+    return {"waits": found[:most], "more": len(found) > most}
 
 
 def _waiting(*columns: Any) -> Select[Any]:
-    """Of the task instances that wait."""
+    """A select of task instances that wait, with their trigger and their rendered fields."""
     deferred = and_(TaskInstance.state == TaskInstanceState.DEFERRED, Trigger.classpath == _TRIGGER)
-    states = (TaskInstanceState.RUNNING, TaskInstanceState.UP_FOR_RESCHEDULE)
-    on_workers = and_(TaskInstance.state.in_(states), TaskInstance.operator.in_(_ON_WORKERS))
-    rendered = RenderedTaskInstanceFields
-    same = [
-        getattr(rendered, name) == getattr(TaskInstance, name) for name in ("dag_id", "run_id", "task_id", "map_index")
-    ]
+    on_workers = and_(TaskInstance.state.in_(_ON_ITS_OWN), TaskInstance.operator.in_(ON_WORKERS))
     return (
         select(*columns)
         .select_from(TaskInstance)
-        .outerjoin(Trigger, Trigger.id == TaskInstance.trigger_id)
-        .outerjoin(rendered, and_(*same))
+        .outerjoin(TaskInstance.trigger)
+        .outerjoin(TaskInstance.rendered_task_instance_fields)
+        .where(TaskInstance.state.in_((TaskInstanceState.DEFERRED, *_ON_ITS_OWN)))  # which has an index
         .where(or_(deferred, on_workers))
     )
 
 
-def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Mapping[str, Any] | None, since: Any) -> Json:
+def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: datetime | None) -> Json:
     common = {
         "dag_id": task.dag_id,
         "run_id": task.run_id,
@@ -89,44 +108,40 @@ def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Mapping[str, An
             | _deferred(trigger)
         )
     on = "worker" if task.state == TaskInstanceState.RUNNING else "rescheduled"
-    return common | {"on": on, "until_ms": None} | _of_worker(str(task.operator), rendered or {})
+    return common | {"on": on, "until_ms": None} | _of_worker(str(task.operator), rendered)
 
 
 def _deferred(trigger: Trigger) -> Json:
-    """What a trigger was given. One of another version of this package may not be understood."""
+    """What a trigger was given; all of it unknown where another version of this package, or another key, wrote it."""
     try:
         arguments = trigger.kwargs
         condition = condition_from_json(arguments["condition"])
+        return {
+            "groups": [str(group) for group in condition.group_ids],
+            "topics": [str(topic) for topic in condition.topic_names],
+            "awaited": str(condition.awaited),
+            "kafka_conn_id": str(arguments["kafka_conn_id"]),
+        }
     except Exception as error:  # each way of keeping them has its own
         log.warning("What trigger %s waits for can't be read.", trigger.id, exc_info=error)
-        return {"groups": [], "topics": [], "awaited": None, "kafka_conn_id": None}
+        return dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id"))
+
+
+def _of_worker(operator: str, rendered: Any) -> Json:
+    given = rendered if isinstance(rendered, Mapping) else {}
+    group_argument, awaited = ON_WORKERS[operator]
+    every_topic = group_argument == "groups" and "topics" in given and not given["topics"]
+    conn_id = given.get("kafka_conn_id")
     return {
-        "groups": _names(getattr(condition, "groups", None) or getattr(condition, "group", None)),
-        "topics": _topics_of(condition),
-        "awaited": condition.awaited,
-        "kafka_conn_id": str(arguments["kafka_conn_id"]),
+        "groups": [] if group_argument is None else _names(given.get(group_argument)),
+        "topics": [] if every_topic else _names(given.get("topics")),
+        "awaited": awaited,
+        "kafka_conn_id": conn_id if isinstance(conn_id, str) else None,
     }
 
 
-def _topics_of(condition: Condition) -> list[str]:
-    """None named: all that the groups have committed on or read."""
-    target = getattr(condition, "target", None)
-    return _names(getattr(condition, "topics", None) if target is None else target.names())
-
-
-def _of_worker(operator: str, rendered: Mapping[str, Any]) -> Json:
-    return {
-        "groups": _names(rendered.get("groups") or rendered.get("group")),
-        "topics": _names(rendered.get("topics")),
-        "awaited": _ON_WORKERS[operator],
-        "kafka_conn_id": rendered.get("kafka_conn_id"),
-    }
-
-
-def _names(value: Any) -> list[str]:
-    """One name or several; Airflow keeps what it has rendered as text where it is long."""
+def _names(value: Any) -> list[str] | None:
+    """One name or several; None where none is known. Airflow keeps a long list as one shortened text."""
     if not value:
-        return []
-    return (
-        [str(name) for name in value] if isinstance(value, Collection) and not isinstance(value, str) else [str(value)]
-    )
+        return None
+    return [str(name) for name in value] if isinstance(value, (list, tuple)) else [str(value)]

@@ -12,8 +12,8 @@ STATES = {
     "lost": "Kafka has deleted some of its records before they were loaded.",
     "published": "Its rows count for readers; the verify task hasn't recorded its verdict yet.",
     "verified": "Published, and proved: what was read, what was written and the log agree.",
-    "hole": "Published windows leave these offsets out.",
-    "overlap": "An earlier published window has some of the same offsets.",
+    "hole": "Published windows leave these offsets out, and no window has them.",
+    "overlap": "Another published window has some of the same offsets.",
     "revised": "The window was pinned again; the newest published revision counts.",
 }
 

@@ -15,15 +15,15 @@ from tests.chaos.judge import Hole, Times
 
 _SOME = 10
 """So many windows without a hole before them are asked whether they have one."""
-_BETWEEN = re.compile(r"no window from (\S+) to (\S+?):? ")
+_BETWEEN = re.compile(r"(?:no window|not published yet,) from (\S+) to (\S+?):? ")
 
 
 def listed(claims: list[Claim]) -> list[Times]:
-    """The holes that the verification of a whole ledger lists.
+    """The holes that the verification of a whole ledger lists, and what is late.
 
     :raises AssertionError: the words aren't what they are known to be.
     """
-    found = [(each, _BETWEEN.match(each.found)) for each in claims if each.claim == "hole"]
+    found = [(each, _BETWEEN.match(each.found)) for each in claims if each.claim in ("hole", "late")]
     assert all(match for _, match in found), found
     return [(parse_instant(match[1]), parse_instant(match[2])) for _, match in found if match]
 

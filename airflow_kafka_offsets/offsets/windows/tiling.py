@@ -150,12 +150,16 @@ class Misfit:
     :param later: name of the other one.
     :param seams: where they fail to meet, by partition; empty where the later one starts before the earlier one ends.
     :param shared: offsets that are in both; empty where they don't overlap in time.
+    :param waiting: windows between them that aren't published, and have some of what the two leave out.
+    :param missing: what the two leave out and no window has.
     """
 
     earlier: str
     later: str
     seams: tuple[Seam, ...] = ()
     shared: tuple[LogRange, ...] = ()
+    waiting: tuple[str, ...] = ()
+    missing: tuple[Seam, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,8 @@ class Tiling:
     :param windows: how many there are.
     :param problems: every overlap, and every seam where two windows meet in time and not in offsets, in words and in
         order of time.
-    :param holes: every time without a window that has offsets, in words.
+    :param holes: offsets between two windows that no window has, also none that isn't published yet; in words, and in
+        order of time.
     :param misfits: the windows that ``problems`` and ``holes`` tell of.
     """
 
@@ -193,12 +198,14 @@ def check_tiling(
     ranges: Callable[[T], Sequence[OffsetRange]],
     surely_meet: Callable[[T, T], bool] = _never,
     beginning: Callable[[T], Beginning | None] = _unknown,
+    waiting: Sequence[T] = (),
 ) -> Tiling:
     """Check windows against each other, in order of their start.
 
     :param ranges: a window's ranges.
     :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
     :param beginning: where topics begin that a window has and the one before it lacks.
+    :param waiting: windows that aren't published: what one of them has is no hole.
     """
     ordered = sorted(windows, key=lambda window: (window.start_ms, window.end_ms))
     problems: list[str] = []
@@ -217,11 +224,22 @@ def check_tiling(
             furthest = max(before, key=lambda window: window.end_ms)
             if not surely_meet(furthest, later):
                 found = seams([ranges(furthest), ranges(later)], beginning(later))
-                misfits += [Misfit(furthest.window, later.window, seams=tuple(found))] if found else []
-                if furthest.end_ms == later.start_ms or not all(seam.is_gap for seam in found):
+                if found and (furthest.end_ms == later.start_ms or not all(seam.is_gap for seam in found)):
                     problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
+                    missing = tuple(seam for seam in found if seam.is_gap)
+                    misfits.append(Misfit(furthest.window, later.window, tuple(found), missing=missing))
                 elif found:
-                    between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
-                    holes.append(f"no window from {between}: {shorten(map(str, found))}")
+                    within = [each for each in waiting if _reaches_between(each, furthest, later)]
+                    missing = tuple(uncovered(found, map(ranges, within)))
+                    names = tuple(dict.fromkeys(each.window for each in within))
+                    misfits.append(Misfit(furthest.window, later.window, tuple(found), waiting=names, missing=missing))
+                    if missing:
+                        between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
+                        late = f"; not published yet: {shorten(names)}" if names else ""
+                        holes.append(f"no window from {between}: {shorten(map(str, missing))}{late}")
         before = [*reaching, later]
     return Tiling(len(ordered), tuple(problems), tuple(holes), tuple(misfits))
+
+
+def _reaches_between(window: Tile, earlier: Tile, later: Tile) -> bool:
+    return window.start_ms < later.start_ms and window.end_ms > earlier.end_ms

@@ -7,7 +7,7 @@ export const STATES = {
   counted: { letter: "C", colour: "#f0e442", ink: "#000000" },
   published: { letter: "U", colour: "#0072b2", ink: "#ffffff" },
   verified: { letter: "V", colour: "#009e73", ink: "#000000" },
-  lost: { letter: "L", colour: "#d55e00", ink: "#000000" },
+  lost: { letter: "L", colour: "#8b0d1a", ink: "#ffffff" },
   hole: { letter: "H", colour: "#000000", ink: "#ffffff" },
   overlap: { letter: "X", colour: "#cc79a7", ink: "#000000" },
   revised: { letter: "R", colour: "#e69f00", ink: "#000000" },

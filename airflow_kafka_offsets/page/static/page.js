@@ -1,98 +1,34 @@
-// The page. All text is set as text, never as HTML; all addresses are relative, and what is asked is in the hash.
+// The page: pipelines, one of them, its windows. All addresses are relative, and what is asked is in the hash.
 import { STATES, cellWidth, partitionsDrawing, sparkLine, timeChart } from "./drawing.js";
+import { ask, kept, showAge } from "./asking.js";
+import { bad, badge, between, duration, facts, hash, lostCell, make, moment, note, number, plural, readable, runLink, table, time, timeOf } from "./elements.js";
+import { findForm, foundRecord } from "./find.js";
+import { showWaits } from "./waits.js";
 
 const main = document.getElementById("main");
 const theme = localStorage.getItem("theme");
 if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-const unfolded = new Map();
+const FEW_PARTITIONS = 24;
+const foldings = new Map();  // by topic: whether the reader has unfolded it
 let asked = 0;
-
-function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name in element) element[name] = value;
-    else element.setAttribute(name, value);
-  }
-  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
-  return element;
-}
-
-const number = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
-const time = (iso) => iso.replace("T", " ").replace(/:00(\.000)?Z$/, "").replace("Z", "");
-const hash = (...parts) => "#/" + parts.map(encodeURIComponent).join("/");
-const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
-
-function duration(ms) {
-  const minutes = Math.floor(ms / 60000);
-  if (minutes < 0) return "ends in the future";
-  if (minutes < 2) return plural(Math.floor(ms / 1000), "second");
-  if (minutes < 120) return plural(minutes, "minute");
-  if (minutes < 2880) return plural(Math.floor(minutes / 60), "hour");
-  return plural(Math.floor(minutes / 1440), "day");
-}
-
-function timeOf(window) {
-  const [start, end] = window.split("_").map((part) =>
-    part.replace(/(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z/, "$1-$2-$3T$4:$5:$6.$7Z"));
-  return between(start, end);
-}
-
-// The day is said once where both are on the same one.
-function between(start, end) {
-  const [from, to] = [time(start), time(end)];
-  return `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
-}
-
-function badge(state, words = state) {
-  const known = STATES[state] ?? STATES.pinned, mark = make("span", { className: "badge" }, known.letter);
-  mark.style.background = known.colour;
-  mark.style.color = known.ink;
-  return make("span", { className: "line" }, mark, words);
-}
-
-function table(heads, rows, numeric = []) {
-  const cell = (tag, content, place) =>
-    make(tag, { className: numeric.includes(place) ? "number" : "", "data-head": heads[place] }, ...(Array.isArray(content) ? content : [content]));
-  return make("div", { className: "scroll", tabIndex: 0 }, make("table", {},
-    make("thead", {}, make("tr", {}, ...heads.map((head, place) => cell("th", head, place)))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((each, place) => cell("td", each, place)))))));
-}
-
-function facts(pairs) {
-  return make("dl", {}, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
-}
-
-// A file that kafka-offsets ledger show --html has written brings its answers along.
-const kept = globalThis.kept;
-
-async function ask(path) {
-  if (kept && path in kept) return kept[path];
-  if (kept) throw new Error("This file doesn't have the answer to that. Ask on the page in Airflow, or kafka-offsets ledger.");
-  const answer = await fetch(`api/${path}`, { credentials: "same-origin" });
-  const said = await answer.json().catch(() => ({}));
-  if (answer.ok) return said;
-  if (answer.status === 401) throw new Error("You aren't logged in, or no longer: open Airflow, log in, and come back.");
-  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${answer.status}.`);
-}
-
-function showAge(answer) {
-  const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
-  const when = kept ? `as of ${time(new Date(answer.now_ms).toISOString().slice(0, 19))}` : `read ${plural(seconds, "second")} ago`;
-  document.getElementById("age").textContent = `${when}, times in UTC`;
-}
 
 // ---- all pipelines
 
+// How a pipeline's windows that aren't published are: what has failed or is lost waits for somebody.
+function unpublished(row) {
+  const { failed = 0, lost = 0, pinned = 0, loading = 0, counted = 0 } = row.states, under = pinned + loading + counted;
+  const parts = [failed ? bad(`${number(failed)} failed`) : null, lost ? bad(`${number(lost)} lost`) : null,
+    under ? `${number(under)} under way` : null].filter(Boolean);
+  return parts.length ? make("div", { className: "note" }, "not published: ", ...parts.flatMap((part, place) => (place ? [", ", part] : [part]))) : null;
+}
+
 function wrongs(row) {
   const told = [];
-  if (row.problems.length) told.push(make("div", { className: "bad", title: row.problems.join("\n") },
-    plural(row.problems.length, "problem")));
-  if (row.holes.length) told.push(make("div", { className: "bad", title: row.holes.join("\n") },
-    plural(row.holes.length, "hole")));
-  if (row.lost_offsets) told.push(make("div", { className: "bad" }, `${number(row.lost_offsets)} offsets lost`));
-  if (row.states.lost) told.push(make("div", { className: "bad" }, `${plural(row.states.lost, "window")} with losses`));
-  return told.length ? told : ["none"];
+  if (row.lost_offsets) told.push([`${plural(row.lost_offsets, "offset")} lost`, row.losses]);
+  if (row.problems.length) told.push([`${plural(row.problems.length, "overlap")} or bad seam${row.problems.length === 1 ? "" : "s"}`, row.problems]);
+  if (row.holes.length) told.push([plural(row.holes.length, "hole"), row.holes]);
+  if (row.states.failed) told.push([`${plural(row.states.failed, "failed load")}`, []]);
+  return told.length ? told.map(([words, all]) => make("div", { className: "bad", title: all.map(readable).join("\n") }, words)) : ["nothing"];
 }
 
 // From when on Kafka may delete records that aren't loaded, by retention.ms and the clock; null where it never does, or nobody knows.
@@ -103,6 +39,7 @@ function retentionOf(row) {
 
 function retentionCell(row, now) {
   if (row.unloaded_from_ms === null) return [];
+  if (row.gone_offsets) return bad(`${plural(row.gone_offsets, "unloaded offset")} gone already`);
   if (row.retention_ms === null) return "unknown";
   if (row.retention_ms < 0) return "kept for ever";
   const left = retentionOf(row) - now, title = "Records that aren't loaded yet are deleted from then on at the earliest, by retention.ms; "
@@ -111,16 +48,24 @@ function retentionCell(row, now) {
   return make("span", { className: left < Math.min(row.retention_ms / 4, 86400000) ? "bad" : "", title }, duration(left));
 }
 
+const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.problems.length || row.holes.length || row.states.failed);
+const endOf = (window) => { const [start, end] = timeOf(window).split(" to "); return end.length > 12 ? end : `${start.slice(0, 10)} ${end}`; };
+const completeText = (row, now) => `${time(new Date(row.unloaded_from_ms).toISOString().slice(0, 19))}, ${duration(now - row.unloaded_from_ms)} ago`;
+
+function completeCell(row, now) {
+  if (row.unloaded_from_ms === null) return [];
+  return [make("div", {}, moment(time(new Date(row.unloaded_from_ms).toISOString().slice(0, 19)))),
+    make("div", { className: "note" }, `${duration(now - row.unloaded_from_ms)} ago`)];
+}
+
 function pipelineRow(row, now) {
   const link = make("a", { href: hash("p", row.pipeline) }, row.pipeline);
   if (row.error) return [row.pipeline, [], make("span", { className: "bad" }, row.error), [], [], [], [], []];
-  const waiting = row.states.resolved ?? 0, begun = (row.states.submitted ?? 0) + (row.states.counted ?? 0);
   return [
     link, row.topics.join(", "),
-    [make("div", {}, row.published ? timeOf(row.published) : "nothing published yet"),
-      waiting + begun ? make("div", { className: "note" }, `${plural(waiting + begun, "window")} not published`) : null],
-    row.published_until_ms === null ? [] : duration(now - row.published_until_ms), retentionCell(row, now),
-    row.proved === null ? "none yet" : row.proved === row.published ? "the same window" : timeOf(row.proved),
+    [make("div", {}, row.published ? moment(timeOf(row.published)) : "nothing published yet"), unpublished(row)],
+    completeCell(row, now), retentionCell(row, now),
+    row.proved === null ? "none yet" : moment(endOf(row.proved)),
     wrongs(row), row.rows.length ? sparkLine(row.rows) : [],
   ].map((cell) => (Array.isArray(cell) ? cell.filter(Boolean) : cell));
 }
@@ -129,41 +74,14 @@ async function showPipelines() {
   const answer = await ask("pipelines");
   const oldest = Math.min(...answer.pipelines.filter((row) => row.read_ms).map((row) => row.read_ms));
   showAge({ read_ms: Number.isFinite(oldest) ? oldest : 0, now_ms: answer.now_ms });
-  if (!answer.pipelines.length) return [make("p", { className: "note" },
+  if (!answer.pipelines.length) return [note(
     "There is no pipeline that you may see. A pipeline appears when the first run of its Dag has pinned a window in the "
     + "ledger ([kafka_offsets] ledger_root), to users who may read that Dag.")];
   const list = table(
-    ["Pipeline", "Topics", "Last published window", "Behind", "Retention left", "Last proof", "Holes and losses", "Rows per window"],
-    answer.pipelines.map((row) => pipelineRow(row, answer.now_ms)));
+    ["Pipeline", "Topics", "Newest published window", "Complete up to", "Retention left", "Proved up to", "What is wrong", "Rows per window"],
+    [...answer.pipelines].sort((one, other) => isWrong(other) - isWrong(one)).map((row) => pipelineRow(row, answer.now_ms)));
   list.classList.add("cards");
   return [make("h2", {}, "Pipelines"), list];
-}
-
-// ---- what sensors wait for
-
-function waitRow(wait, now) {
-  const place = wait.map_index < 0 ? "" : ` [${wait.map_index}]`;
-  const left = wait.until_ms === null ? [] : wait.until_ms <= now ? "any moment" : duration(wait.until_ms - now);
-  return [wait.groups.length ? wait.groups.join(", ") : "no group", wait.topics.length ? wait.topics.join(", ") : "all of the group's",
-    wait.awaited ?? "unknown: its trigger was written by another version", wait.since_ms === null ? "unknown" : duration(now - wait.since_ms),
-    left, [runLink(wait), place].filter(Boolean), ON[wait.on], wait.kafka_conn_id ?? "unknown"];
-}
-
-const ON = { triggerer: "the triggerer", worker: "a worker", rescheduled: "nothing, between two pokes" };
-
-async function showWaits() {
-  const answer = await ask("waits");
-  showAge({ read_ms: answer.now_ms, now_ms: answer.now_ms });
-  if (!answer.waits.length) return [make("h2", {}, "Waits"), make("p", { className: "note" },
-    "No sensor of a Dag that you may read waits at this moment. Deferred, poking and rescheduled ones would be listed, with "
-    + "their groups and what they wait for.")];
-  const list = table(["Group", "Topics", "Waits until", "Since", "Times out in", "Task", "Runs on", "Connection"],
-    answer.waits.map((wait) => waitRow(wait, answer.now_ms)));
-  list.classList.add("cards");
-  return [make("h2", {}, `Waits: ${plural(answer.waits.length, "sensor")}`), list,
-    answer.more ? make("p", { className: "note" }, "There are more; those that have waited longest are shown.") : null,
-    make("p", { className: "note" }, "By Airflow's database; Kafka isn't asked. How far a wait has come is in its task's log "
-      + "or its triggerer's, and kafka-offsets lag says how far behind a group is now.")];
 }
 
 // ---- one pipeline
@@ -186,12 +104,13 @@ function cellState(row, place) {
   if (row.kind === "hole") return place in row.gaps ? "hole" : null;
   if (row.offsets[place] === null) return null;
   if (place in row.lost) return "lost";
-  return place in row.overlap ? "overlap" : row.state;
+  if (place in row.overlap) return "overlap";
+  return row.state === "lost" ? "pinned" : row.state;  // what was lost is on other partitions
 }
 
 function cellWords(row, place, [topic, partition]) {
   const of = `${topic}-${partition}`;
-  if (row.kind === "hole") return `${of}: ${place in row.gaps ? `${number(row.gaps[place])} offsets in no published window` : "no hole"}`;
+  if (row.kind === "hole") return `${of}: ${place in row.gaps ? `${number(row.gaps[place])} offsets in no window` : "no hole"}`;
   if (row.offsets[place] === null) return `${of}: not in this window`;
   const rows = row.rows ? `, ${number(row.rows[place])} rows` : ", nothing published";
   const lost = place in row.lost ? `, ${number(row.lost[place])} offsets lost` : "";
@@ -200,14 +119,14 @@ function cellWords(row, place, [topic, partition]) {
 }
 
 // A few partitions are drawn one by one from the start, unless the reader has folded them.
-const isUnfolded = (topic) => unfolded.get(topic.name) ?? topic.count <= 24;
+const isUnfolded = (topic) => foldings.get(topic.name) ?? topic.count <= FEW_PARTITIONS;
 
 function topicCell(row, topic, answer, open, pointed) {
   if (!isUnfolded(topic)) {
     const sums = row.kind === "hole" ? within(row.gaps, topic) : sum(row.offsets, topic);
     const lost = row.kind === "hole" ? 0 : within(row.lost, topic);
     const words = row.kind === "hole" ? (sums ? `${number(sums)} missing` : "") : number(sums);
-    return make("td", { className: "number" }, words, lost ? make("span", { className: "bad" }, ` −${number(lost)} lost`) : null);
+    return make("td", { className: "number" }, words, lost ? bad(` −${number(lost)} lost`) : null);
   }
   const canvas = partitionsDrawing(topic.from, topic.count, (place) => cellState(row, place));
   canvas.addEventListener("mousemove", (event) => {
@@ -224,12 +143,13 @@ function gridRow(row, answer, topics, pipeline, opened, pointed) {
   const states = [badge(row.state)];
   if (row.revision > 1) states.push(" ", badge("revised", `revision ${row.revision}`));
   if (row.kind === "window" && Object.keys(row.overlap).length) states.push(" ", badge("overlap"));
-  if (row.kind === "window" && row.state !== "lost" && Object.keys(row.lost).length) states.push(" ", badge("lost"));
-  const total = row.rows ? number(row.rows.reduce((a, b) => a + b, 0)) : "";
+  const lost = row.kind === "window" ? Object.values(row.lost).reduce((a, b) => a + b, 0) : 0;
+  if (lost && row.state !== "lost") states.push(" ", badge("lost"));
+  const rows = row.rows ? [number(row.rows.reduce((a, b) => a + b, 0))] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
   return make("tr", { className: row.window && row.window === opened ? "open" : "" },
     make("td", {}, open ? make("button", { className: "plain", type: "button", onclick: open }, label) : label),
     make("td", {}, ...states),
-    make("td", { className: "number" }, total),
+    make("td", { className: "number" }, ...total),
     ...topics.map((topic) => topicCell(row, topic, answer, open, pointed)));
 }
 
@@ -239,7 +159,7 @@ function gridOf(answer, pipeline, opened) {
   const draw = () => {
     const head = topics.map((topic) => make("th", {}, make("button", {
       className: "plain", type: "button", "aria-expanded": String(isUnfolded(topic)),
-      onclick: () => { unfolded.set(topic.name, !isUnfolded(topic)); draw(); },
+      onclick: () => { foldings.set(topic.name, !isUnfolded(topic)); draw(); },
     }, `${topic.name} (${plural(topic.count, "partition")}) ${isUnfolded(topic) ? "▾" : "▸"}`)));
     holder.replaceChildren(make("table", { className: "grid" },
       make("thead", {}, make("tr", {}, make("th", {}, "Window"), make("th", {}, "State"),
@@ -253,55 +173,7 @@ function gridOf(answer, pipeline, opened) {
     const next = buttons[place + (event.key === "ArrowDown" ? 1 : -1)];
     if (place >= 0 && next) { event.preventDefault(); next.focus(); }
   });
-  return [holder, pointed];
-}
-
-// A record is asked for by its partition or its key, and by its offset or an instant; the hash holds the question.
-function findForm(pipeline, overview, question) {
-  const field = (name, words, properties = {}) => make("label", {}, words, make("input", {
-    name, value: question.get(name) ?? "", autocomplete: "off", ...properties }));
-  const topics = make("select", { name: "topic" }, ...overview.topics.map((topic) =>
-    make("option", { value: topic, selected: topic === question.get("topic") }, topic)));
-  const form = make("form", { onsubmit: (event) => {
-    event.preventDefault();
-    const given = [...new FormData(form)].filter(([, value]) => value !== "");
-    location.hash = `${hash("p", pipeline, "find")}?${new URLSearchParams(given)}`;
-  } }, make("label", {}, "Topic", topics), field("partition", "Partition", { type: "number", min: "0" }),
-  field("key", "or key"), field("offset", "Offset", { type: "number", min: "0" }),
-  field("at", "or instant", { placeholder: "2026-11-21T06:00:00Z" }), make("button", {}, "Where is this record?"));
-  return form;
-}
-
-const windowLink = (pipeline, found) => found.window && make("a", { href: hash("p", pipeline, "w", found.window) }, timeOf(found.window));
-
-function keyPart(key) {
-  if (!key) return [];
-  const counts = key.partitions.map((each) => `partition ${each.partition} of ${each.partition_count}`
-    + (key.partitions.length > 1 ? ` (since ${time(each.since)})` : ""));
-  return [facts([["Key", `${key.key}: ${counts.join("; before, ")}`]]),
-    ...key.remarks.map((words) => make("p", { className: "note" }, words))];
-}
-
-function instantPart(pipeline, window) {
-  return [make("h3", {}, badge(window.state, `${timeOf(window.window)}: ${window.found}`)),
-    facts([["Window", windowLink(pipeline, window)], ["Revision", window.revision], ["Output", window.output],
-      ["Attempt", window.attempt], ["Loaded by", runLink(window)]]),
-    ...window.remarks.map((remark) => make("p", { className: "note" }, remark)),
-    table(["Partition", "From", "Up to", "Offsets", "Lost"], window.ranges.map((range) => [String(range.partition),
-      String(range.start_offset), String(range.end_offset), number(range.offsets),
-      range.lost ? make("span", { className: "bad" }, number(range.lost)) : "0"]), [0, 1, 2, 3, 4])];
-}
-
-async function foundRecord(pipeline, question) {
-  const found = await ask(`pipelines/${encodeURIComponent(pipeline)}/records?${question}`);
-  const topic = question.get("topic"), offset = question.get("offset");
-  const places = found.places ?? [{ ...found, partition: question.get("partition") }];
-  return make("section", { className: "panel", tabIndex: -1 }, ...keyPart(found.key),
-    ...places.flatMap((place) => [make("h3", {}, `${topic}-${place.partition}, offset ${offset}: ${place.found}`),
-      facts([["Window", windowLink(pipeline, place)], ["Revision", place.revision], ["Output", place.output],
-        ["Attempt", place.attempt], ["Loaded by", runLink(place)]])]),
-    ...(found.windows ?? []).flatMap((window) => instantPart(pipeline, window)),
-    found.nowhere ? make("p", {}, `${time(found.at)}: ${found.nowhere}`) : null);
+  return [pointed, holder];
 }
 
 async function showPipeline(pipeline, rest, question) {
@@ -310,25 +182,29 @@ async function showPipeline(pipeline, rest, question) {
   showAge(answer);
   const overview = answer.overview, parts = [make("h2", {}, pipeline)];
   parts.push(facts([["Topics", overview.topics.join(", ")], ["Loaded by", overview.dag_ids.join(", ") || "no attempt names a Dag"],
-    ["Behind", overview.published_until_ms === null ? "nothing published yet" : duration(answer.now_ms - overview.published_until_ms)],
+    ["Complete up to", overview.unloaded_from_ms === null ? "nothing published yet" : completeText(overview, answer.now_ms)],
+    ["Newest published", overview.published === null ? null : timeOf(overview.published)],
     ["Retention left", overview.unloaded_from_ms === null ? null : retentionCell(overview, answer.now_ms)],
     ["Offsets over time", make("span", {}, ...overview.topics.flatMap((topic, place) => [place ? ", " : null,
       make("a", { href: hash("p", pipeline, "t", topic) }, topic)].filter(Boolean)))]]));
-  for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad" }, words));
+  parts.push(...overview.losses.map((words) => make("p", { className: "bad", title: words }, `Lost before it was loaded: ${readable(words)}`)));
+  for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad", title: words }, readable(words)));
   parts.push(findForm(pipeline, overview, question));
   if (rest[0] === "find") parts.push(await foundRecord(pipeline, question).catch(failure));
   if (rest[0] === "t") parts.push(await timePanel(pipeline, overview, rest[1], question).catch(failure));
   if (window) parts.push(await windowPanel(pipeline, window).catch(failure));
-  if (!answer.rows.length) return [...parts, make("p", { className: "note" },
+  if (!answer.rows.length) return [...parts, note(
     before ? "There is no earlier window." : "No window is pinned yet. The first run of the Dag pins one.")];
   const last = answer.rows.find((row) => row.window);
-  parts.push(make("h3", {}, "Windows, the newest first; numbers are offsets"), legend(), ...gridOf(answer, pipeline, window));
+  parts.push(make("h3", {}, "Windows in UTC, the newest first"), legend(), ...gridOf(answer, pipeline, window));
   if (answer.more && last) parts.push(make("a", { href: `${hash("p", pipeline)}?before=${last.window}` }, "Earlier windows"));
   return parts;
 }
 
 function legend() {
-  return make("div", { className: "legend" }, ...Object.keys(STATES).map((state) => badge(state)));
+  const marks = [["hole", "hole"], ["lost", "offsets lost"], ["overlap", "overlap"], ["revised", "pinned again"]];
+  return make("div", { className: "legend" }, ...Object.keys(STATES).filter((state) => !marks.some(([mark]) => mark === state))
+    .map((state) => badge(state)), ...marks.map(([state, words]) => badge(state, words)));
 }
 
 // ---- one topic over time
@@ -367,29 +243,22 @@ async function timePanel(pipeline, overview, topic, question) {
   } }, make("label", {}, `Partition (0 to ${answer.partitions - 1}; empty for all)`, make("input", {
     name: "partition", type: "number", min: "0", value: question.get("partition") ?? "" })), make("button", {}, "Show"));
   return make("section", { className: "panel", tabIndex: -1 },
-    make("h2", {}, `${topic}${answer.partition === null ? "" : `-${answer.partition}`}: offsets over time`),
+    make("h2", {}, answer.partition === null ? `${topic}: offsets over time, the sum of ${plural(answer.partitions, "partition")}`
+      : `${topic}-${answer.partition}: offsets over time`),
     make("a", { href: hash("p", pipeline) }, "Close"), form,
     make("div", { className: "scroll", tabIndex: 0 },
       timeChart(answer, wide, words, (each) => hash("p", pipeline, "w", each.window), reaches)),
-    make("p", { className: "note" }, "Bands are windows, by state. The line is the log's end, the dotted one its start, "
-      + "each as it was when a snapshot was resolved; circles are commits of groups that were kept as snapshots."),
+    legend(), note("Bands are windows, by state. The line is the log's end, the dotted one its start, as they were when each "
+      + `snapshot was resolved.${answer.points.some((point) => point.group) ? " Circles are commits of groups that were stored as snapshots." : ""}`),
     facts([["Log end", `${number(last.log_end)}, seen ${time(iso(last.resolved_at_ms))}`],
       ["Lag then", loaded ? `${plural(Math.max(0, last.log_end - loaded.end_offset), "offset")}, ${duration(last.resolved_at_ms - loaded.end_ms)}, `
         + "after the last published window" : null],
       ...paceFacts(answer.points),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "for ever" : duration(answer.retention_ms)],
-      ["Reaches unloaded records", reaches === null ? null : `${time(iso(reaches))} at the earliest`]]));
+      ["Retention may delete unloaded records from", reaches === null ? null : `${time(iso(reaches))} at the earliest`]]));
 }
 
 // ---- one window
-
-function runLink(run) {
-  if (!run.dag_id || !run.run_id) return null;
-  const part = encodeURIComponent, words = `${run.dag_id}, run ${run.run_id}${run.task_id ? `, task ${run.task_id}` : ""}`;
-  if (kept) return words;
-  const task = run.task_id ? `/tasks/${part(run.task_id)}` : "";
-  return make("a", { href: `../dags/${part(run.dag_id)}/runs/${part(run.run_id)}${task}` }, words);
-}
 
 function attemptRow(attempt) {
   if (attempt.problem) return [attempt.attempt, "", make("span", { className: "bad" }, attempt.problem), "", ""];
@@ -400,28 +269,35 @@ function attemptRow(attempt) {
     runLink(attempt) ?? "no run was noted"];
 }
 
+// Where all ranges start, or end, for the same reason, it is said once.
+function rangesPart(ranges, words) {
+  const reasons = (side) => [...new Set(ranges.map((range) => words.evidence[range[side]]))];
+  const [starts, ends] = [reasons("start_evidence"), reasons("end_evidence")], one = starts.length === 1 && ends.length === 1;
+  const heads = ["Topic", "Partition", "From", "Up to", "Offsets", "Lost", "Rows", ...(one ? [] : ["Why it starts there", "Why it ends there"])];
+  const rows = ranges.map((range) => [range.topic, String(range.partition), number(range.start_offset), number(range.end_offset),
+    number(range.offsets), lostCell(range.lost), range.rows === null ? "" : number(range.rows),
+    ...(one ? [] : [words.evidence[range.start_evidence], words.evidence[range.end_evidence]])]);
+  return [one ? note(starts[0] === ends[0] ? `At both ends of each range ${starts[0]}.` : `Where each range starts, ${starts[0]}. Where it ends, ${ends[0]}.`) : null,
+    table(heads, rows, [1, 2, 3, 4, 5, 6])];
+}
+
 function revisionPart(revision, words) {
   const shown = revision.ranges.slice(0, 200), left = revision.ranges.length - shown.length;
   return [
-    make("h3", {}, badge(revision.state, `Revision ${revision.revision}: ${revision.state}${revision.counts ? ", counts" : ""}`)),
-    make("p", { className: "note" }, words.states[revision.state] ?? ""),
+    make("h3", {}, badge(revision.state, `Revision ${revision.revision}, ${revision.state}${revision.counts ? ": the one that readers get" : ""}`)),
+    note(words.states[revision.state] ?? ""),
     facts([["Proof", revision.verdict], ["Offsets", number(revision.offsets)],
       ["Rows read", revision.read === null ? null : number(revision.read)],
       ["Rows written", revision.written === null ? null : number(revision.written)],
       ["Lost when pinned", revision.lost ? `${number(revision.lost)} offsets` : null],
       ["Lost later", revision.noted_losses.join("; ")], ["Output", revision.output],
       ...revision.further.map((each) => [`Output ${each.name}`, `${plural(each.rows, "row")}${each.output ? ` in ${each.output}` : ""}`]),
-      ["Manifest", revision.manifest], ["Its sha256", revision.sha256], ["Isolation level", revision.isolation_level]]),
+      ["Manifest", revision.manifest], ["Manifest's sha256", revision.sha256], ["Isolation level", revision.isolation_level]]),
     revision.attempts.length
-      ? table(["Attempt", "Began", "What came of it", "Spark application", "Loaded by"], revision.attempts.map(attemptRow))
-      : make("p", { className: "note" }, "No attempt to load it was noted yet."),
-    make("h3", {}, "Ranges"),
-    table(["Topic", "Partition", "From", "Up to", "Offsets", "Lost", "Rows", "Why it starts there", "Why it ends there"],
-      shown.map((each) => [each.topic, String(each.partition), String(each.start_offset), String(each.end_offset),
-        number(each.offsets), each.lost ? make("span", { className: "bad" }, number(each.lost)) : "0",
-        each.rows === null ? "" : number(each.rows), words.evidence[each.start_evidence], words.evidence[each.end_evidence]]),
-      [1, 2, 3, 4, 5, 6]),
-    left > 0 ? make("p", { className: "note" }, `${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null,
+      ? table(["Attempt", "Began", "Result", "Spark application", "Loaded by"], revision.attempts.map(attemptRow))
+      : note("No attempt to load it was recorded yet."),
+    make("h3", {}, "Ranges"), ...rangesPart(shown, words),
+    left > 0 ? note(`${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null,
   ];
 }
 
@@ -429,25 +305,33 @@ async function windowPanel(pipeline, window) {
   const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/windows/${encodeURIComponent(window)}`);
   const close = make("a", { href: hash("p", pipeline) }, "Close");
   const published = answer.publications.map((each) => [String(each.number), time(each.published_at), String(each.revision),
-    each.attempt, number(each.rows), each.sink, each.counts ? "yes" : "no, a later one does"]);
+    each.attempt, number(each.rows), each.sink, each.counts ? "yes" : "no, a later one is"]);
   return make("section", { className: "panel", tabIndex: -1 }, make("h2", {}, `Window ${timeOf(answer.window)}`), close,
     ...answer.revisions.toReversed().flatMap((revision) => revisionPart(revision, answer)),
     ...(published.length ? [make("h3", {}, "Publications"),
-      table(["Number", "At", "Revision", "Attempt", "Rows", "Sink", "Counts"], published)] : []));
+      table(["Number", "At", "Revision", "Attempt", "Rows", "Sink", "Read by readers"], published)] : []));
 }
 
 // ---- what the hash asks for
 
 const failure = (error) => make("p", { className: "bad", role: "alert" }, error.message);
 
+// A link that somebody has cut off may end within a character.
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
+function screenOf(kind, pipeline, rest, question) {
+  if (kind === "p" && pipeline) return showPipeline(pipeline, rest, question);
+  return kind === "waits" ? showWaits() : showPipelines();
+}
+
 async function show() {
-  const mine = ++asked, [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const [kind, pipeline, ...rest] = path.split("/").map(decodeURIComponent);
+  const mine = ++asked, [path, ...queries] = location.hash.replace(/^#\/?/, "").split("?"), query = queries.join("?");
+  const [kind, pipeline, ...rest] = path.split("/").map(decoded);
   document.getElementById("place").textContent = pipeline ?? "";
   document.title = pipeline ? `${pipeline} · Kafka windows` : "Kafka windows";
-  const parts = await (kind === "p" && pipeline ? showPipeline(pipeline, rest, new URLSearchParams(query))
-    : kind === "waits" ? showWaits() : showPipelines())
-    .catch((error) => [failure(error)]);
+  const parts = await screenOf(kind, pipeline, rest, new URLSearchParams(query)).catch((error) => [failure(error)]);
   if (mine !== asked) return;
   main.replaceChildren(...parts.filter(Boolean));
   main.querySelector(".panel")?.focus();

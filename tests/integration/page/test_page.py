@@ -17,11 +17,13 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish, resolve
 from tests.integration.page.auth_manager import SECRET
 from tests.integration.page.conftest import RECORD_CONTENT, As, make_trouble, open_pipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
@@ -148,6 +150,9 @@ class TestSaysWhatTheCommandsSay:
         assert row["rows"] == [OFFSETS] * 4
         assert row["dag_ids"] == ["loads"]
         assert row["unloaded_from_ms"] == T0 + 2 * HOUR_MS, "where the hole begins"
+        assert row["states"] == {"verified": 4, "lost": 1, "failed": 1, "pinned": 1}
+        assert (row["lost_offsets"], row["losses"]) == (3, [f"3 offsets of window {window(5)}"])
+        assert row["gone_offsets"] == 0
         assert row["retention_ms"] == -1
 
     def test_a_damaged_ledger_says_what_is_wrong(self, log_in: As) -> None:
@@ -163,6 +168,79 @@ class TestSaysWhatTheCommandsSay:
         assert answer["rows"][2]["gaps"] == {"0": OFFSETS}
         assert answer["rows"][0]["offsets"] == answer["rows"][0]["rows"] == [OFFSETS]
         assert answer["rows"][7]["rows"] is None
+        assert [row.get("lost") for row in answer["rows"]] == [{}, {}, None, {}, {}, {"0": 3}, {}, {}]
+
+    @pytest.mark.parametrize("most", [100, 1])
+    def test_windows_that_are_not_published_yet_are_no_hole(self, log_in: As, root: str, most: int) -> None:
+        """Also where they are on an earlier page."""
+        late = open_pipeline(root, "late")
+        try:
+            load(late, 0)
+            resolve(late, 1)
+            late.folder_of(resolve(late, 2)).record_attempt("a-1", {})
+            load(late, 3)
+            claims = [claim for claim in verify(late) if claim.claim in ("hole", "late", "tiling")]
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            answer = browser.get("/api/pipelines/late", params={"most": most}).json()
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "late")
+        assert [(claim.claim, claim.holds) for claim in claims] == [("tiling", True), ("late", True)]
+        assert claims[1].found == (
+            "not published yet, from 2026-11-21T07:00:00.000Z to 2026-11-21T09:00:00.000Z: "
+            f"{window(1)} (resolved), {window(2)} (submitted)"
+        )
+        assert [row["state"] for row in answer["rows"]] == ["verified", "pinned", "loading", "verified"][-most:]
+        assert answer["overview"]["holes"] == []
+        assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
+
+    @pytest.mark.parametrize("how", ["failed", "lost"])
+    def test_a_window_that_nobody_loads_any_more_fails_the_verification_of_the_ledger(
+        self, root: str, how: str
+    ) -> None:
+        late = open_pipeline(root, "late")
+        try:
+            load(late, 0)
+            folder = late.folder_of(resolve(late, 1))
+            folder.record_attempt("a-1", {})
+            if how == "failed":
+                folder.record_failure("a-1", FailureNote("ProofError", "why"))
+            else:
+                folder.record_loss([LostRange("t", 0, AT_T0 + OFFSETS, AT_T0 + OFFSETS + 3, 3)], T0)
+            load(late, 2)
+            (claim,) = [claim for claim in verify(late) if claim.claim == "late"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "late")
+        assert (claim.holds, claim.found[-len(how) - 2 :]) == (False, f"({how})")
+
+    def test_a_part_that_no_window_has_is_a_hole_beside_one_that_is_not_published_yet(
+        self, log_in: As, root: str
+    ) -> None:
+        late = open_pipeline(root, "late")
+        try:
+            load(late, 0)
+            resolve(late, 2)
+            load(late, 3)
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            answer = browser.get("/api/pipelines/late").json()
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "late")
+        assert [row["state"] for row in answer["rows"]] == ["verified", "pinned", "hole", "verified"]
+        (hole,) = answer["overview"]["holes"]
+        assert f"gap of {OFFSETS} offsets between {AT_T0 + OFFSETS} and {AT_T0 + 2 * OFFSETS}" in hole
+        assert hole.endswith(f"; not published yet: {window(2)}")
+
+    def test_an_overlap_is_shown_in_both_windows(self, log_in: As, root: str) -> None:
+        twice = open_pipeline(root, "twice")
+        try:
+            load(twice, 0)
+            half = snapshot({0: AT_T0 + 4}, at_ms=T0 + HOUR_MS // 2, resolved_at_ms=LATER_MS)
+            end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS, resolved_at_ms=LATER_MS)
+            publish(twice, twice.pin_window(*twice.snapshots.append_all([half, end]), on_overlap="allow"))
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            rows = browser.get("/api/pipelines/twice").json()["rows"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "twice")
+        assert [row["overlap"] for row in rows] == [{"0": OFFSETS - 4}] * 2
 
     def test_a_hole_at_the_edge_of_what_is_shown_is_shown(self, log_in: As) -> None:
         answer = log_in("viewer").get("/api/pipelines/troubled", params={"most": 5}).json()
@@ -198,9 +276,9 @@ class TestSaysWhatTheCommandsSay:
         self, log_in: As, offset: int, found: str | None, hour: int | None
     ) -> None:
         asked = {"topic": "t", "partition": 0, "offset": offset}
-        answer = log_in("viewer").get("/api/pipelines/troubled/records", params=asked).json()
+        (answer,) = log_in("viewer").get("/api/pipelines/troubled/records", params=asked).json()["places"]
         assert answer["window"] == (None if hour is None else window(hour))
-        assert answer["found"] == found or "no window has it" in answer["found"]
+        assert answer["found"] == found or "in a hole" in answer["found"]
 
     def test_a_topic_that_was_added_later_is_one_of_the_pipelines(self, log_in: As, root: str) -> None:
         """``pipeline.json`` keeps the first list; the newest window has those of today."""
@@ -210,7 +288,8 @@ class TestSaysWhatTheCommandsSay:
             publish(grown, grown.pin_window(*grown.snapshots.append_all([with_added_topic(hour) for hour in (1, 2)])))
             browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
             records = "/api/pipelines/grown/records"
-            found = browser.get(records, params={"topic": "added", "partition": 0, "offset": AT_T0 + OFFSETS}).json()
+            asked = {"topic": "added", "partition": 0, "offset": AT_T0 + OFFSETS}
+            (found,) = browser.get(records, params=asked).json()["places"]
             refused = browser.get(records, params={"topic": "other", "partition": 0, "offset": 1})
             overview = browser.get("/api/pipelines/grown").json()["overview"]
         finally:
@@ -258,6 +337,25 @@ class TestRetention:
         finally:
             shutil.rmtree(Path(urlsplit(root).path) / "kept")
         assert (row["retention_ms"], row["unloaded_from_ms"]) == (kept_ms, None)
+
+    @pytest.mark.parametrize(("log_start", "gone"), [(0, 0), (AT_T0 + 13, 3), (AT_T0 + 20, 10), (AT_T0 + 35, 15)])
+    def test_what_is_gone_already_was_in_no_published_window(
+        self, log_in: As, root: str, log_start: int, gone: int
+    ) -> None:
+        """Hour 1 is a hole, and hour 3 isn't loaded."""
+        gappy = open_pipeline(root, "gappy")
+        try:
+            load(gappy, 0)
+            load(gappy, 2)
+            start = snapshot({0: AT_T0 + 3 * OFFSETS}, at_ms=T0 + 3 * HOUR_MS, resolved_at_ms=LATER_MS)
+            end = snapshot(
+                {0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS + 1, log_start=log_start
+            )
+            gappy.pin_window(*gappy.snapshots.append_all([start, end]), on_data_loss="load_rest")
+            row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/gappy").json()["overview"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "gappy")
+        assert row["gone_offsets"] == gone
 
 
 class TestOverTime:

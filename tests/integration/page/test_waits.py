@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
 from airflow.utils.session import create_session
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, text
 
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
@@ -22,7 +23,8 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.page import waits
+from airflow_kafka_offsets.page.waits import ON_WORKERS, waits
+from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.page.auth_manager import SECRET
 from tests.integration.page.conftest import As
@@ -31,34 +33,38 @@ from tests.unit.offsets.builders import HOUR_MS, T0
 BEGAN = datetime(2026, 11, 21, 6, tzinfo=UTC)
 SINCE = "snapshot 7 as of 2026-11-21T06:00:00.000Z"
 TARGET = FixedOffsets.of(SINCE, {TopicPartition("t", 0): 5})
-CASES: dict[str, tuple[Condition, str]] = {
-    "lag": (GroupsCaughtUp(("g",)), "the group is at most 0 offsets behind"),
-    "lags": (
-        GroupsCaughtUp(("g", "h"), max_lag=1, max_partition_lag=1000, max_age_ms=60_000, stable_polls=3),
+CASES: list[tuple[Condition, str, list[str], list[str]]] = [
+    (GroupsCaughtUp(("g",)), "the group is at most 0 offsets behind", ["g"], []),
+    (
+        GroupsCaughtUp(("g", "h"), ("t",), max_lag=1, max_partition_lag=1000, max_age_ms=60_000, stable_polls=3),
         (
-            "each group is at most 1 offset behind and at most 1,000 offsets behind on any partition and behind by no "
+            "each group is at most 1 offset behind and at most 1000 offsets behind on any partition and behind by no "
             "record older than 60 s, 3 polls in a row"
         ),
+        ["g", "h"],
+        ["t"],
     ),
-    "age": (GroupsCaughtUp(("g",), max_age_ms=60_000), "the group is behind by no record older than 60 s"),
-    "drain": (
-        OffsetsReached("g", TARGET),
-        f"the group has committed up to the {SINCE}",
-    ),
-    "window": (WindowComplete(("t",), T0), "every partition has a record at or after 2026-11-21T06:00:00.000Z"),
-    "idle": (
+    (GroupsCaughtUp(("g",), max_age_ms=60_000), "the group is behind by no record older than 60 s", ["g"], []),
+    (OffsetsReached("g", TARGET), f"the group has committed up to the {SINCE}", ["g"], ["t"]),
+    (WindowComplete(("t",), T0), "every partition has a record at or after 2026-11-21T06:00:00.000Z", [], ["t"]),
+    (
         WindowComplete(("t",), T0, HOUR_MS, "assume_after", HOUR_MS),
         (
             "every partition has a record at or after 2026-11-21T07:00:00.000Z; idle='assume_after' from "
             "2026-11-21T08:00:00.000Z on"
         ),
+        [],
+        ["t"],
     ),
-    "data": (NewData(("t",), TARGET), f"a record has arrived since the {SINCE}"),
-    "batch": (
+    (NewData(("t",), TARGET), f"a record has arrived since the {SINCE}", [], ["t"]),
+    (
         NewData(("t",), TARGET, 5000, 600_000),
         f"5,000 records have arrived since the {SINCE}, or the first of them is 10 minutes old",
+        [],
+        ["t"],
     ),
-}
+]
+"""Conditions; what each waits for, its groups and its topics."""
 
 
 def add_task(dag_id: str, task_id: str, trigger: tuple[str, dict[str, Any]] | None = None, **columns: Any) -> None:
@@ -101,35 +107,58 @@ def listed(log_in: As, role: str = "viewer") -> list[dict[str, Any]]:
     return list(log_in(role).get("/api/waits").json()["waits"])
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_deferred_sensor_says_what_its_trigger_was_given(log_in: As, case: str) -> None:
-    condition, words = CASES[case]
+@pytest.mark.parametrize(("condition", "awaited", "groups", "topics"), CASES)
+def test_a_deferred_sensor_says_what_its_trigger_was_given(
+    log_in: As, condition: Condition, awaited: str, groups: list[str], topics: list[str]
+) -> None:
     add_task("loads", "wait", deferred(condition))
-    (wait,) = listed(log_in)
-    assert wait["awaited"] == words
-    assert (wait["groups"], wait["topics"]) == (
-        {"lags": ["g", "h"], "lag": ["g"], "age": ["g"], "drain": ["g"]}.get(case, []),
-        [] if case in ("lag", "lags", "age") else ["t"],
-    )
-    assert (wait["kafka_conn_id"], wait["on"]) == ("prod", "triggerer")
-    assert wait["since_ms"] == T0
-    assert wait["until_ms"] == T0 + 900 * 24 * HOUR_MS
-    assert [wait[name] for name in ("dag_id", "run_id", "task_id", "map_index", "try_number")] == [
-        "loads", "r", "wait", -1, 1,
-    ]  # fmt: skip
+    assert listed(log_in) == [
+        {
+            "dag_id": "loads",
+            "run_id": "r",
+            "task_id": "wait",
+            "map_index": -1,
+            "try_number": 1,
+            "since_ms": T0,
+            "on": "triggerer",
+            "until_ms": T0 + 900 * 24 * HOUR_MS,
+            "groups": groups,
+            "topics": topics,
+            "awaited": awaited,
+            "kafka_conn_id": "prod",
+        }
+    ]
 
 
 @pytest.mark.parametrize(
-    ("given", "groups"), [({"groups": "g"}, ["g"]), ({"groups": ["g", "h"], "topics": ["t"]}, ["g", "h"]), ({}, [])]
+    ("operator", "given", "groups", "topics"),
+    [
+        ("KafkaGroupLagSensor", {"groups": "g", "topics": None}, ["g"], []),
+        ("KafkaGroupLagSensor", {"groups": ["g", "h"], "topics": ["t"]}, ["g", "h"], ["t"]),
+        ("KafkaOffsetsReachedSensor", {"group": "g", "target": "{}", "topics": None}, ["g"], None),
+        ("KafkaWindowCompleteSensor", {"topics": "t"}, [], ["t"]),
+        ("KafkaGroupLagSensor", {}, None, None),
+    ],
 )
-def test_a_poking_sensor_says_what_airflow_has_rendered(log_in: As, given: dict[str, Any], groups: list[str]) -> None:
-    add_task("loads", "wait", state="running", operator="KafkaGroupLagSensor")
-    with create_session() as session:
-        fields = {"dag_id": "loads", "task_id": "wait", "run_id": "r", "map_index": -1, "rendered_fields": given}
-        session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
+def test_a_poking_sensor_says_what_airflow_has_rendered(
+    log_in: As, operator: str, given: dict[str, Any], groups: list[str] | None, topics: list[str] | None
+) -> None:
+    """What isn't known is never none."""
+    add_task("loads", "wait", state="running", operator=operator)
+    if given:
+        with create_session() as session:
+            fields = {"dag_id": "loads", "task_id": "wait", "run_id": "r", "map_index": -1, "rendered_fields": given}
+            session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
     (wait,) = listed(log_in)
-    assert (wait["groups"], wait["topics"], wait["on"]) == (groups, given.get("topics", []), "worker")
-    assert wait["awaited"] == "the group is within the sensor's limits"
+    assert (wait["groups"], wait["topics"], wait["on"]) == (groups, topics, "worker")
+    assert wait["awaited"] == ON_WORKERS[operator][1]
+
+
+def test_each_of_our_sensors_is_known() -> None:
+    for sensor in ("group_lag", "offsets_reached", "window_complete", "new_data"):
+        import_module(f"airflow_kafka_offsets.sensors.{sensor}")
+    ours = {kind.__name__ for kind in KafkaWaitSensor.__subclasses__() if kind.__module__.startswith("airflow_kafka")}
+    assert set(ON_WORKERS) == ours
 
 
 def test_others_that_wait_or_have_ended_are_not_among_them(log_in: As) -> None:
@@ -147,11 +176,50 @@ def test_a_dag_that_a_user_may_not_read_has_no_row(log_in: As) -> None:
     assert {wait["dag_id"] for wait in listed(log_in, "admin")} == {"loads", f"{SECRET}_loads"}
 
 
-@pytest.mark.parametrize("arguments", [{}, {"condition": {"kind": "of another version"}}])
+LAG = GroupsCaughtUp(("g",)).to_json()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"condition": {"kind": "of another version"}},
+        {"condition": LAG},
+        {"condition": LAG | {"max_age_ms": 10**400}, "kafka_conn_id": "prod"},
+    ],
+)
 def test_a_trigger_of_another_version_hides_no_other(log_in: As, arguments: dict[str, Any]) -> None:
     add_task("loads", "odd", (deferred(GroupsCaughtUp(("g",)))[0], arguments))
     add_task("loads", "wait", deferred(GroupsCaughtUp(("g",))))
     assert {wait["task_id"]: wait["awaited"] is None for wait in listed(log_in)} == {"odd": True, "wait": False}
+
+
+@pytest.mark.parametrize("rendered", [["a list"], "text", {"groups": 5, "topics": {"a": 1}, "kafka_conn_id": [1]}])
+def test_odd_rendered_fields_hide_no_other(log_in: As, rendered: Any) -> None:
+    add_task("loads", "odd", state="running", operator="KafkaGroupLagSensor")
+    with create_session() as session:
+        fields = {"dag_id": "loads", "task_id": "odd", "run_id": "r", "map_index": -1, "rendered_fields": rendered}
+        session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
+    add_task("loads", "wait", deferred(GroupsCaughtUp(("g",))))
+    assert {wait["task_id"] for wait in listed(log_in)} == {"odd", "wait"}
+
+
+def test_no_executor_config_is_unpickled(log_in: As) -> None:
+    """It is whatever a Dag's author has put there."""
+    add_task("loads", "wait", deferred(GroupsCaughtUp(("g",))))
+    with create_session() as session:
+        session.execute(text("UPDATE task_instance SET executor_config = :odd"), {"odd": b"not a pickle"})
+    assert [wait["task_id"] for wait in listed(log_in)] == ["wait"]
+
+
+def test_a_database_that_fails_is_told_in_words(log_in: As, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError("password=secret")
+
+    monkeypatch.setattr("airflow_kafka_offsets.page.app.waits", fail)
+    answer = log_in("viewer").get("/api/waits")
+    assert (answer.status_code, "OSError" in answer.json()["detail"]) == (503, True)
+    assert "secret" not in answer.text
 
 
 def test_a_trigger_that_another_key_has_encrypted_hides_no_other(log_in: As) -> None:
@@ -162,11 +230,8 @@ def test_a_trigger_that_another_key_has_encrypted_hides_no_other(log_in: As) -> 
     assert {wait["task_id"]: wait["awaited"] is None for wait in listed(log_in)} == {"wait": True, "other": False}
 
 
-def test_those_that_have_waited_longest_are_shown_where_there_are_too_many(
-    log_in: As, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waits, "MOST", 2)
+def test_those_that_have_waited_longest_are_shown_where_there_are_too_many(log_in: As) -> None:
     for hour in (3, 1, 2):
         add_task("loads", f"wait-{hour}", deferred(GroupsCaughtUp(("g",))), start_date=BEGAN + timedelta(hours=hour))
-    answer = log_in("viewer").get("/api/waits").json()
-    assert ([wait["task_id"] for wait in answer["waits"]], answer["more"]) == (["wait-1", "wait-2"], True)
+    found = waits(lambda _: True, 2)
+    assert ([wait["task_id"] for wait in found["waits"]], found["more"]) == (["wait-1", "wait-2"], True)

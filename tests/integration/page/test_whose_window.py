@@ -14,6 +14,7 @@ from airflow.sdk import ObjectStoragePath
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.app import make_app
 from tests.integration.ledger.loads import AT_T0, OFFSETS, load, publish, resolve
@@ -96,6 +97,20 @@ class TestAForgottenRevision:
         asked = f"windows/{pinned.manifest.window}", f"records?topic=t&partition=0&offset={AT_T0 + 11 * OFFSETS}"
         assert [get("viewer", what).status_code for what in asked] == [403, 403]
         assert [each["attempt"] for each in get("admin", asked[0]).json()["publications"]] == ["b-1"]
+
+    def test_an_attempt_that_was_handed_over_is_that_of_its_loads_dag(self, get: Get, ledger: Ledger) -> None:
+        """Its own note says only that it was."""
+        pinned = resolve(ledger, 11)
+        folder = ledger.folder_of(pinned)
+        folder.record_attempt("b-1", OF_SECRET)
+        folder.record_attempt(f"b-1{OF_LOAD}app", {"handed_over": True})
+        publish(ledger, pinned, f"b-1{OF_LOAD}app")
+        ledger.forget([pinned.manifest.window], "a test")
+        again = Ledger(ObjectStoragePath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
+        pinned = resolve(again, 11)
+        again.folder_of(pinned).record_attempt("c-1", OF_LOADS)
+        assert get("viewer", f"windows/{pinned.manifest.window}").status_code == 403
+        assert get("admin", f"windows/{pinned.manifest.window}").status_code == 200
 
 
 class TestAWindowThatCannotBeRead:

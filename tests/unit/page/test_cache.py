@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from threading import Event
 from weakref import ref
 
 import pytest
@@ -140,3 +141,44 @@ def test_an_answer_that_is_read_again_takes_its_own_place() -> None:
         cache.get("p", "q", lambda: Answer(bytes(10 * KIB)))
         sizes.add(cache.size_bytes)
     assert len(sizes) == 1
+
+
+def test_a_kept_answer_is_given_while_another_question_is_read() -> None:
+    cache, reading, goes_on = Cache(), Event(), Event()
+    cache.get("p", "overview", lambda: Answer(b"1"))
+
+    def slowly() -> Answer:
+        reading.set()
+        assert goes_on.wait(60)
+        return Answer(b"2")
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(cache.get, "p", "record", slowly)
+        assert reading.wait(60)
+        assert cache.get("p", "overview", lambda: Answer(b"3")).answer.shown == b"1"
+        goes_on.set()
+        assert other.result(60).answer.shown == b"2"
+
+
+def test_what_took_longer_than_an_answer_stands_is_not_asked_again_by_those_who_waited() -> None:
+    reads: list[int] = []
+
+    def hang() -> Answer:
+        reads.append(1)
+        time.sleep(0.3)
+        raise OSError("read timed out")
+
+    def ask(cache: Cache) -> str:
+        with pytest.raises(OSError) as raised:
+            cache.get("p", "q", hang)
+        return str(raised.value)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(ask, [Cache(stands_ms=250)] * 8)) == {"read timed out"}
+    assert len(reads) == 1
+
+
+def test_who_wants_a_newer_one_has_it_read(answers: Iterator[Answer]) -> None:
+    cache = Cache()
+    asked = [cache.get("p", "q", lambda: next(answers), at_most_ms).answer.shown for at_most_ms in (None, 0, 60_000)]
+    assert asked == [b"0", b"1", b"1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,16 +62,12 @@ def opened(browser: Browser, address: str, width: int, theme: str, *, of_ours: b
 @pytest.fixture
 def open_page(airflow_services: AirflowServices, orders: Ledger, browser: Browser) -> Iterator[Open]:
     """Open the page at a hash, at a width and in a theme."""
-    contexts = []
+    with ExitStack() as pages:
 
-    def open_at(hash_: str, width: int = 1280, theme: str = "light") -> Page:
-        context = opened(browser, f"{airflow_services.url}{PREFIX}/#/{hash_}", width, theme)
-        contexts.append(context)
-        return context.__enter__()
+        def open_at(place: str, width: int = 1280, theme: str = "light") -> Page:
+            return pages.enter_context(opened(browser, f"{airflow_services.url}{PREFIX}/#/{place}", width, theme))
 
-    yield open_at
-    for context in reversed(contexts):
-        context.__exit__(None, None, None)
+        yield open_at
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import xor
 
 from airflow.sdk import ObjectStoragePath
 
@@ -15,14 +13,14 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, TopicFacts
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, snapshot
-from tests.unit.offsets.proof.results import run_result, tally_of
+from tests.unit.offsets.proof.results import run_result, tallies
 
 PIPELINE = "orders"
 TOPICS = {"orders": 12, "<script>": 2}
@@ -124,13 +122,9 @@ def _run(hour: int) -> dict[str, object]:
 
 
 def _result(pinned: PinnedManifest) -> RunResult:
-    written = [
-        tally_of(each.topic, each.partition, range(each.start_offset, each.end_offset))
-        for each in pinned.manifest.non_empty()
-    ]
-    read = Tally(sum(tally.count for tally in written), reduce(xor, (tally.checksum for tally in written), 0))
     output = f"s3://lake/orders/{pinned.manifest.window}"
-    return run_result(pinned.manifest, written, output=output, read=read, files=("part-00000.parquet",), seconds=41.0)
+    written = tallies(pinned.manifest)
+    return run_result(pinned.manifest, written, output=output, files=("part-00000.parquet",), seconds=41.0)
 
 
 def _snapshot(topics: Mapping[str, int], hour: int) -> OffsetSnapshot:

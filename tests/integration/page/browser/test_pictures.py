@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from dev import ROOT
 from dev.drawings import FOLDER
@@ -25,11 +26,12 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_one_is_taken(open_page: Open, pictures: Path, name: str) -> None:
+def test_a_picture_is_taken(open_page: Open, pictures: Path, name: str) -> None:
     place, part = TAKEN[name]
-    file = pictures / f"page-{name}.png"
-    open_page(place, 1000).locator(part).screenshot(path=file)
-    assert file.read_bytes().startswith(b"\x89PNG")
+    page = open_page(place, 1000)
+    expect(page.locator(part)).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.locator(part).screenshot(path=pictures / f"page-{name}.png")
 
 
 def test_the_docs_show_those_that_are_taken_and_no_others() -> None:

@@ -78,12 +78,6 @@ def test_groups_have_a_row_for_each_sensor_that_waits_for_them(
     page.locator("main").screenshot(path=pictures / "page-waits.png")
 
     commit(broker, TOPIC, None, GROUP)
-    airflow_services.wait_until(
-        lambda: (
-            set(map(tuple, airflow_services.query(f"SELECT state FROM dag_run WHERE dag_id = '{DAG_ID}'")))
-            == {("success",)}
-        ),
-        DEADLINE_S,
-    )
+    airflow_services.wait_until(lambda: {*airflow_services.runs(DAG_ID).values()} == {"success"}, DEADLINE_S)
     answer = httpx.get(f"{airflow_services.url}{PREFIX}/api/waits", timeout=30).json()
     assert [wait for wait in answer["waits"] if wait["dag_id"] == DAG_ID] == []

@@ -1,0 +1,22 @@
+// What the server is asked, and how old its answer is.
+import { plural, time } from "./elements.js";
+
+// A file that kafka-offsets ledger show --html has written brings its answers along.
+export const kept = globalThis.kept;
+
+export async function ask(path) {
+  if (kept && path in kept) return kept[path];
+  if (kept) throw new Error("This file doesn't have the answer to that. Ask on the page in Airflow, or kafka-offsets ledger.");
+  const answer = await fetch(`api/${path}`, { credentials: "same-origin" });
+  const said = await answer.json().catch(() => ({}));
+  if (answer.ok) return said;
+  if (answer.status === 401) throw new Error("You aren't logged in, or no longer: open Airflow, log in, and come back.");
+  if (Array.isArray(said.detail)) throw new Error(said.detail.map((each) => `${each.loc?.at(-1)}: ${each.msg}`).join("; "));
+  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${answer.status}.`);
+}
+
+export function showAge(answer) {
+  const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
+  const when = kept ? `as of ${time(new Date(answer.now_ms).toISOString().slice(0, 19))}` : `read ${plural(seconds, "second")} ago`;
+  document.getElementById("age").textContent = `${when}, times in UTC`;
+}

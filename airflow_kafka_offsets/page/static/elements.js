@@ -1,0 +1,80 @@
+// Elements that all parts of the page are made of. All text is set as text, never as HTML.
+import { STATES } from "./drawing.js";
+import { kept } from "./asking.js";
+
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const number = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
+export const time = (iso) => iso.replace("T", " ").replace(/:00(\.000)?Z$/, "").replace("Z", "");
+export const hash = (...parts) => "#/" + parts.map(encodeURIComponent).join("/");
+export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+
+export function duration(ms) {
+  const minutes = Math.floor(ms / 60000);
+  if (minutes < 0) return "ends in the future";
+  if (minutes < 2) return plural(Math.floor(ms / 1000), "second");
+  if (minutes < 120) return plural(minutes, "minute");
+  if (minutes < 2880) return plural(Math.floor(minutes / 60), "hour");
+  return plural(Math.floor(minutes / 1440), "day");
+}
+
+export function timeOf(window) {
+  const [start, end] = window.split("_").map((part) =>
+    part.replace(/(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z/, "$1-$2-$3T$4:$5:$6.$7Z"));
+  return between(start, end);
+}
+
+// A moment on its own line would break at its hyphens.
+export const moment = (text) => make("span", { className: "line" }, text);
+
+// The day is said once where both are on the same one.
+export function between(start, end) {
+  const [from, to] = [time(start), time(end)];
+  return `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
+}
+
+// What a ledger's own commands say, with times as people write them.
+export function readable(words) {
+  const text = words.replace(/\d{8}T\d{9}Z_\d{8}T\d{9}Z/g, timeOf).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, time);
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+export function badge(state, words = state) {
+  const known = STATES[state] ?? STATES.pinned, mark = make("span", { className: "badge" }, known.letter);
+  mark.style.background = known.colour;
+  mark.style.color = known.ink;
+  return make("span", { className: "line" }, mark, words);
+}
+
+export function table(heads, rows, numeric = []) {
+  const cell = (tag, content, place) =>
+    make(tag, { className: numeric.includes(place) ? "number" : "", "data-head": heads[place] }, ...(Array.isArray(content) ? content : [content]));
+  return make("div", { className: "scroll", tabIndex: 0 }, make("table", {},
+    make("thead", {}, make("tr", {}, ...heads.map((head, place) => cell("th", head, place)))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((each, place) => cell("td", each, place)))))));
+}
+
+export function facts(pairs) {
+  return make("dl", {}, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+}
+
+export const note = (...words) => make("p", { className: "note" }, ...words);
+export const bad = (...words) => make("span", { className: "bad" }, ...words);
+export const lostCell = (lost) => (lost ? bad(number(lost)) : "0");
+
+export function runLink(run) {
+  if (!run.dag_id || !run.run_id) return null;
+  const part = encodeURIComponent, words = `${run.dag_id}, run ${run.run_id}${run.task_id ? `, task ${run.task_id}` : ""}`;
+  if (kept) return words;
+  const task = run.task_id ? `/tasks/${part(run.task_id)}` : "";
+  return make("a", { href: `../dags/${part(run.dag_id)}/runs/${part(run.run_id)}${task}` }, words);
+}
