@@ -18,12 +18,12 @@ STATES = {
 }
 
 EVIDENCE = {
-    Evidence.MATCHED: "a record at or after the instant stands there",
+    Evidence.MATCHED: "there is a record at or after the instant",
     Evidence.LOG_END: "there was no record at or after the instant: it is the end of the log",
     Evidence.LOG_START: "the log starts there; records before it, if there were any, are gone",
     Evidence.NEW_PARTITION: "the partition was added later: its log starts there",
     Evidence.CLAMPED: "a neighbouring snapshot that was stored earlier decides",
-    Evidence.MATCHED_MARKER: "a transaction marker or an aborted record stands there; later records may be older",
+    Evidence.MATCHED_MARKER: "there is a transaction marker or an aborted record; later records may be older",
     Evidence.COMMITTED: "a group has committed that offset",
     Evidence.CHOSEN: "the user named the instant from which an added topic is loaded",
 }

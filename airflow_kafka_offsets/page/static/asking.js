@@ -17,6 +17,6 @@ export async function ask(path) {
 
 export function showAge(answer) {
   const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
-  const when = kept ? `as of ${time(new Date(answer.now_ms).toISOString().slice(0, 19))}` : `read ${plural(seconds, "second")} ago`;
+  const when = kept ? `as of ${time(`${new Date(answer.now_ms).toISOString().slice(0, 19)}Z`)}` : `read ${plural(seconds, "second")} ago`;
   document.getElementById("age").textContent = `${when}, times in UTC`;
 }

@@ -5,6 +5,7 @@ import { bad, badge, between, duration, facts, hash, lostCell, make, moment, not
 import { findForm, foundRecord } from "./find.js";
 import { showWaits } from "./waits.js";
 
+const iso = (ms) => new Date(ms).toISOString();
 const main = document.getElementById("main");
 const theme = localStorage.getItem("theme");
 if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
@@ -50,11 +51,11 @@ function retentionCell(row, now) {
 
 const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.problems.length || row.holes.length || row.states.failed);
 const endOf = (window) => { const [start, end] = timeOf(window).split(" to "); return end.length > 12 ? end : `${start.slice(0, 10)} ${end}`; };
-const completeText = (row, now) => `${time(new Date(row.unloaded_from_ms).toISOString().slice(0, 19))}, ${duration(now - row.unloaded_from_ms)} ago`;
+const completeText = (row, now) => `${time(iso(row.unloaded_from_ms))}, ${duration(now - row.unloaded_from_ms)} ago`;
 
 function completeCell(row, now) {
   if (row.unloaded_from_ms === null) return [];
-  return [make("div", {}, moment(time(new Date(row.unloaded_from_ms).toISOString().slice(0, 19)))),
+  return [make("div", {}, moment(time(iso(row.unloaded_from_ms)))),
     make("div", { className: "note" }, `${duration(now - row.unloaded_from_ms)} ago`)];
 }
 
@@ -210,7 +211,6 @@ function legend() {
 // ---- one topic over time
 
 const perSecond = (offsets, ms) => `${(offsets / (ms / 1000)).toLocaleString("en", { maximumSignificantDigits: 3 })} offsets/s`;
-const iso = (ms) => new Date(ms).toISOString();
 
 // How fast the log grows, and whether instants are resolved later and later.
 function paceFacts(points) {

@@ -11,7 +11,7 @@ function timeLeft(wait, now) {
 }
 
 function waitRow(wait, now) {
-  const since = wait.since_ms === null ? null : time(new Date(wait.since_ms).toISOString().slice(0, 19));
+  const since = wait.since_ms === null ? null : time(`${new Date(wait.since_ms).toISOString().slice(0, 19)}Z`);
   return [
     namesText(wait.groups, "no group"),
     namesText(wait.topics, "all its topics"),

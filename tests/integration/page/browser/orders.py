@@ -9,7 +9,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -116,9 +116,8 @@ def _publish(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
 
 
 def _run(hour: int) -> dict[str, object]:
-    return {
-        "airflow": {"dag_id": "orders_hourly", "run_id": f"scheduled__{hour:02}", "task_id": "load", "try_number": 1}
-    }
+    run = {"dag_id": "orders_hourly", "run_id": f"scheduled__{hour:02}", "task_id": "load"}
+    return {"airflow": run, "started_at": iso_instant(T0 + (hour + 1) * HOUR_MS + 90_000)}
 
 
 def _result(pinned: PinnedManifest) -> RunResult:
@@ -144,6 +143,6 @@ def _snapshot(topics: Mapping[str, int], hour: int) -> OffsetSnapshot:
 
 def _boundary(topic: str, number: int, hour: int) -> Boundary:
     offset = offset_at(number, hour) if topic == "orders" else 10 * hour
-    log_start = offset_at(number, max(0, hour - 20)) if topic == "orders" else 0
+    log_start = offset_at(number, max(0, hour - RETENTION_MS // HOUR_MS)) if topic == "orders" else 0
     end = offset + 60  # the log has gone on while the snapshot was made
     return Boundary(topic, number, offset, Evidence.MATCHED, T0 + hour * HOUR_MS, 1, log_start, end, end)

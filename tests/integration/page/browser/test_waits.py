@@ -19,7 +19,7 @@ from tests.integration.conftest import Produce
 from tests.integration.kafka_clients import connect
 from tests.integration.page.browser.conftest import Open
 
-DAG_ID = "page_waits"
+DAG_ID = "billing_report"
 GROUP, TOPIC = "billing", "invoices"
 DAG = """
 from datetime import timedelta
