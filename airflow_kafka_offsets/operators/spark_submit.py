@@ -17,7 +17,9 @@ from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, Led
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.outlets import note_outlets
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.lineage.tells_lineage import TellsLineage
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over

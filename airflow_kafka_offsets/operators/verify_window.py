@@ -17,7 +17,9 @@ from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.outlets import note_outlets
+from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.lineage.tells_lineage import TellsLineage
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure

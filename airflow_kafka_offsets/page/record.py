@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.findings import find_records
 from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -24,8 +25,10 @@ def record_query(topic: str, partition: int | None, offset: int | None, key: str
 
     :param key: text, of which the bytes in UTF-8 are meant.
     :param at: an instant, ISO-8601 with a zone.
-    :raises ConfigurationError: when it is none, or these contradict each other.
+    :raises ConfigurationError: when it is none, these contradict each other, or the key isn't text.
     """
+    if key is not None and "\ufffd" in key:  # which stands for bytes that aren't UTF-8
+        raise ConfigurationError("This key isn't text. Ask kafka-offsets ledger find, with --key-hex.")
     return RecordQuery(
         topic=topic,
         partition=partition,
