@@ -90,6 +90,17 @@ class TestPermissions:
         answer = log_in(role).get("/api/pipelines").json()
         assert [each["pipeline"] for each in answer["pipelines"]] == seen
 
+    def test_with_teams_a_dag_that_airflow_does_not_know_is_for_those_who_may_read_all(
+        self, log_in: As, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Which team a Dag was of is gone with it, and without one it would be everybody's."""
+        monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+        seen = {}
+        for role in ("viewer", "admin"):
+            browser = TestClient(make_app(), cookies=log_in(role).cookies)
+            seen[role] = [row["pipeline"] for row in browser.get("/api/pipelines").json()["pipelines"]]
+        assert (seen["viewer"], "troubled" in seen["admin"]) == ([], True)
+
     @pytest.mark.parametrize("pipeline", ["secret", "unloaded", "damaged", "torn"])
     def test_others_are_told_what_they_are_told_of_one_that_is_not_there(self, log_in: As, pipeline: str) -> None:
         addresses = [address for address in all_addresses(pipeline) if pipeline in address]
