@@ -29,8 +29,8 @@ class Findings:
     def windows(self) -> frozenset[str]:
         """The windows that they name as having what is asked for, or having had it."""
         places = [*self.places.values()] if self.at is None else [each.place for each in self.at.windows]
-        forgotten = () if self.at is None else self.at.forgotten
-        return frozenset(place.window for place in places if place.window is not None).union(forgotten)
+        named = () if self.at is None else (*self.at.forgotten, self.at.first)
+        return frozenset(window for window in (*(place.window for place in places), *named) if window is not None)
 
 
 def find_records(ledger: Ledger, query: RecordQuery) -> Findings:

@@ -72,7 +72,8 @@ class KeyPartitions:
 def partitions_of_key(ledger: Ledger, topic: str, key: bytes) -> KeyPartitions:
     """Where a key may be. A long log of snapshots takes a dozen reads: the counts never fall along it.
 
-    :raises ConfigurationError: when there is no snapshot, or the newest one doesn't have the topic.
+    :raises ConfigurationError: when there is no snapshot; or neither the newest one nor the last one in time has the
+        topic.
     :raises LedgerError: when a snapshot isn't what it should be.
     """
     entries = ledger.snapshots.entries()
@@ -81,9 +82,11 @@ def partitions_of_key(ledger: Ledger, topic: str, key: bytes) -> KeyPartitions:
             f"{ledger.uri} has no snapshot yet, so it isn't known how many partitions {topic!r} has. Give the "
             "partition."
         )
+    chain = [entry for entry in entries if entry.chained]
     newest = max(entries, key=lambda entry: entry.number)
     read = cache(ledger.snapshots.read)
-    topics = read(newest.number).topics
+    # The newest one may be a backfill's, which leaves out what was added after its instant.
+    topics = {found for entry in (newest, *chain[-1:]) for found in read(entry.number).topics}
     refuse_unknown_topic(topic, topics, ledger.uri)
 
     def count(entry: Entry) -> int:
@@ -91,7 +94,6 @@ def partitions_of_key(ledger: Ledger, topic: str, key: bytes) -> KeyPartitions:
         facts = read(entry.number).topics.get(topic)
         return 0 if facts is None else facts.partition_count
 
-    chain = [entry for entry in entries if entry.chained]
     firsts = {count(entry): entry.timestamp_ms for entry in (*chain[:1], *_changes(chain, count))}
     # It need not be the last one in time.
     firsts.setdefault(count(newest), newest.timestamp_ms)

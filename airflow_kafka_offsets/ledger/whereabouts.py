@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
@@ -45,13 +45,14 @@ class Whereabouts:
 def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
     """Look a record up by its topic, partition and offset."""
     revisions = folders_by_window(ledger, ledger.window_folders.names())
-    windows = _WindowsOnPartition([counting for counting, *_ in revisions.values()], TopicPartition(topic, partition))
-    near = windows.around(offset) if _in_order(ledger, windows.folders) else windows.folders
+    ordered, others = by_order(ledger, [counting for counting, *_ in revisions.values()])
+    windows = _WindowsOnPartition(ordered, TopicPartition(topic, partition))
+    near = sorted([*windows.around(offset), *others], key=lambda folder: window_extent(folder.id))
+    asked = [folder for window in near for folder in revisions[window.id]]
     found = [
         _in_window(folder, pinned, offset)
-        for window in near
-        for folder in revisions[window.id]
-        if (pinned := windows.range_of(folder)) is not None and pinned.window_start <= offset < pinned.end_offset
+        for folder, pinned in zip(asked, in_parallel(windows.range_of, asked), strict=True)
+        if pinned is not None and pinned.window_start <= offset < pinned.end_offset
     ]
     if not found:
         return Whereabouts(windows.why_nowhere(near, offset))
@@ -71,10 +72,34 @@ def folders_by_window(ledger: Ledger, names: Iterable[str]) -> dict[str, list[Wi
     return found
 
 
+def by_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> tuple[list[WindowFolder], list[WindowFolder]]:
+    """Windows whose offsets rise with their time, and which have all partitions that earlier ones do; and the others.
+
+    No two of the first ones overlap, and none begins or ends at a group's commits or at a log start, which may run
+    backwards.
+
+    :param folders: one of each window.
+    """
+    unchained = {entry.timestamp_ms for entry in ledger.snapshots.entries() if not entry.chained}
+    ordered: list[WindowFolder] = []
+    others: list[WindowFolder] = []
+    until_ms = 0
+    # By their ends: a window over many others is one of the others then.
+    by_start = sorted(folders, key=lambda folder: window_extent(folder.id)[0], reverse=True)
+    for folder in sorted(by_start, key=lambda folder: window_extent(folder.id)[1]):
+        start_ms, end_ms = window_extent(folder.id)
+        if start_ms < until_ms or not unchained.isdisjoint((start_ms, end_ms)):
+            others.append(folder)
+        else:
+            ordered.append(folder)
+            until_ms = end_ms
+    return ordered, others
+
+
 class _WindowsOnPartition:
     """The windows of a ledger on one partition. A manifest is read when it is asked for, and once.
 
-    :param folders: one of each window, in order of time.
+    :param folders: one of each window whose offsets rise with their time, in its order.
     :param partition: the partition.
     """
 
@@ -118,7 +143,7 @@ class _WindowsOnPartition:
     def why_nowhere(self, near: Sequence[WindowFolder], offset: int) -> str:
         """In words: where an offset is that no window has.
 
-        :param near: the windows around it, or all of them.
+        :param near: the windows around it, and all of which it isn't known whether they are.
         """
         pinned = list(filter(self.is_pinned, near))
         if not pinned:
@@ -138,17 +163,6 @@ class _WindowsOnPartition:
         return f"in a hole: {earlier} ends at {ends[earlier]}, and the next one, {later}, starts at {starts[later]}"
 
 
-def _in_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> bool:
-    """Whether offsets rise with the windows' time: no two overlap, and none but the first begins or ends at a group's
-    commits or at a log start, which may run backwards."""
-    extents = [window_extent(folder.id) for folder in folders]
-    later = {instant for extent in extents for instant in extent} - {extents[0][0]} if extents else set()
-    backwards = (entry for entry in ledger.snapshots.entries() if not entry.chained)
-    return all(one[1] <= other[0] for one, other in pairwise(extents)) and later.isdisjoint(
-        entry.timestamp_ms for entry in backwards
-    )
-
-
 def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Whereabouts:
     if offset < pinned.start_offset:
         return Whereabouts("lost: it was gone from the log when the window was pinned", folder.id, folder.revision)
@@ -166,7 +180,7 @@ def place_of(folder: WindowFolder) -> Whereabouts:
     published = folder.publication()
     if published is None:
         return Whereabouts("pinned, not published", folder.id, folder.revision)
-    run = folder.attempt(published.attempt).get("airflow", {})
+    run = folder.attempt(published.attempt).get("airflow") or {}
     return Whereabouts(
         "published",
         folder.id,

@@ -7,8 +7,10 @@ the times at which Kafka was asked for their ends, and say nothing of their reco
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from airflow_kafka_offsets.errors import number_of, shorten
 from airflow_kafka_offsets.ledger.holes import gaps_between
@@ -16,7 +18,7 @@ from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, summary_of
-from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, folders_by_window, place_of
+from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, by_order, folders_by_window, place_of
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -38,6 +40,8 @@ _LATE = (
 )
 _UNTIMED = "The window's name says when Kafka was asked, not what times its records have: it starts {}, and ends {}."
 _LOG_END = (AsOfKind.LATEST, AsOfKind.INCREMENT)
+_OF_ADDED = (Evidence.NEW_PARTITION, Evidence.CHOSEN)
+"""How the first range of what was added starts."""
 
 On = KeyPartitions | int | None
 """Which partitions of a topic are asked for: those that a key may be in, the one of a number, or all."""
@@ -67,12 +71,15 @@ class WindowsAt:
     :param windows: they, in order of time; several where some overlap in time.
     :param nowhere: why there are none, in words; None where there is one.
     :param forgotten: windows that had it and were forgotten; asked for where there are no others.
+    :param first: where there are no others, the first window of what is asked for, if that was added after the instant:
+        it has older records, too.
     """
 
     at_ms: int
     windows: tuple[WindowAt, ...]
     nowhere: str | None = None
     forgotten: tuple[str, ...] = field(default=())
+    first: str | None = None
 
 
 def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
@@ -90,15 +97,19 @@ def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
     windows = tuple(filter(None, in_parallel(lambda each: _window_at(ledger, *each, topic, on), pinned)))
     if windows:
         return WindowsAt(at_ms, windows)
+    first = _first_of_added(ledger, [folder for folder in folders if window_extent(folder.id)[0] > at_ms], topic, on)
     if pinned:
-        why = _without_range((folder.id for folder, _ in pinned), topic, on)
+        which = f"isn't in {shorten(folder.id for folder, _ in pinned)}, which has that time"
+        why = f"{_what(topic, on)} {which}: {_why_without(on, first)}"
     elif having:
         why = _without_manifest(folder.id for folder in having)
     else:
-        why = _outside(ledger, folders, topic, at_ms, on)
+        why = _outside(ledger, folders, topic, at_ms, on, first)
     forgotten = tuple(_forgotten_at(ledger, names, at_ms))
     reasons = [why, *(f"{each} had it, and was forgotten" for each in forgotten)]
-    return WindowsAt(at_ms, (), "; ".join(reasons), forgotten)
+    if first is None:
+        return WindowsAt(at_ms, (), "; ".join(reasons), forgotten)
+    return WindowsAt(at_ms, (), "; ".join([*reasons, first.older_records()]), forgotten, first.window)
 
 
 def _has(window: str, at_ms: int) -> bool:
@@ -145,6 +156,15 @@ def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) 
         kinds = [ledger.snapshots.read(number).as_of.kind for number in manifest.snapshots]
         yield _UNTIMED.format(*(_ENDS[kind] for kind in kinds))
         yield _what_untimed_has(*kinds)
+    added = [pinned for pinned in ranges if pinned.start_evidence is Evidence.NEW_PARTITION]
+    if added:
+        yield f"On {_named(added)}, it is the first window, and starts at the log start: it has all older records, too."
+    chosen = [pinned for pinned in ranges if pinned.start_evidence is Evidence.CHOSEN]
+    if chosen:
+        yield (
+            f"On {_named(chosen)}, it is the first window, and starts at the instant that was chosen for new topics: "
+            "records from before that are in no window."
+        )
     starting = [pinned for pinned in ranges if pinned.start_evidence is Evidence.LOG_START and pinned.start_offset]
     if starting:
         yield f"On {_named(starting)}, the log starts within the window: what it had before, if anything, is gone."
@@ -174,9 +194,68 @@ def _forgotten_at(ledger: Ledger, names: Sequence[str], at_ms: int) -> Iterator[
             yield window
 
 
-def _without_range(windows: Iterable[str], topic: str, on: On) -> str:
-    what, kind = (TopicPartition(topic, on), "partition") if isinstance(on, int) else (topic, "topic")
-    return f"{what} isn't in {shorten(windows)}, which has that time: it was added later, or there is no such {kind}"
+@dataclass(frozen=True, slots=True)
+class _FirstOfAdded:
+    """The first window of a topic that was added, or of a partition.
+
+    :param window: its name.
+    :param kind: which of them it is: ``topic`` or ``partition``.
+    :param chosen: whether it starts where the user chose, and not at the log start.
+    """
+
+    window: str
+    kind: str
+    chosen: bool
+
+    def older_records(self) -> str:
+        """Where records are that are older than it."""
+        if not self.chosen:
+            return (
+                f"its first window, {self.window}, starts at the {self.kind}'s log start, so that older records are in "
+                "that one"
+            )
+        return (
+            f"its first window, {self.window}, starts at the instant that was chosen for new topics: records from "
+            "before that are in no window, and later ones in that one"
+        )
+
+
+def _first_of_added(ledger: Ledger, later: Sequence[WindowFolder], topic: str, on: On) -> _FirstOfAdded | None:
+    """None where that isn't the first one of all, as it goes on where another one ended, which is forgotten.
+
+    :param later: the windows after an instant.
+    """
+
+    @cache
+    def ranges(folder: WindowFolder) -> tuple[OffsetRange, ...] | None:
+        pinned = folder.pinned()
+        return None if pinned is None else _asked_for(pinned.manifest, topic, on)
+
+    def has(count: int) -> bool:
+        """Whether the last pinned one of so many has it. Once one has it, all after it do."""
+        read = map(ranges, reversed(ordered[:count]))
+        return bool(next((found for found in read if found is not None), None))
+
+    ordered, others = by_order(ledger, later)
+    index = bisect_left(range(len(ordered)), True, key=lambda index: has(index + 1))
+    near = sorted([*ordered[index : index + 1], *others], key=lambda folder: window_extent(folder.id))
+    for folder, found in zip(near, in_parallel(ranges, near), strict=True):
+        if found and all(each.start_evidence in _OF_ADDED for each in found):
+            chosen = any(each.start_evidence is Evidence.CHOSEN for each in found)
+            return _FirstOfAdded(folder.id, _kind(on), chosen)
+    return None
+
+
+def _kind(on: On) -> str:
+    return "partition" if isinstance(on, int) else "topic"
+
+
+def _what(topic: str, on: On) -> str:
+    return str(TopicPartition(topic, on)) if isinstance(on, int) else topic
+
+
+def _why_without(on: On, first: _FirstOfAdded | None) -> str:
+    return "it was added later" + ("" if first else f", or there is no such {_kind(on)}")
 
 
 def _without_manifest(windows: Iterable[str]) -> str:
@@ -186,7 +265,9 @@ def _without_manifest(windows: Iterable[str]) -> str:
     )
 
 
-def _outside(ledger: Ledger, folders: Sequence[WindowFolder], topic: str, at_ms: int, on: On) -> str:
+def _outside(
+    ledger: Ledger, folders: Sequence[WindowFolder], topic: str, at_ms: int, on: On, first: _FirstOfAdded | None
+) -> str:
     """Of an instant that is in the time of no window."""
     earlier, later = _neighbours(folders, at_ms)
     if later is None:
@@ -194,10 +275,19 @@ def _outside(ledger: Ledger, folders: Sequence[WindowFolder], topic: str, at_ms:
             return "there is no window yet"
         return f"no window has that time: the last one, {earlier.window}, ends at {iso_instant(earlier.end_ms)}"
     if earlier is None:
-        why = f"the first one, {later.window}, starts at {iso_instant(later.start_ms)}"
+        where = f"the first one, {later.window}, starts at {iso_instant(later.start_ms)}"
     else:
-        why = _between_windows(ledger, earlier, later, topic, on)
-    return f"no window has that time: {why}; {_what_later_has(ledger, later)}"
+        where = (
+            f"{earlier.window} ends at {iso_instant(earlier.end_ms)}, the next one, {later.window}, starts at "
+            f"{iso_instant(later.start_ms)},"
+        )
+    asked = _asked_for(later, topic, on)
+    if not asked:
+        has = "doesn't have" if earlier is None else "neither has"
+        return f"no window has that time: {where} and {has} {_what(topic, on)}: {_why_without(on, first)}"
+    if earlier is not None:
+        where += f" and {_between_windows(ledger, earlier, later, asked, topic if on is None else _named(asked))}"
+    return f"no window has that time: {where}; {_what_later_has(ledger, later)}"
 
 
 def _neighbours(folders: Sequence[WindowFolder], at_ms: int) -> tuple[Manifest | None, Manifest | None]:
@@ -213,17 +303,19 @@ def _first_pinned(folders: Iterable[WindowFolder]) -> Manifest | None:
     return None if found is None else found.manifest
 
 
-def _between_windows(ledger: Ledger, earlier: Manifest, later: Manifest, topic: str, on: On) -> str:
-    asked = _asked_for(later, topic, on)
+def _between_windows(
+    ledger: Ledger, earlier: Manifest, later: Manifest, asked: Iterable[OffsetRange], what: str
+) -> str:
+    """How many offsets lie between two windows.
+
+    :param asked: the later one's ranges that are asked for.
+    :param what: they, in words.
+    """
     partitions = set(map(TopicPartition.of, asked))
     # Not between the ranges asked for: where the earlier window has others of the topic, these have been added since.
     gaps = [gap for gap in gaps_between(ledger, earlier, later) if TopicPartition.of(gap) in partitions]
     count = sum(gap.size for gap in gaps)
-    return (
-        f"{earlier.window} ends at {iso_instant(earlier.end_ms)}, the next one, {later.window}, starts at "
-        f"{iso_instant(later.start_ms)}, and {number_of(count, 'offset')} of {topic if on is None else _named(asked)} "
-        f"{'lies' if count == 1 else 'lie'} between them"
-    )
+    return f"{number_of(count, 'offset')} of {what} {'lies' if count == 1 else 'lie'} between them"
 
 
 def _what_later_has(ledger: Ledger, later: Manifest) -> str:

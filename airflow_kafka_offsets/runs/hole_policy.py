@@ -36,7 +36,7 @@ class Loader:
         :param attempt: the note.
         """
         ti = context["ti"]
-        dag_id = attempt.get("airflow", {}).get("dag_id", ti.dag_id)
+        dag_id = (attempt.get("airflow") or {}).get("dag_id") or ti.dag_id
         timetable = getattr(context.get("dag"), "timetable", None) if dag_id == ti.dag_id else None
         return cls(Schedule.of(dag_id, timetable), ti)
 

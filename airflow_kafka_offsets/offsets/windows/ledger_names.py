@@ -17,18 +17,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import IntervalError, LedgerCorruptError
+from airflow_kafka_offsets.errors import InstantError, IntervalError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, parse_instant
 
 _ID = r"\d{8}T\d{9}Z_\d{8}T\d{9}Z"
-_WINDOW = re.compile(_ID)
-_MONTH = re.compile(r"\d{6}")
-_REVISION = re.compile(rf"({_ID})(?:\.r(\d+))?")
-_FORGOTTEN = re.compile(rf"({_ID})\.r(\d+)\.forgotten")
-_PUBLISHED_AGAIN = re.compile(rf"({_ID})\.p(\d+)")
+_WINDOW = re.compile(_ID, re.ASCII)
+_MONTH = re.compile(r"\d{6}", re.ASCII)
+_REVISION = re.compile(rf"({_ID})(?:\.r(\d+))?", re.ASCII)
+_FORGOTTEN = re.compile(rf"({_ID})\.r(\d+)\.forgotten", re.ASCII)
+_PUBLISHED_AGAIN = re.compile(rf"({_ID})\.p(\d+)", re.ASCII)
+_KEPT = 20_000
+"""So many windows' extents are kept: of a year of hours and more."""
 
 
 def window_id(start_ms: int, end_ms: int) -> str:
@@ -43,6 +46,7 @@ def window_id(start_ms: int, end_ms: int) -> str:
     return f"{compact_instant(start_ms)}_{compact_instant(end_ms)}"
 
 
+@lru_cache(_KEPT)
 def window_extent(name: str) -> tuple[int, int]:
     """A window's start and end in Unix milliseconds, from its name."""
     start, _, end = name.partition("_")
@@ -50,8 +54,17 @@ def window_extent(name: str) -> tuple[int, int]:
 
 
 def is_window(name: str) -> bool:
-    """Whether something is named as a window is."""
-    return _WINDOW.fullmatch(name) is not None
+    """Whether something is named as a window is: by two instants, of which the second one is later."""
+    return _WINDOW.fullmatch(name) is not None and _has_extent(name)
+
+
+def _has_extent(name: str) -> bool:
+    """Whether what looks like a window's name is one: some digits are no instant."""
+    try:
+        start_ms, end_ms = window_extent(name)
+    except InstantError:
+        return False
+    return start_ms < end_ms
 
 
 def is_month(name: str) -> bool:
@@ -119,7 +132,7 @@ def _numbers(pattern: re.Pattern[str], names: Iterable[str]) -> dict[str, list[i
     found: dict[str, list[int]] = defaultdict(list)
     for match in filter(None, map(pattern.fullmatch, names)):
         found[match[1]].append(int(match[2] or 1))
-    return {window: sorted(numbers) for window, numbers in found.items()}
+    return {window: sorted(numbers) for window, numbers in found.items() if _has_extent(window)}
 
 
 PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.ledger.findings import find_records
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.record_query import RecordQuery
 from airflow_kafka_offsets.offsets.keys import partition_of_key
+from tests.integration.ledger.added_topics import ADDED, add_topic, at_hour
 from tests.integration.ledger.loads import OFFSETS, counted, open_ledger, pin, window
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -52,6 +53,24 @@ def test_a_key_alone_has_partitions_and_no_window(ledger: Ledger) -> None:
 def test_a_forgotten_window_is_one_of_its_windows(ledger: Ledger) -> None:
     ledger.forget([window(0)], "a test")
     assert find_records(ledger, RecordQuery("t", at_ms=T0)).windows() == {window(0)}
+
+
+def test_of_a_topic_that_was_added_its_first_window_is_one_of_them(tmp_path: Path) -> None:
+    """It has all older records, whatever instant is asked for."""
+    made = open_ledger(tmp_path / "added")
+    *_, first = add_topic(made)
+    for at_ms in (0, T0, T0 + 2 * HOUR_MS):
+        assert find_records(made, RecordQuery(ADDED, at_ms=at_ms)).windows() == {first.manifest.window}
+
+
+@pytest.mark.parametrize("query", [{"key": KEY}, {"key": KEY, "offset": 600}, {"key": KEY, "at_ms": T0}])
+def test_of_a_topic_that_was_added_a_backfill_changes_no_answer(tmp_path: Path, query: dict[str, int]) -> None:
+    made = open_ledger(tmp_path / "added")
+    add_topic(made)
+    asked = RecordQuery(ADDED, **query)  # type: ignore[arg-type]
+    before = find_records(made, asked)
+    pin(made, at_hour(-1, 400), at_hour(0))
+    assert find_records(made, asked).windows() == before.windows()
 
 
 @pytest.mark.parametrize("query", [{"at_ms": T0}, {"at_ms": 0}, {"partition": 0, "offset": 1}, {"key": KEY}])

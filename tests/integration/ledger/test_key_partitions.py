@@ -13,6 +13,7 @@ from airflow_kafka_offsets.ledger.key_partitions import KeyPartition, partitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from tests.integration.ledger.added_topics import ADDED, add_topic, at_hour
 from tests.integration.ledger.loads import counted, open_ledger, pin
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -53,6 +54,15 @@ def test_the_newest_snapshot_counts_though_it_is_none_of_the_chain(ledger: Ledge
     commits = replace(counted(1, 5), as_of=AsOf(AsOfKind.GROUP, group="g"))
     ledger.snapshots.append(commits)
     assert [each.partition_count for each in partitions_of_key(ledger, "t", KEY).known] == [5, 2]
+
+
+def test_a_topic_that_was_added_is_known_though_an_hour_before_was_resolved_last(ledger: Ledger) -> None:
+    """A backfill: of what the hour after it doesn't have, a snapshot has nothing."""
+    add_topic(ledger)
+    backfilled = ledger.snapshots.append(at_hour(-1, 400))
+    assert ADDED not in backfilled.topics
+    since = T0 + 3 * HOUR_MS
+    assert partitions_of_key(ledger, ADDED, KEY).known == (KeyPartition(partition_of_key(KEY, 2), 2, since),)
 
 
 def test_between_two_snapshots_that_know_of_one_count_none_is_read(ledger: Ledger, tmp_path: Path) -> None:

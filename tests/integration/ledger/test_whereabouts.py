@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.whereabouts import find
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
-from tests.integration.ledger.loads import AT_T0, OFFSETS, counted, load, open_ledger, pin, resolve, window
+from tests.integration.ledger.loads import AT_T0, OFFSETS, counted, load, open_ledger, pin, publish, resolve, window
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 
@@ -36,6 +41,85 @@ def test_windows_that_tasks_have_only_begun_hide_no_other(ledger: Ledger, tmp_pa
     assert found == {hour: None if hour in hours else window(hour) for hour in range(4)}
     last = max({*range(4)} - {*hours})
     assert f"after the last window, {window(last)}, which ends at" in find(ledger, "t", 0, AT_T0 + 9 * OFFSETS).found
+
+
+@pytest.mark.parametrize(
+    "stray", ["20269999T999999999Z_20261199T999999999Z", "20261121T060000000Z_20261121T060000000Z"]
+)
+def test_a_folder_that_is_named_by_no_two_instants_is_no_window(ledger: Ledger, tmp_path: Path, stray: str) -> None:
+    load(ledger, 0)
+    (tmp_path / "loads" / "windows" / "202611" / stray).mkdir()
+    assert find(ledger, "t", 0, AT_T0).window == window(0)
+    assert "after the last window" in find(ledger, "t", 0, AT_T0 + OFFSETS).found
+
+
+@pytest.mark.parametrize("note", [{"airflow": None}, {"airflow": {}}, {}])
+def test_of_an_attempt_that_is_no_tasks_no_run_is_told(ledger: Ledger, note: dict[str, None]) -> None:
+    pinned = resolve(ledger, 0)
+    ledger.folder_of(pinned).record_attempt("a-1", note)
+    publish(ledger, pinned)
+    found = find(ledger, "t", 0, AT_T0)
+    assert (found.found, found.attempt, found.dag_id) == ("published", "a-1", None)
+
+
+class TestManyWindows:
+    """Some dozens of hours, of which a few are read."""
+
+    HOURS = 64
+
+    @pytest.fixture
+    def read(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Names of the windows that were read."""
+        hours = [snapshot({0: 10 * hour}, at_ms=T0 + hour * HOUR_MS) for hour in range(self.HOURS + 1)]
+        for start, end in pairwise(ledger.snapshots.append_all(hours)):
+            ledger.pin_window(start, end)
+        read: list[str] = []
+        pinned = WindowFolder.pinned
+
+        def counting(folder: WindowFolder) -> PinnedManifest | None:
+            read.append(folder.id)
+            return pinned(folder)
+
+        monkeypatch.setattr(WindowFolder, "pinned", counting)
+        return read
+
+    def test_beside_a_groups_window(self, ledger: Ledger, read: list[str]) -> None:
+        """Which may have any offsets."""
+        pin(ledger, committed(self.HOURS + 1, 900), committed(self.HOURS + 2, 910))
+        read.clear()
+        for offset, hour in ((0, 0), (305, 30), (905, self.HOURS + 1)):
+            assert find(ledger, "t", 0, offset).window == window(hour)
+        assert "in a hole" in find(ledger, "t", 0, 700).found
+        assert len({*read}) < self.HOURS // 2
+
+    def test_beside_a_day_over_some_of_them(self, ledger: Ledger, read: list[str]) -> None:
+        day = [snapshot({0: 10 * hour}, at_ms=T0 + hour * HOUR_MS) for hour in (0, 24)]
+        publish(ledger, pin(ledger, *day, on_overlap="allow"))
+        read.clear()
+        found = find(ledger, "t", 0, 205)
+        assert (found.found, found.window) == ("published", window_id(T0, T0 + 24 * HOUR_MS))
+        assert find(ledger, "t", 0, 305).window == window(30)
+        assert len({*read}) < self.HOURS // 2
+
+    def test_that_are_all_of_groups_they_are_read_at_once(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for hour in range(32):
+            pin(ledger, committed(2 * hour, 10 * hour), committed(2 * hour + 1, 10 * hour + 10))
+        pinned = WindowFolder.pinned
+        inside, most = Counter[str](), 0
+
+        def slow(folder: WindowFolder) -> PinnedManifest | None:
+            nonlocal most
+            inside[folder.id] += 1
+            most = max(most, inside.total())
+            time.sleep(0.01)
+            inside[folder.id] -= 1
+            return pinned(folder)
+
+        monkeypatch.setattr(WindowFolder, "pinned", slow)
+        assert find(ledger, "t", 0, 155).window == window(30)
+        assert most > 4
 
 
 class TestNowhere:

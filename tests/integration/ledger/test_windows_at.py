@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowState
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.windows_at import WindowAt, WindowsAt, find_at
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
+from tests.integration.ledger.added_topics import ADDED, AT_ADDED, add_topic, at_hour
 from tests.integration.ledger.loads import AT_T0, OFFSETS, counted, load, open_ledger, pin, resolve, window
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
@@ -155,6 +158,16 @@ class TestNowhere:
         said = ask(ledger, T0 + 2 * HOUR_MS, partitions_of_key(ledger, "t", KEY)).nowhere or ""
         assert f"and 20 offsets of t-{partition_of_key(KEY, 6)} lie between them" in said
 
+    @pytest.mark.parametrize("on", [99, None])
+    def test_in_a_hole_of_what_no_window_there_has(self, ledger: Ledger, on: int | None) -> None:
+        for each in (0, 3):
+            load(ledger, each)
+        topic, what, kind = ("t", "t-99", "partition") if on else ("u", "u", "topic")
+        assert find_at(ledger, topic, T0 + 2 * HOUR_MS, on).nowhere == (
+            f"no window has that time: {window(0)} ends at 2026-11-21T07:00:00.000Z, the next one, {window(3)}, starts "
+            f"at 2026-11-21T09:00:00.000Z, and neither has {what}: it was added later, or there is no such {kind}"
+        )
+
     def test_of_a_window_that_was_forgotten(self, ledger: Ledger) -> None:
         for hour in range(3):
             load(ledger, hour)
@@ -181,7 +194,11 @@ class TestNowhere:
         pin(ledger, counted(0, 1), counted(1, 1))
         pin(ledger, counted(1, 1), counted(2, 2))
         assert ask(ledger, T0, 1).nowhere == (
-            f"t-1 isn't in {window(0)}, which has that time: it was added later, or there is no such partition"
+            f"t-1 isn't in {window(0)}, which has that time: it was added later; its first window, {window(1)}, starts "
+            "at the partition's log start, so that older records are in that one"
+        )
+        assert ask(ledger, T0, 2).nowhere == (
+            f"t-2 isn't in {window(0)}, which has that time: it was added later, or there is no such partition"
         )
         assert only(ask(ledger, T0 + HOUR_MS, 1)).place.window == window(1)
 
@@ -218,6 +235,103 @@ class TestWindowsThatAreNotBetweenInstants:
         pin(ledger, snapshot({0: 5}), untimed(AsOfKind.LATEST, 50, 60))
         assert only(ask(ledger, T0)).remarks[1] == (
             "A record of that time that was written after its end was asked for is in a later window."
+        )
+
+
+class TestWhatWasAddedLater:
+    """The first window of a topic that was added has all of it, from its log start on."""
+
+    IN_IT = f"its first window, {window(2)}, starts at the topic's log start, so that older records are in that one"
+
+    def test_at_an_earlier_window_the_first_one_is_named(self, ledger: Ledger) -> None:
+        add_topic(ledger)
+        for on in (None, 0, partitions_of_key(ledger, ADDED, KEY)):
+            found = find_at(ledger, ADDED, T0 + HOUR_MS, on)
+            what, in_it = ("u-0", self.IN_IT.replace("topic", "partition")) if on == 0 else ("u", self.IN_IT)
+            assert found.nowhere == f"{what} isn't in {window(1)}, which has that time: it was added later; {in_it}"
+            assert (found.windows, found.first) == ((), window(2))
+
+    def test_before_all_windows_too(self, ledger: Ledger) -> None:
+        add_topic(ledger)
+        found = find_at(ledger, ADDED, T0 - HOUR_MS)
+        assert found.nowhere == (
+            f"no window has that time: the first one, {window(0)}, starts at 2026-11-21T06:00:00.000Z and doesn't have "
+            f"u: it was added later; {self.IN_IT}"
+        )
+        assert found.first == window(2)
+
+    def test_in_a_hole_too(self, ledger: Ledger) -> None:
+        pin(ledger, at_hour(-1), at_hour(0))
+        pin(ledger, at_hour(2), at_hour(3, AT_ADDED))
+        assert find_at(ledger, ADDED, T0 + HOUR_MS).nowhere == (
+            f"no window has that time: {window(-1)} ends at 2026-11-21T06:00:00.000Z, the next one, {window(2)}, "
+            "starts at 2026-11-21T08:00:00.000Z, and 0 offsets of u lie between them; late records of that time are in "
+            f"later windows; {self.IN_IT}"
+        )
+
+    def test_at_one_that_was_forgotten_or_is_being_pinned_too(self, ledger: Ledger, tmp_path: Path) -> None:
+        add_topic(ledger)
+        ledger.forget([window(1)], "a test")
+        assert find_at(ledger, ADDED, T0 + HOUR_MS).first == window(2)
+        (tmp_path / "loads" / "windows" / window(-1)[:6] / window(-1)).mkdir()
+        assert find_at(ledger, ADDED, T0 - HOUR_MS).first == window(2)
+
+    def test_among_many_windows_few_are_read(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+        stored = ledger.snapshots.append_all([at_hour(each, each if each > 30 else None) for each in range(65)])
+        for start, end in pairwise(stored):
+            ledger.pin_window(start, end)
+        read: list[str] = []
+        pinned = WindowFolder.pinned
+
+        def counting(folder: WindowFolder) -> PinnedManifest | None:
+            read.append(folder.id)
+            return pinned(folder)
+
+        monkeypatch.setattr(WindowFolder, "pinned", counting)
+        assert find_at(ledger, ADDED, T0 + HOUR_MS).first == window(30)
+        assert len({*read}) <= 8
+
+    def test_beside_windows_in_no_order_it_is_the_first_one_that_has_it(self, ledger: Ledger) -> None:
+        add_topic(ledger)
+        commits = [
+            replace(each, as_of=AsOf(AsOfKind.GROUP, group="g"), resolved_at_ms=T0 + minute * MINUTE_MS)
+            for minute, each in ((240, at_hour(1)), (241, at_hour(2)))
+        ]
+        pin(ledger, *commits, on_overlap="allow")
+        assert find_at(ledger, ADDED, T0).first == window(2)
+
+    def test_one_that_was_added_and_whose_first_window_does_not_count_has_no_older_records(
+        self, ledger: Ledger
+    ) -> None:
+        add_topic(ledger)
+        pin(ledger, at_hour(3, AT_ADDED), at_hour(4, AT_ADDED + OFFSETS))
+        ledger.forget([window(2)], "a test")
+        found = find_at(ledger, ADDED, T0)
+        assert found.first is None
+        assert (found.nowhere or "").endswith("it was added later, or there is no such topic")
+
+    def test_its_own_answer_says_that_it_has_older_ones(self, ledger: Ledger) -> None:
+        add_topic(ledger, log_start=5)
+        remarks = only(find_at(ledger, ADDED, T0 + 2 * HOUR_MS)).remarks
+        assert remarks[1:] == (
+            "On u-0, u-1, it is the first window, and starts at the log start: it has all older records, too.",
+        )
+        assert len(only(find_at(ledger, "t", T0 + 2 * HOUR_MS)).remarks) == 1
+
+    def test_from_where_the_user_chose_older_ones_are_in_no_window(self, ledger: Ledger) -> None:
+        """new_topics_from"""
+        add_topic(ledger, chosen=600)
+        found = find_at(ledger, ADDED, T0)
+        assert found.nowhere == (
+            f"u isn't in {window(0)}, which has that time: it was added later; its first window, {window(2)}, starts "
+            "at the instant that was chosen for new topics: records from before that are in no window, and later ones "
+            "in that one"
+        )
+        assert found.first == window(2)
+        (remark,) = only(find_at(ledger, ADDED, T0 + 2 * HOUR_MS)).remarks[1:]
+        assert remark == (
+            "On u-0, u-1, it is the first window, and starts at the instant that was chosen for new topics: records "
+            "from before that are in no window."
         )
 
 

@@ -16,7 +16,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 from airflow_kafka_offsets.page.app import make_app
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish, window
+from tests.integration.ledger.added_topics import ADDED, AT_ADDED, add_topic, at_hour
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, pin, publish, resolve, window
 from tests.integration.page.auth_manager import SECRET
 from tests.integration.page.conftest import As, open_pipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
@@ -71,6 +72,22 @@ def wide(root: str) -> Iterator[Ledger]:
         shutil.rmtree(Path(urlsplit(root).path) / "wide")
 
 
+@pytest.fixture
+def added(root: str) -> Iterator[Ledger]:
+    """Hours that a Dag has loaded that all may read, of which the third one is the first that has a topic. The last ten
+    decide about the pipeline."""
+    made = open_pipeline(root, "added")
+    try:
+        since = (
+            pin(made, at_hour(each, AT_ADDED + each), at_hour(each + 1, AT_ADDED + each + 1)) for each in range(3, 13)
+        )
+        for pinned in (*add_topic(made), *since):
+            publish(made, pinned)
+        yield made
+    finally:
+        shutil.rmtree(Path(urlsplit(root).path) / "added")
+
+
 class TestByTime:
     def test_the_window_with_its_offsets_output_and_run_is_the_answer(self, get: Get) -> None:
         answer = get(at=AT[0]).json()
@@ -123,6 +140,11 @@ class TestByTime:
         assert [each["partition"] for each in found["ranges"]] == [3]
         assert get("admin", "wide", at=AT[0], partition=3).json()["nowhere"].startswith("t-3 isn't in ")
 
+    def test_before_a_topic_was_added_its_first_window_is_named(self, get: Get, added: Ledger) -> None:
+        answer = get(pipeline="added", topic=ADDED, at=AT[0]).json()
+        assert f"its first window, {window(2)}, starts at the topic's log start" in answer["nowhere"]
+        assert answer["windows"] == []
+
 
 class TestByOffset:
     ASKED: ClassVar[dict[str, int]] = {"partition": 0, "offset": AT_T0 + 1}
@@ -146,6 +168,19 @@ class TestByOffset:
             }
         ]
         assert (answer["key"], answer["at"], answer["windows"], answer["nowhere"]) == (None, None, [], None)
+
+    def test_of_an_attempt_whose_note_names_no_task_no_run_is_told(self, get: Get, shared: Ledger) -> None:
+        pinned = resolve(shared, 12)
+        shared.folder_of(pinned).record_attempt("c-1", {"airflow": None})
+        publish(shared, pinned, "c-1")
+        (place,) = get("admin", "shared", partition=0, offset=AT_T0 + 12 * OFFSETS).json()["places"]
+        assert (place["found"], place["attempt"], place["dag_id"]) == ("published", "c-1", None)
+
+    def test_a_stray_folder_hides_nothing(self, get: Get, shared: Ledger, root: str) -> None:
+        stray = "windows/202611/20269999T999999999Z_20261199T999999999Z"
+        (Path(urlsplit(root).path) / "shared" / stray).mkdir()
+        for asked in (self.ASKED, {"at": AT[0]}, {"key": KEY, "at": AT[0]}):
+            assert get("admin", "shared", **asked).status_code == 200
 
 
 class TestByKey:
@@ -195,6 +230,7 @@ class TestRefused:
             ({"at": "+58858-12-01T00:00:00.000Z"}, "is not an instant"),
             ({"at": "1969-12-31T23:59:59Z"}, "lies before 1970"),
             ({"at": "1795240800000"}, "is not an instant"),
+            ({"at": f"{AT[0]}\0"}, "is not an instant"),
             ({"at": AT[8], "topic": "other"}, "has no topic 'other'; it has t."),
             ({"key": KEY, "topic": "<script>"}, "has no topic '<script>'; it has t."),
         ],
@@ -258,6 +294,14 @@ class TestWhose:
         assert get("viewer", "shared", at=AT[0]).status_code == 403
         assert f"{window(0)} had it, and was forgotten" in get("admin", "shared", at=AT[0]).json()["nowhere"]
         assert f"{window(1)} had it, and was forgotten" in get("viewer", "shared", at=AT[1]).json()["nowhere"]
+
+    @pytest.mark.parametrize("at", [AT[0], AT[-1]])
+    def test_the_first_window_of_a_topic_is_named_to_those_who_may_read_the_dag_that_loaded_it(
+        self, get: Get, added: Ledger, at: str
+    ) -> None:
+        added.window(window(2)).record_attempt("b-1", OF_SECRET)
+        assert get("viewer", "added", topic=ADDED, at=at).status_code == 403
+        assert window(2) in get("admin", "added", topic=ADDED, at=at).json()["nowhere"]
 
     @pytest.mark.parametrize("asked", [*QUESTIONS, {"key": KEY}, {"at": "no instant"}, {}])
     def test_of_a_pipeline_that_one_may_not_read_nothing_is_told(self, get: Get, asked: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
+import pendulum
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,8 +46,43 @@ class TestForms:
         """A record at or after it carries at least that timestamp."""
         assert instant_ms(datetime(2026, 11, 21, 6, 0, 0, 1, tzinfo=UTC)) == 1_795_240_800_001
 
+    def test_airflows_own_kind_of_moment_is_one(self) -> None:
+        """Pendulum's, whose differences are no timedeltas of Python's."""
+        moment = pendulum.datetime(2026, 11, 21, 7, 0, 0, 1, tz="Europe/Berlin")
+        assert instant_ms(moment) == 1_795_240_800_001
+
     def test_a_zone_other_than_utc_is_converted(self) -> None:
         assert parse_instant("2026-11-21T01:00:00-05:00") == 1_795_240_800_000
+
+    @pytest.mark.parametrize(
+        ("microseconds", "milliseconds"),
+        [(500_000, -500), (-500_000, 500), (1, 0), (-1, 1), (3_600_500_000, -3_600_500)],
+    )
+    def test_a_zone_of_a_fraction_of_a_second_is_converted_too(self, microseconds: int, milliseconds: int) -> None:
+        zone = timezone(timedelta(microseconds=microseconds))
+        assert instant_ms(datetime(2026, 11, 21, 6, tzinfo=zone)) == 1_795_240_800_000 + milliseconds
+
+    @given(st.datetimes(datetime(1971, 1, 1), datetime(9998, 1, 1)), st.integers(-(86_400 - 1), 86_400 - 1))  # noqa: DTZ001
+    def test_in_any_zone_it_is_the_first_millisecond_at_or_after_it(self, local: datetime, seconds: int) -> None:
+        offset = timedelta(seconds=seconds, microseconds=123_456)
+        moment = local.replace(tzinfo=timezone(offset if abs(offset) < timedelta(days=1) else timedelta()))
+        assert timedelta() <= to_datetime(instant_ms(moment)) - moment < timedelta(milliseconds=1)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "2026-11-21T06Z",
+            "2026-11-21 06:00+00:00",
+            "20261121T0600Z",
+            "2026-W47-6T06:00Z",
+            "2026-11-21T06:00:00,000Z",
+            "2026-11-21T05:30:00-0030",
+            "2026-11-21T06:53:28+00:53:28",
+            "2026-11-21T06:00:00.000000000000Z",
+        ],
+    )
+    def test_other_forms_of_iso_8601_are_fine(self, text: str) -> None:
+        assert parse_instant(text) == 1_795_240_800_000
 
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -125,6 +161,27 @@ class TestRefused:
     def test_a_text_that_is_no_instant(self) -> None:
         with pytest.raises(InstantError, match="not an instant"):
             parse_instant("yesterday")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "2026-11-21T06:00:00Z\0",
+            "2026-11-21T06:00:00\0Z",
+            "2026-11-21\x0006:00:00Z",
+            "2026-11-21T06:00:00+00:00\0",
+            "2026-11-21T06:00:00.123456789\0Z",
+            "2026-11-21T06:00:00.123456789abcZ",
+            "2026-11-21é06:00:00Z",
+            "2026-11-21T06:00:00+00:00:00.5",
+            "2026-11-21T06:00:00Z\n",
+            "20261121T060000000Z\n",
+            "\u0662\u0660\u0662\u06661121T060000000Z",
+        ],
+    )
+    def test_a_text_with_something_else_in_it(self, text: str) -> None:
+        """Python passes over some of that."""
+        with pytest.raises(InstantError, match="not an instant"):
+            parse_instant(text)
 
     def test_a_zone_of_half_hours_is_fine(self) -> None:
         zone = timezone(timedelta(hours=5, minutes=30))

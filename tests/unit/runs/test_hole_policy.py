@@ -27,6 +27,11 @@ def command(timetable: Any, hole: tuple[datetime, datetime]) -> str:
     return loader.command(Stretch(instant_ms(hole[0]), instant_ms(hole[1]), ()))
 
 
+@pytest.mark.parametrize("note", [{"airflow": None}, {"airflow": {"dag_id": None}}, {"airflow": {}}, {}])
+def test_where_the_attempt_notes_no_dag_it_is_this_one(note: dict[str, Any]) -> None:
+    assert Loader.of({"ti": SimpleNamespace(dag_id="loads")}, note).schedule.dag_id == "loads"
+
+
 @pytest.mark.parametrize("timetable", DAILY)
 def test_a_hole_that_is_no_window_of_the_schedule_isnt_given_a_backfill(timetable: Any) -> None:
     """Which would load nothing, or a window that overlaps others."""

@@ -8,6 +8,7 @@ from airflow_kafka_offsets.errors import IntervalError
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     forgotten_marker,
     is_month,
+    is_window,
     last_publications,
     live_revisions,
     month_of,
@@ -37,6 +38,23 @@ class TestWindows:
         assert is_month("202611")
         assert not is_month(FIVE)
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "20269999T999999999Z_20261199T999999999Z",
+            "20261121T050000000Z_20260231T060000000Z",
+            f"{FIVE[:20]}{FIVE[:19]}",
+            f"{FIVE[20:]}_{FIVE[:19]}",
+            FIVE.replace("2026", "\u0662\u0660\u0662\u0666"),
+            f"{FIVE}.r2",
+            f"{FIVE}\n",
+            "",
+        ],
+    )
+    def test_what_no_two_instants_give_is_no_windows_name(self, name: str) -> None:
+        assert not is_window(name)
+        assert is_window(FIVE)
+
 
 class TestRevisions:
     NAMES = (
@@ -57,6 +75,13 @@ class TestRevisions:
 
     def test_all_are_found_in_order_of_their_numbers_whatever_else_lies_there(self) -> None:
         assert revisions_of(self.NAMES) == {FIVE: [1, 9, 10], SIX: [1, 2]}
+
+    def test_folders_that_are_named_by_no_instants_are_none_of_them(self) -> None:
+        stray = "20269999T999999999Z_20261199T999999999Z"
+        names = [*self.NAMES, stray, f"{stray}.r2", f"{stray}.r2.forgotten", f"{stray}.p2"]
+        assert revisions_of(names) == revisions_of(self.NAMES)
+        assert live_revisions(names) == live_revisions(self.NAMES)
+        assert last_publications(names) == last_publications(self.NAMES)
 
     def test_those_that_are_not_forgotten_count_by_window_in_order_of_time(self) -> None:
         assert list(live_revisions(self.NAMES).items()) == [(FIVE, [1, 10]), (SIX, [1, 2])]
