@@ -70,13 +70,21 @@ function svg(tag, attributes, ...children) {
 const titled = (words) => svg("title", {}, words);
 const steps = (low, high, count) => Array.from({ length: count }, (_, place) => low + ((high - low) * place) / (count - 1));
 
+// Snapshots that were resolved about when their instants were. Those of a backfill say how the log was years later, and
+// would leave no width to its windows.
+export function seenInTime({ points, windows }) {
+  if (!windows.length) return points;
+  const starts = windows.map((each) => each.start_ms), last = Math.max(...windows.map((each) => each.end_ms));
+  return points.filter((point) => point.resolved_at_ms <= 2 * last - Math.min(...starts));
+}
+
 // Offsets against time: windows as bands, log ends and log starts as lines, what groups have committed as dots.
 export function timeChart(answer, wide, words, hrefOf, retentionMs) {
   const tall = 300, left = 96, right = 12, top = 10, bottom = 26;
-  const { points, windows } = answer;
+  const { windows } = answer, points = seenInTime(answer);
   const times = [...points.flatMap((each) => [each.at_ms, each.resolved_at_ms]), ...windows.flatMap((each) => [each.start_ms, each.end_ms])];
   const from = Math.min(...times), to = Math.max(...times, from + 1);
-  const marks = [...points.map((each) => each.offset), ...points.map((each) => each.log_end), ...windows.map((each) => each.start_offset)];
+  const marks = [...points.flatMap((each) => [each.offset, each.log_end]), ...windows.flatMap((each) => [each.start_offset, each.end_offset])];
   const most = Math.max(...marks), span = Math.max(1, most - Math.min(...marks));
   // A log start far below would leave no height to what is loaded.
   const starts = points.map((each) => each.log_start).filter((start) => start >= Math.min(...marks) - span / 2);

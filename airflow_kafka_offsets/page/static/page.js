@@ -1,5 +1,5 @@
 // The page: pipelines, one of them, its windows. All addresses are relative, and what is asked is in the hash.
-import { STATES, cellWidth, partitionsDrawing, sparkLine, timeChart } from "./drawing.js";
+import { STATES, cellWidth, partitionsDrawing, seenInTime, sparkLine, timeChart } from "./drawing.js";
 import { ask, kept, showAge } from "./asking.js";
 import { bad, badge, between, duration, facts, hash, lostCell, make, moment, note, number, plural, readable, runLink, table, time, timeOf } from "./elements.js";
 import { findForm, foundRecord } from "./find.js";
@@ -248,7 +248,9 @@ async function timePanel(pipeline, overview, topic, question) {
     make("a", { href: hash("p", pipeline) }, "Close"), form,
     make("div", { className: "scroll", tabIndex: 0 },
       timeChart(answer, wide, words, (each) => hash("p", pipeline, "w", each.window), reaches)),
-    legend(), note("Bands are windows, by state. The line is the log's end, the dotted one its start, as they were when each "
+    legend(), seenInTime(answer).length < answer.points.length
+      ? note("Log ends and starts that were seen long after these windows aren't drawn.") : null,
+    note("Bands are windows, by state. The line is the log's end, the dotted one its start, as they were when each "
       + `snapshot was resolved.${answer.points.some((point) => point.group) ? " Circles are commits of groups that were stored as snapshots." : ""}`),
     facts([["Log end", `${number(last.log_end)}, seen ${time(iso(last.resolved_at_ms))}`],
       ["Lag then", loaded ? `${plural(Math.max(0, last.log_end - loaded.end_offset), "offset")}, ${duration(last.resolved_at_ms - loaded.end_ms)}, `

@@ -7,12 +7,16 @@ import re
 from contextlib import suppress
 
 import pytest
+from airflow.sdk import ObjectStoragePath
 from playwright.sync_api import expect
 
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from dev.airflow_services import AirflowServices
+from tests.integration.ledger.loads import load
 from tests.integration.page.browser.conftest import THEMES, WIDTHS, Open
 from tests.integration.page.browser.orders import (
     COUNTED,
@@ -40,6 +44,16 @@ SCREENS = {
 }
 
 pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def backfilled(airflow_services: AirflowServices) -> str:
+    """Three hours, resolved a year after they were."""
+    ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "backfilled")
+    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    for hour in range(3):
+        load(ledger, hour)
+    return ledger.pipeline
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -149,6 +163,13 @@ class TestOffsets:
         expect(panel).to_contain_text(f"{lag:,} offsets, 61 minutes, after the last published window")
         expect(panel).to_contain_text("resolved 60 seconds after it; mostly 60 seconds before that")
         expect(panel).to_contain_text(f"{hour / 3600:.3g} offsets/s")
+
+    def test_a_backfill_of_long_ago_has_the_width_of_the_chart(self, open_page: Open, backfilled: str) -> None:
+        panel = open_page(f"p/{backfilled}/t/t").locator("section.panel")
+        expect(panel).to_contain_text("seen long after these windows aren't drawn")
+        widths = panel.locator("svg.chart a rect").evaluate_all("all => all.map(each => each.getBBox().width)")
+        assert len(widths) == 3
+        assert min(widths) > 200
 
 
 class TestNames:
