@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from airflow_kafka_offsets.errors import InstantError
 from airflow_kafka_offsets.offsets.instants import compact_instant, parse_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 
@@ -60,7 +61,12 @@ class Entry:
     def of_marker(cls, name: str) -> Self | None:
         """The entry that a marker names; None for another name."""
         match = _MARKER.fullmatch(name)
-        return None if match is None else cls(parse_instant(match[1]), int(match[2]), match[3], match[4] or "")
+        if match is None:
+            return None
+        try:
+            return cls(parse_instant(match[1]), int(match[2]), match[3], match[4] or "")
+        except InstantError:  # some digits are none
+            return None
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any] | None) -> Self | None:

@@ -374,6 +374,14 @@ class TestWindows:
         assert ledger.snapshots.entries()[-1].number == newer.number
 
 
+def test_a_stray_file_among_the_snapshots_is_passed_over(ledger: Ledger) -> None:
+    ledger.open(["t"], "cluster-1", LEVEL)
+    stored = ledger.snapshots.append(snapshot({0: 10}))
+    for stray in ("20269999T999999999Z_00000007_instant", "notes.txt"):
+        create_exclusive(ledger.folder / "instants" / "202611" / stray, b" ")
+    assert [entry.number for entry in ledger.snapshots.entries()] == [stored.number]
+
+
 def test_a_killed_local_writer_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file appears whole or not at all: a crash before the link leaves a draft, which nobody reads."""
     target = ObjectStoragePath((tmp_path / "one").as_uri())
