@@ -16,6 +16,11 @@ FENCE = re.compile(
 )
 """A block, indented where it belongs to a list, and the output that a block of text right below it shows."""
 
+OF_SPARK = re.compile(r"from pyspark|airflow_kafka_offsets\.spark import|\(spark[,)]|\(Sink\)")
+"""What a block has that is code of a Spark job."""
+
+REQUESTS = ROOT / "docs" / "development" / "requests"
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -30,6 +35,11 @@ class Block:
     number: int
     code: str
     printed: str | None
+
+    @property
+    def is_of_spark(self) -> bool:
+        """It is run where a Spark session is."""
+        return OF_SPARK.search(self.code) is not None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -56,3 +66,11 @@ def blocks_of(page: Path) -> list[Block]:
     name = str(page.relative_to(ROOT))
     found = FENCE.finditer(page.read_text(encoding="utf-8"))
     return [Block(name, number, dedent(each["code"]), each["printed"]) for number, each in enumerate(found, start=1)]
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def guide_blocks() -> list[Block]:
+    """Those of every page but the requests', which show a client."""
+    return [block for page in PAGES if page.parent != REQUESTS for block in blocks_of(page)]

@@ -11,13 +11,12 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import delete_records, group_member, new_name, send, transactional_producer
 from tests.integration.conftest import Produce
-from tests.integration.doc_blocks import blocks_of, replaced
+from tests.integration.doc_blocks import REQUESTS, blocks_of, replaced
 
-BLOCKS = {page.stem: blocks_of(page) for page in sorted((ROOT / "docs/development/requests").glob("*.md"))}
+BLOCKS = {page.stem: blocks_of(page) for page in sorted(REQUESTS.glob("*.md"))}
 SIX_MS = 1_795_154_400_000
 """06:00 UTC on 20 November 2026, when the records of ``flights`` begin, one a minute."""
 PAID_MS = 1_795_155_401_000

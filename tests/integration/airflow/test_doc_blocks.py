@@ -1,0 +1,126 @@
+"""What the guides, the reference and the README show of Dags: each block is run, and the tasks it names are there.
+
+What they show of Spark jobs is run by ``tests/integration/spark/test_doc_blocks.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+
+from airflow_kafka_offsets.get_provider_info import get_provider_info
+from tests.integration.airflow.conftest import Commit
+from tests.integration.doc_blocks import PAGES, Block, blocks_of, guide_blocks, replaced
+
+SUBMITTERS = "tests/integration/airflow/test_submitters.py"
+NOT_RUN = {
+    ("docs/guides/submitters.md", 6): f"Google's provider needs an environment of its own; {SUBMITTERS} has it",
+    ("docs/guides/submitters.md", 7): f"as above; {SUBMITTERS}",
+}
+"""Blocks by page and number: why, and which test runs the same."""
+
+LEFT_OUT = {
+    "submit = ...": 'submit = EmptyOperator(task_id="submit")',
+    "...,": 'task_id="load", window=window.output,',
+}
+"""What stands for the dots of a block."""
+
+IMPORTS = """
+from airflow.sdk import DAG, Asset, task
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+"""
+"""Of a Dag that is shown without any."""
+
+OF_GROUP = ("complete", "resolve", "load", "verify")
+"""The tasks of ``kafka_window_load``."""
+
+BLOCKS = [block for block in guide_blocks() if not block.is_of_spark and block.key not in NOT_RUN]
+CHECK = ("docs/guides/waits.md", 5)
+"""Asks Kafka for a group's lag."""
+
+WITHOUT_TASKS = {("docs/guides/clusters.md", 3): "conf", ("docs/guides/waits.md", 6): "caught_up"}
+"""What other blocks make."""
+
+DAG_FILES = [block for block in BLOCKS if "with DAG(" in block.code]
+FRAGMENTS = [block for block in BLOCKS if block not in DAG_FILES and block.key != CHECK]
+
+
+def name_of(block: Block) -> str:
+    return f"{block.page}-{block.number}"
+
+
+def public_names() -> dict[str, Any]:
+    """The package's operators, sensors, triggers and task group, and what Dags have from Airflow and Python."""
+    info = get_provider_info()
+    modules = [
+        name for kind in ("operators", "sensors", "triggers") for each in info[kind] for name in each["python-modules"]
+    ]
+    found = {
+        name: thing
+        for module in (*modules, "airflow_kafka_offsets.task_groups.window_load")
+        for name, thing in vars(importlib.import_module(module)).items()
+        if getattr(thing, "__module__", None) == module
+    }
+    ours = (DAG, Asset, AssetWatcher, EmptyOperator, datetime, timedelta)
+    return found | {each.__name__: each for each in ours} | {"UTC": UTC, "task": task}
+
+
+def tasks_in(code: str) -> set[str]:
+    """The tasks that a block makes, by its text."""
+    named = {*re.findall(r'\btask_id="(\w+)"', code), *re.findall(r"@task\s+def (\w+)", code)}
+    group = re.search(r'kafka_window_load\(\s*(?:group_id="(\w+)")?', code)
+    return named | {f"{group[1] or 'window_load'}.{each}" for each in OF_GROUP} if group else named
+
+
+@pytest.mark.parametrize("block", FRAGMENTS, ids=name_of)
+def test_a_fragment_makes_the_tasks_that_it_names(block: Block) -> None:
+    names = public_names()
+    with DAG("of_the_page") as dag:
+        names["window"] = names["KafkaResolveWindowOperator"](task_id="window", pipeline="orders", topics="orders")
+        block.run(names, LEFT_OUT)
+    tasks = tasks_in(replaced(block.code, LEFT_OUT))
+    assert set(dag.task_ids) == tasks | {"window"}
+    assert tasks or names[WITHOUT_TASKS[block.key]]
+
+
+@pytest.mark.filterwarnings("default")  # Airflow's own code
+@pytest.mark.parametrize("block", DAG_FILES, ids=name_of)
+def test_a_dag_has_the_tasks_that_it_names(block: Block, tmp_path: Path, airflow_db: Path) -> None:
+    """As Airflow loads it from a file; what a block leaves out are imports."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    file = tmp_path / "dag_of_the_page.py"
+    whole = "import" in block.code
+    file.write_text(block.code if whole else f"{IMPORTS}{block.code}", encoding="utf-8")
+    bag = DagBag(str(file), bundle_name="dags-folder")
+    assert not bag.import_errors
+    (dag,) = bag.dags.values()
+    assert set(dag.task_ids) == tasks_in(block.code)
+
+
+def test_a_condition_is_checked(ten: str, commit: Commit, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = (each for each in BLOCKS if each.key == CHECK)
+    group = f"reads-{ten}"
+    commit(group, ten, 3)
+    names: dict[str, Any] = {}
+    block.run(names, {"loader": group})
+    assert names["progress"].done
+    assert capsys.readouterr().out.startswith("True ")
+
+
+def test_no_block_is_overlooked() -> None:
+    """Whatever way it is fenced."""
+    fences = re.compile(r"^\s*(?:`{3,}|~{3,})\s*py", re.MULTILINE | re.IGNORECASE)
+    shown = {page: len(fences.findall(page.read_text(encoding="utf-8"))) for page in PAGES}
+    assert shown == {page: len(blocks_of(page)) for page in PAGES}
+
+
+def test_what_is_not_run_is_on_the_pages() -> None:
+    assert set(NOT_RUN) <= {block.key for block in guide_blocks()}

@@ -1,0 +1,153 @@
+"""What the guides and the README show of Spark jobs, run on a window of real records.
+
+What they show of Dags is run by ``tests/integration/airflow/test_doc_blocks.py``, and the functions of
+``docs/guides/decoding.md`` are called by ``test_decoding.py``.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import airflow_kafka_offsets.spark as public
+from airflow_kafka_offsets.offsets.instants import to_datetime
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.conf import ATTEMPT, MANIFEST, PREFIX, SHA256, RunConf
+from dev import ROOT
+from tests.integration.doc_blocks import guide_blocks
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.publishing import load
+from tests.unit.spark.manifests import manifest_of
+
+BLOCKS = {block.key: block for block in guide_blocks() if block.is_of_spark}
+README, JOB, PLAN = ("README.md", 2), ("docs/guides/spark.md", 2), ("docs/guides/spark.md", 5)
+DERIVED = ("docs/guides/jobs.md", 1)
+READ_PUBLISHED = [("docs/guides/assets.md", 3), ("docs/guides/quickstart.md", 2), ("docs/guides/spark.md", 4)]
+DEFINITIONS = {
+    ("docs/guides/decoding.md", 1): "with_json",
+    ("docs/guides/decoding.md", 3): "with_avro",
+    ("docs/guides/decoding.md", 4): "with_registered_avro",
+    ("docs/guides/sinks.md", 3): "MySink",
+}
+SINKS = ("docs/guides/sinks.md", 1)
+
+SIX_MS, SEVEN_MS = 1_795_154_400_000, 1_795_158_000_000
+"""06:00 and 07:00 UTC on 20 November 2026, the pages' hour."""
+ROWS = 60
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def manifest(flights: str) -> Manifest:
+    """An hour with so many records."""
+    return manifest_of([(flights, 0, 0, ROWS)], start_ms=SIX_MS, end_ms=SEVEN_MS)
+
+
+@pytest.fixture
+def run(spark: SparkSession, ledger: Path, table: str) -> Run:
+    """Run a block. The ledgers and outputs that the pages name are the test's own here."""
+    renamed = {
+        "file:///data/kafka-ledger/orders_hourly": f"file://{ledger}",
+        "file:///data/kafka-ledger/flights_hourly": f"file://{ledger}",
+        "s3a://lake/ledger/flights_daily": f"file://{ledger}",
+        "file:///data/orders": table,
+        "spark.stop()": "pass",  # other tests go on using it
+    }
+
+    def execute(key: tuple[str, int], tables: dict[str, str] | None = None, **names: Any) -> dict[str, Any]:
+        found = {name: getattr(public, name) for name in public.__all__}
+        found |= {"spark": spark, "SparkSession": SparkSession, "DataFrame": DataFrame, "F": F} | names
+        BLOCKS[key].run(found, renamed | (tables or {}))
+        return found
+
+    return execute
+
+
+@pytest.fixture
+def told(spark: SparkSession, pin: Callable[..., RunConf], manifest: Manifest) -> Iterator[None]:
+    """The session's confs name the window, as an operator submits them, since the jobs ask for *the* session."""
+    before = spark.conf.getAll
+    conf = pin(manifest)
+    kafka = {f"{PREFIX}{name}": value for name, value in conf.kafka.items()}
+    for name, value in ({MANIFEST: conf.manifest_uri, SHA256: conf.sha256, ATTEMPT: conf.attempt} | kafka).items():
+        spark.conf.set(name, value)
+    yield
+    for name in spark.conf.getAll.keys() - before.keys():
+        spark.conf.unset(name)
+    spark.conf.set("spark.app.name", before["spark.app.name"])  # the job names itself
+
+
+@pytest.mark.usefixtures("told")
+class TestJobs:
+    def test_a_window_is_written_to_a_table(self, spark: SparkSession, run: Run, table: str) -> None:
+        run(README)
+        assert spark.read.format("delta").load(table).count() == ROWS
+
+    def test_an_application_of_ones_own_writes_its_columns(
+        self,
+        spark: SparkSession,
+        run: Run,
+        table: str,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(sys, "argv", ["delays.py", table])
+        output = run(JOB)["result"].output
+        assert capsys.readouterr().out == f"{ROWS} {output}\n"
+        written = spark.read.parquet(output)
+        assert written.count() == ROWS
+        assert {"offset", "carrier", "dest", "dep_delay"} <= set(written.columns)
+
+    def test_derived_rows_go_to_two_tables(self, spark: SparkSession, run: Run) -> None:
+        """None of these records has an hour."""
+        job = runpy.run_path(str(ROOT / "dags" / "jobs" / "flights_per_hour.py"))
+        name = uuid4().hex[:8]
+        good, bad = f"default.per_hour_{name}", f"default.unreadable_{name}"
+        tables = {"lake.flights_per_hour": good, "lake.unreadable_flights": bad}
+        run(DERIVED, tables, per_hour=job["per_hour"], unreadable=job["unreadable"])
+        assert spark.table(bad).count() == ROWS
+
+    def test_a_plan_is_printed(self, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+        run(PLAN)
+        assert f": {ROWS} records," in capsys.readouterr().out
+
+
+class TestReaders:
+    @pytest.mark.parametrize("key", READ_PUBLISHED, ids=str)
+    def test_published_rows_are_read(
+        self,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        run: Run,
+        table: str,
+        key: tuple[str, int],
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        load(open_window(manifest), table)
+        event = {"start": to_datetime(SIX_MS).isoformat(), "end": to_datetime(SEVEN_MS).isoformat()}
+        names = run(key, event=event)
+        assert "rows" not in names or names["rows"].count() == ROWS
+        shown = manifest.window[:17]  # Spark cuts what it shows at 20 characters
+        assert (shown in capsys.readouterr().out) == (".show()" in BLOCKS[key].code)
+
+
+class TestDefinitions:
+    @pytest.mark.parametrize("key", DEFINITIONS, ids=str)
+    def test_are_made(self, run: Run, key: tuple[str, int]) -> None:
+        assert callable(run(key)[DEFINITIONS[key]])
+
+    def test_the_sinks_of_the_page_are_sinks(self, run: Run) -> None:
+        run(SINKS)
+
+
+def test_every_block_is_run() -> None:
+    assert set(BLOCKS) == {README, JOB, PLAN, DERIVED, SINKS, *READ_PUBLISHED, *DEFINITIONS}
