@@ -12,7 +12,7 @@ from airflow_kafka_offsets.offsets.instants import compact_instant, parse_instan
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 
 FORGET = "forget"
-_MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?")
+_MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)

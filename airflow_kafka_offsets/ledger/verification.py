@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress, groupby, pairwise
 from operator import not_
 
@@ -230,6 +231,7 @@ def tiling_of(
     waiting = [summary for summary in all_windows if summary.attempt is None]
     sure = set(kept)
 
+    @cache
     def ranges(window: WindowSummary) -> Sequence[OffsetRange]:
         return read[window] if window in read else ledger.pinned(window.window, window.revision).manifest.ranges
 
@@ -258,31 +260,36 @@ def _tiling(
         counted = sum(summary.state is WindowState.COUNTED for summary in waiting)
         found += f"; {number_of(len(waiting), 'window')} not published"
         found += f", {counted} of them counted" if counted else ""
-    if tiling.holes:
-        found += f", but for {number_of(len(tiling.holes), 'hole')}"
+    late = [misfit for misfit in tiling.misfits if misfit.waiting and not misfit.missing and not misfit.meets]
+    left_out = [number_of(len(tiling.holes), "hole")] if tiling.holes else []
+    left_out += [f"what isn't published yet in {number_of(len(late), 'place')}"] if late else []
+    found += f", but for {' and '.join(left_out)}" if left_out else ""
     yield Claim("tiling", None, not tiling.problems, "; ".join(tiling.problems) or found)
     yield from (Claim("hole", None, False, hole) for hole in tiling.holes)
     by_name = {summary.window: summary for summary in waiting}
-    for misfit in tiling.misfits:
-        if misfit.waiting and not misfit.missing:
-            yield _late(ledger, misfit, [by_name[window] for window in misfit.waiting])
+    for misfit in late:
+        yield _late(ledger, misfit, [by_name[window] for window in misfit.waiting])
 
 
 def _late(ledger: Ledger, misfit: Misfit, waiting: Sequence[WindowSummary]) -> Claim:
     """Windows that have all of what two published ones leave out. That is as it should be while they may still be
     loaded."""
     failed = {summary for summary in waiting if has_failed(ledger, summary)}
-    states = (f"{summary.window} ({'failed' if summary in failed else summary.state})" for summary in waiting)
+    nobodys = failed | {summary for summary in waiting if summary.state is WindowState.LOST}
+    # Those first that need somebody: only some are named.
+    ordered = sorted(waiting, key=lambda summary: summary not in nobodys)
+    states = (f"{summary.window} ({'failed' if summary in failed else summary.state})" for summary in ordered)
     start, end = iso_instant(window_extent(misfit.earlier)[1]), iso_instant(window_extent(misfit.later)[0])
-    holds = not failed and not any(summary.state is WindowState.LOST for summary in waiting)
-    return Claim("late", None, holds, f"not published yet, from {start} to {end}: {shorten(states)}")
+    return Claim("late", None, not nobodys, f"not published yet, from {start} to {end}: {shorten(states)}")
 
 
 def has_failed(ledger: Ledger, summary: WindowSummary) -> bool:
-    """Whether every attempt to load a window is known to have failed, so that nobody loads it now."""
+    """Whether every attempt to load a window is known to have failed, so that nobody loads it now. The window is looked
+    at anew: it may have been published since it was summarised."""
     if summary.state is not WindowState.SUBMITTED:
         return False
-    return not ledger.window_folders.revision(summary.window, summary.revision).listing().unended
+    listing = ledger.window_folders.revision(summary.window, summary.revision).listing()
+    return listing.state is WindowState.SUBMITTED and not listing.unended
 
 
 def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:

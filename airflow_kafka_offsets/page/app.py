@@ -178,7 +178,7 @@ def _serve_waits(app: FastAPI, apart: _Apart) -> None:
     @apart
     def waiting(reader: AnyReader) -> Response:
         try:
-            found = waits(lambda dag_id: reader.may_read((dag_id,)), _MOST_WAITS)
+            found = waits(reader.may_read_tasks, _MOST_WAITS)
         except Exception as error:  # each database has its own
             log.exception("Airflow's database can't be asked what sensors wait for.", exc_info=error)
             told = f"Airflow's database failed ({type(error).__name__}). The log of the api-server says more."

@@ -30,25 +30,36 @@ def grid(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None,
     :raises LedgerError: when a file isn't what it should be.
     """
     upto = [each for each in summaries if before is None or each.window < before]
-    shown = upto[-most:]
+    earlier, shown = _cut(upto, most)
     manifests = in_parallel(lambda each: ledger.pinned(each.window, each.revision).manifest, shown)
     ranges = {each: manifest.ranges for each, manifest in zip(shown, manifests, strict=True)}
     partitions = sorted({TopicPartition.of(pinned) for each in ranges.values() for pinned in each})
     places = {key: place for place, key in enumerate(partitions)}
     cells = in_parallel(lambda each: _window_row(ledger, each, ranges[each], places), shown)
-    neighbours = _from_last_published(upto[: len(upto) - len(shown)])
-    misfits = tiling_of(ledger, neighbours, ranges).misfits
+    misfits = tiling_of(ledger, _neighbours(earlier, shown), ranges).misfits
     return {
         "partitions": [[key.topic, key.partition] for key in partitions],
         "rows": list(_with_misfits(cells, misfits, places)),
-        "more": len(upto) > len(shown),
+        "more": bool(earlier),
     }
 
 
-def _from_last_published(summaries: Sequence[WindowSummary]) -> Sequence[WindowSummary]:
-    """The last published one, and those after it, which have what it leaves out before the next."""
-    published = [place for place, summary in enumerate(summaries) if summary.attempt is not None]
-    return summaries[published[-1] :] if published else []
+def _cut(summaries: Sequence[WindowSummary], most: int) -> tuple[Sequence[WindowSummary], Sequence[WindowSummary]]:
+    """The last ones, and those before them. The revisions of one window stay together."""
+    cut = max(0, len(summaries) - most)
+    while 0 < cut < len(summaries) and summaries[cut - 1].window == summaries[cut].window:
+        cut -= 1
+    return summaries[:cut], summaries[cut:]
+
+
+def _neighbours(earlier: Sequence[WindowSummary], shown: Sequence[WindowSummary]) -> Sequence[WindowSummary]:
+    """Of the earlier ones, the published one that ends last, and all that reach past its end or into what is shown."""
+    published = [summary for summary in earlier if summary.attempt is not None]
+    if not published or not shown:
+        return []
+    furthest = max(published, key=lambda summary: summary.end_ms)
+    since_ms = min(furthest.end_ms, shown[0].start_ms)
+    return [summary for summary in earlier if summary is furthest or summary.end_ms > since_ms]
 
 
 def state_of(ledger: Ledger, summary: WindowSummary) -> str:
@@ -100,7 +111,7 @@ def _rows_by_place(ledger: Ledger, summary: WindowSummary, places: Mapping[Topic
 
 def _with_misfits(cells: Sequence[Json], misfits: Iterable[Misfit], places: Mapping[TopicPartition, int]) -> list[Json]:
     """The rows of windows, overlaps noted in them, and a row before each window that a hole is before."""
-    by_name = {row["window"]: row for row in cells}
+    by_name = {row["window"]: row for row in reversed(cells)}  # of two revisions, the published one comes first
     holes: dict[str, Json] = {}
     for misfit in misfits:
         row = by_name.get(misfit.later)
@@ -111,7 +122,8 @@ def _with_misfits(cells: Sequence[Json], misfits: Iterable[Misfit], places: Mapp
                 each["overlap"][places[TopicPartition.of(common)]] = common.end_offset - common.start_offset
         for seam in misfit.seams:
             if not seam.is_gap:
-                row["overlap"][places[TopicPartition.of(seam)]] = seam.size
+                for each in filter(None, (by_name.get(misfit.earlier), row)):
+                    each["overlap"][places[TopicPartition.of(seam)]] = seam.size
         gaps = {places[TopicPartition.of(seam)]: seam.size for seam in misfit.missing}
         if gaps:
             holes[misfit.later] = _hole(misfit, gaps)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from airflow_kafka_offsets.errors import number_of
+from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
@@ -39,7 +39,8 @@ class Overview:
     :param holes: every hole between published windows, in words.
     :param problems: overlaps, and windows that meet in time and not in offsets, in words.
     :param lost_offsets: offsets that windows have lost.
-    :param gone_offsets: offsets that no published window has, and that Kafka had deleted by the newest snapshot.
+    :param gone_offsets: offsets that no published window has, and that Kafka had deleted by the newest snapshots; None
+        where these can't be read.
     :param unloaded_from_ms: where the time begins of which records aren't loaded: at the first hole, or where the last
         published window ends; Unix milliseconds. None when nothing is published.
     :param retention_ms: how long Kafka keeps records of the topic that it keeps for the shortest time; -1 for ever, as
@@ -59,7 +60,7 @@ class Overview:
     holes: tuple[str, ...]
     problems: tuple[str, ...]
     lost_offsets: int
-    gone_offsets: int
+    gone_offsets: int | None
     unloaded_from_ms: int | None
     retention_ms: int | None
     rows: tuple[int, ...]
@@ -85,7 +86,9 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
     gaps = [misfit for misfit in tiling.misfits if any(seam.is_gap for seam in misfit.seams)]
     until_ms = published[-1].end_ms if published else None
     facts = _topic_facts(ledger, summaries)
-    losses = {summary: lost for summary in by_end if (lost := _lost(ledger, summary))}
+    loaded = {summary.window for summary in published}
+    counting = (summary for summary in by_end if summary.attempt is not None or summary.window not in loaded)
+    losses = {summary: lost for summary in counting if (lost := _lost(ledger, summary))}
     return Overview(
         pipeline=ledger.pipeline,
         topics=tuple(sorted(facts)) if summaries else tuple((ledger.read_pipeline() or {}).get("topics", ())),
@@ -114,15 +117,30 @@ def _lost(ledger: Ledger, summary: WindowSummary) -> int:
     return summary.lost_offsets + sum(later.values())
 
 
-def _gone(ledger: Ledger, summaries: Sequence[WindowSummary], last: WindowSummary, gaps: Sequence[Misfit]) -> int:
-    """What Kafka had deleted, by the newest snapshot, of the gaps between published windows and after the last one."""
-    newest = ledger.snapshots.read(max(summary.end_snapshot for summary in summaries))
+def _gone(
+    ledger: Ledger, summaries: Sequence[WindowSummary], last: WindowSummary, gaps: Sequence[Misfit]
+) -> int | None:
+    """What Kafka had deleted of the gaps between published windows, and after the last one."""
+    try:
+        starts = _log_starts(ledger, summaries)
+    except LedgerError:  # ledger verify says which file; the windows can be shown without it
+        return None
     seams = [seam for gap in gaps for seam in gap.seams if seam.is_gap]
     unloaded = [(TopicPartition.of(seam), seam.end_offset, seam.start_offset) for seam in seams]
     for pinned in ledger.pinned(last.window, last.revision).manifest.ranges:
         unloaded.append((TopicPartition.of(pinned), pinned.end_offset, sys.maxsize))
-    starts = {key: boundary.log_start_offset for key, boundary in newest.boundaries.items()}
     return sum(max(0, min(starts.get(key, start), end) - start) for key, start, end in unloaded)
+
+
+def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[TopicPartition, int]:
+    """As the newest snapshot of the windows saw them, and the one at the end of the last window: that of a backfill may
+    lack partitions that were added."""
+    last = max(summaries, key=lambda summary: summary.end_ms)
+    starts: dict[TopicPartition, int] = {}
+    for number in {max(summary.end_snapshot for summary in summaries), last.end_snapshot}:
+        for partition, boundary in ledger.snapshots.read(number).boundaries.items():
+            starts[partition] = max(boundary.log_start_offset, starts.get(partition, 0))
+    return starts
 
 
 def _topic_facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:

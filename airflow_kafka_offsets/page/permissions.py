@@ -12,7 +12,7 @@ from typing import Annotated
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import get_user, requires_access_view
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
@@ -45,7 +45,11 @@ class Reader:
         if not self.may_read(dag_ids):
             raise absent()
 
-    def _may_read_dag(self, dag_id: str) -> bool:
+    def may_read_tasks(self, dag_id: str) -> bool:
+        """Whether a Dag's task instances may be read, with what they were given."""
+        return self._may_read_dag(dag_id, DagAccessEntity.TASK_INSTANCE)
+
+    def _may_read_dag(self, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
         """Of a name that no Dag can have, and where there are teams of one that was deleted, whose team nobody knows
         any more: whether all Dags may be read."""
         if len(dag_id) > _LONGEST_DAG_ID or not dag_id.isprintable():
@@ -53,7 +57,8 @@ class Reader:
         if conf.getboolean("core", "multi_team", fallback=False) and not _is_known(dag_id):
             return self._may_read_all()
         details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-        return bool(get_auth_manager().is_authorized_dag(method="GET", details=details, user=self.user))
+        manager = get_auth_manager()
+        return bool(manager.is_authorized_dag(method="GET", access_entity=entity, details=details, user=self.user))
 
     def _may_read_all(self) -> bool:
         manager = get_auth_manager()

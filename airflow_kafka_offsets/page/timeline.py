@@ -68,6 +68,7 @@ def _point(snapshot: OffsetSnapshot, topic: str, partition: int | None) -> Json 
         "as_of_instant": snapshot.as_of.kind is AsOfKind.INSTANT,
         "at_ms": snapshot.timestamp_ms,
         "resolved_at_ms": snapshot.resolved_at_ms,
+        "partitions": len(boundaries),
         "offset": sum(each.offset for each in boundaries),
         "log_start": sum(each.log_start_offset for each in boundaries),
         "log_end": sum(_end(each, snapshot.isolation_level) for each in boundaries),

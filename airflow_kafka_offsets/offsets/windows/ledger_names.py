@@ -59,12 +59,22 @@ def is_window(name: str) -> bool:
 
 
 def _has_extent(name: str) -> bool:
-    """Whether what looks like a window's name is one: some digits are no instant."""
+    """Whether what looks like a window's name is one: some digits are no instant. Names sort as their instants do."""
+    start, _, end = name.partition("_")
+    return start < end and _is_instant(start) and _is_instant(end)
+
+
+def _is_instant(compact: str) -> bool:
+    return compact[9:11] < "24" and compact[11:13] < "60" and compact[13:15] < "60" and _is_day(compact[:8])
+
+
+@lru_cache(_KEPT)
+def _is_day(day: str) -> bool:
     try:
-        start_ms, end_ms = window_extent(name)
+        parse_instant(f"{day}T000000000Z")
     except InstantError:
         return False
-    return start_ms < end_ms
+    return True
 
 
 def is_month(name: str) -> bool:

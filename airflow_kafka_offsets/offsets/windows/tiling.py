@@ -150,8 +150,9 @@ class Misfit:
     :param later: name of the other one.
     :param seams: where they fail to meet, by partition; empty where the later one starts before the earlier one ends.
     :param shared: offsets that are in both; empty where they don't overlap in time.
-    :param waiting: windows between them that aren't published, and have some of what the two leave out.
+    :param waiting: windows that aren't published, and have some of what the two leave out.
     :param missing: what the two leave out and no window has.
+    :param meets: whether one starts when the other ends.
     """
 
     earlier: str
@@ -160,6 +161,7 @@ class Misfit:
     shared: tuple[LogRange, ...] = ()
     waiting: tuple[str, ...] = ()
     missing: tuple[Seam, ...] = ()
+    meets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,22 +226,43 @@ def check_tiling(
             furthest = max(before, key=lambda window: window.end_ms)
             if not surely_meet(furthest, later):
                 found = seams([ranges(furthest), ranges(later)], beginning(later))
-                if found and (furthest.end_ms == later.start_ms or not all(seam.is_gap for seam in found)):
-                    problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
-                    missing = tuple(seam for seam in found if seam.is_gap)
-                    misfits.append(Misfit(furthest.window, later.window, tuple(found), missing=missing))
-                elif found:
-                    within = [each for each in waiting if _reaches_between(each, furthest, later)]
-                    missing = tuple(uncovered(found, map(ranges, within)))
-                    names = tuple(dict.fromkeys(each.window for each in within))
-                    misfits.append(Misfit(furthest.window, later.window, tuple(found), waiting=names, missing=missing))
-                    if missing:
-                        between = f"{iso_instant(furthest.end_ms)} to {iso_instant(later.start_ms)}"
-                        late = f"; not published yet: {shorten(names)}" if names else ""
-                        holes.append(f"no window from {between}: {shorten(map(str, missing))}{late}")
+                if found:
+                    may_have = [each for each in waiting if _may_have(each, furthest, later)]
+                    misfit = _misfit(furthest, later, found, may_have, ranges)
+                    misfits.append(misfit)
+                    if misfit.meets or not all(seam.is_gap for seam in found):
+                        problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
+                    elif misfit.missing:
+                        holes.append(_hole_words(misfit, furthest.end_ms, later.start_ms))
         before = [*reaching, later]
     return Tiling(len(ordered), tuple(problems), tuple(holes), tuple(misfits))
 
 
-def _reaches_between(window: Tile, earlier: Tile, later: Tile) -> bool:
-    return window.start_ms < later.start_ms and window.end_ms > earlier.end_ms
+def _may_have(window: Tile, earlier: Tile, later: Tile) -> bool:
+    """Whether a window may have what two others leave out: it reaches between them, or is a newer revision of one."""
+    newer = window.window in (earlier.window, later.window)
+    return newer or (window.start_ms < later.start_ms and window.end_ms > earlier.end_ms)
+
+
+def _misfit(
+    earlier: T, later: T, found: Sequence[Seam], waiting: Iterable[T], ranges: Callable[[T], Sequence[OffsetRange]]
+) -> Misfit:
+    """Two windows that don't meet, and which of those that aren't published have what they leave out. As many of them
+    are read as it takes."""
+    missing = [seam for seam in found if seam.is_gap]
+    having: dict[str, None] = {}
+    for window in waiting:
+        if not missing:
+            break
+        left = uncovered(missing, [ranges(window)])
+        if left != missing:
+            having[window.window] = None
+        missing = left
+    meets = earlier.end_ms == later.start_ms
+    return Misfit(earlier.window, later.window, tuple(found), (), tuple(having), tuple(missing), meets)
+
+
+def _hole_words(misfit: Misfit, start_ms: int, end_ms: int) -> str:
+    late = f"; not published yet: {shorten(misfit.waiting)}" if misfit.waiting else ""
+    between = f"{iso_instant(start_ms)} to {iso_instant(end_ms)}"
+    return f"no window from {between}: {shorten(map(str, misfit.missing))}{late}"

@@ -19,13 +19,14 @@ let asked = 0;
 function unpublished(row) {
   const { failed = 0, lost = 0, pinned = 0, loading = 0, counted = 0 } = row.states, under = pinned + loading + counted;
   const parts = [failed ? bad(`${number(failed)} failed`) : null, lost ? bad(`${number(lost)} lost`) : null,
-    under ? `${number(under)} under way` : null].filter(Boolean);
+    under ? plural(under, failed || lost ? "other" : "window") : null].filter(Boolean);
   return parts.length ? make("div", { className: "note" }, "not published: ", ...parts.flatMap((part, place) => (place ? [", ", part] : [part]))) : null;
 }
 
 function wrongs(row) {
   const told = [];
   if (row.lost_offsets) told.push([`${plural(row.lost_offsets, "offset")} lost`, row.losses]);
+  if (row.gone_offsets) told.push([`${plural(row.gone_offsets, "unloaded offset")} gone`, []]);
   if (row.problems.length) told.push([`${plural(row.problems.length, "overlap")} or bad seam${row.problems.length === 1 ? "" : "s"}`, row.problems]);
   if (row.holes.length) told.push([plural(row.holes.length, "hole"), row.holes]);
   if (row.states.failed) told.push([`${plural(row.states.failed, "failed load")}`, []]);
@@ -49,7 +50,7 @@ function retentionCell(row, now) {
   return make("span", { className: left < Math.min(row.retention_ms / 4, 86400000) ? "bad" : "", title }, duration(left));
 }
 
-const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.problems.length || row.holes.length || row.states.failed);
+const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.gone_offsets || row.problems.length || row.holes.length || row.states.failed);
 const endOf = (window) => { const [start, end] = timeOf(window).split(" to "); return end.length > 12 ? end : `${start.slice(0, 10)} ${end}`; };
 const completeText = (row, now) => `${time(iso(row.unloaded_from_ms))}, ${duration(now - row.unloaded_from_ms)} ago`;
 
@@ -225,7 +226,10 @@ function paceFacts(points) {
 async function timePanel(pipeline, overview, topic, question) {
   const asked = new URLSearchParams({ topic, most: 100, ...(question.get("partition") ? { partition: question.get("partition") } : {}) });
   const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/offsets?${asked}`);
-  const last = answer.points.at(-1), loaded = answer.windows.filter((each) => ["published", "verified"].includes(each.state))
+  // A backfill's snapshot may lack partitions that were added: its sums are of fewer.
+  const most = Math.max(...answer.points.map((point) => point.partitions));
+  const whole = answer.points.filter((point) => point.partitions === most), last = whole.at(-1);
+  const loaded = answer.windows.filter((each) => ["published", "verified"].includes(each.state))
     .sort((one, other) => one.end_ms - other.end_ms).at(-1);
   const reaches = retentionOf({ ...overview, retention_ms: answer.retention_ms });
   const words = {
@@ -255,7 +259,7 @@ async function timePanel(pipeline, overview, topic, question) {
     facts([["Log end", `${number(last.log_end)}, seen ${time(iso(last.resolved_at_ms))}`],
       ["Lag then", loaded ? `${plural(Math.max(0, last.log_end - loaded.end_offset), "offset")}, ${duration(last.resolved_at_ms - loaded.end_ms)}, `
         + "after the last published window" : null],
-      ...paceFacts(answer.points),
+      ...paceFacts(whole),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "for ever" : duration(answer.retention_ms)],
       ["Retention may delete unloaded records from", reaches === null ? null : `${time(iso(reaches))} at the earliest`]]));
 }

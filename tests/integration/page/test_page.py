@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.ledger.verification import has_failed, verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -240,6 +240,103 @@ class TestSaysWhatTheCommandsSay:
         assert f"gap of {OFFSETS} offsets between {AT_T0 + OFFSETS} and {AT_T0 + 2 * OFFSETS}" in hole
         assert hole.endswith(f"; not published yet: {window(2)}")
 
+    def test_what_a_newer_revision_of_a_published_window_has_is_no_hole(self, log_in: As, root: str) -> None:
+        """Hours 0 and 2 are published; of hour 0 a revision is pinned that reaches over hour 1's offsets."""
+        late = open_pipeline(root, "late")
+        try:
+            load(late, 0)
+            load(late, 2)
+            manifest = late.pinned(window(0)).manifest
+            (pinned,) = manifest.ranges
+            wider = replace(manifest, ranges=(replace(pinned, end_offset=AT_T0 + 2 * OFFSETS),))
+            late.window_folders.pin_next(wider)
+            claims = {claim.claim: claim for claim in verify(late)}
+            rows = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/late").json()["rows"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "late")
+        assert "hole" not in claims
+        assert (claims["late"].holds, claims["late"].found[-len(window(0)) - 11 :]) == (True, f"{window(0)} (resolved)")
+        assert "but for what isn't published yet in 1 place" in claims["tiling"].found
+        assert [row["kind"] for row in rows] == ["window"] * 3
+
+    def test_a_window_of_other_offsets_within_the_time_has_no_part_in_what_is_late(self, root: str) -> None:
+        late = open_pipeline(root, "late")
+        try:
+            load(late, 0)
+            resolve(late, 1)
+            half = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 4, resolved_at_ms=LATER_MS)
+            end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 2, resolved_at_ms=LATER_MS)
+            empty = late.pin_window(*late.snapshots.append_all([half, end]))
+            late.folder_of(empty).record_attempt("a-1", {})
+            late.folder_of(empty).record_failure("a-1", FailureNote("ProofError", "why"))
+            load(late, 2)
+            (claim,) = [claim for claim in verify(late) if claim.claim == "late"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "late")
+        assert (claim.holds, claim.found.partition(": ")[2]) == (True, f"{window(1)} (resolved)")
+
+    @pytest.mark.parametrize("most", [100, 1])
+    def test_the_window_that_ends_last_is_the_neighbour_of_what_is_shown(
+        self, log_in: As, root: str, most: int
+    ) -> None:
+        """Not the one that starts last: a day's window lies around one without offsets."""
+        around = open_pipeline(root, "around")
+        try:
+            start = snapshot({0: AT_T0}, at_ms=T0, resolved_at_ms=LATER_MS)
+            end = snapshot({0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS)
+            publish(around, around.pin_window(*around.snapshots.append_all([start, end])))
+            middle = [
+                snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + minutes * 60_000, resolved_at_ms=LATER_MS)
+                for minutes in (0, 30)
+            ]
+            publish(around, around.pin_window(*around.snapshots.append_all(middle)))
+            load(around, 4)
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            rows = browser.get("/api/pipelines/around", params={"most": most}).json()["rows"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "around")
+        assert {row["kind"] for row in rows} == {"window"}
+
+    def test_two_revisions_of_a_window_are_on_one_page(self, log_in: As, root: str) -> None:
+        twice = open_pipeline(root, "twice")
+        try:
+            load(twice, 0)
+            load(twice, 1)
+            manifest = twice.pinned(window(1)).manifest
+            twice.window_folders.pin_next(replace(manifest, end_snapshot=manifest.end_snapshot + 7))
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            answer = browser.get("/api/pipelines/twice", params={"most": 1}).json()
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "twice")
+        assert [(row["window"], row["state"]) for row in answer["rows"]] == [
+            (window(1), "verified"),
+            (window(1), "pinned"),
+        ]
+
+    def test_what_only_an_unpublished_revision_has_lost_is_no_loss(self, log_in: As, root: str) -> None:
+        kept = open_pipeline(root, "kept")
+        try:
+            load(kept, 0)
+            manifest = kept.pinned(window(0)).manifest
+            (pinned,) = manifest.ranges
+            clamped = replace(pinned, start_offset=pinned.start_offset + 4, lost_offsets=4)
+            kept.window_folders.pin_next(replace(manifest, ranges=(clamped,)))
+            row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "kept")
+        assert (row["lost_offsets"], row["losses"]) == (0, [])
+
+    def test_a_window_that_was_published_meanwhile_has_not_failed(self, root: str) -> None:
+        quick = open_pipeline(root, "quick")
+        try:
+            pinned = resolve(quick, 0)
+            quick.folder_of(pinned).record_attempt("a-1", {"airflow": {"dag_id": "loads"}})
+            (before,) = quick.summaries()
+            publish(quick, pinned)
+            assert not has_failed(quick, before)
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "quick")
+
     def test_an_overlap_is_shown_in_both_windows(self, log_in: As, root: str) -> None:
         twice = open_pipeline(root, "twice")
         try:
@@ -367,6 +464,20 @@ class TestRetention:
         finally:
             shutil.rmtree(Path(urlsplit(root).path) / "gappy")
         assert row["gone_offsets"] == gone
+
+    def test_a_snapshot_that_cannot_be_read_hides_no_window(self, log_in: As, root: str) -> None:
+        torn = open_pipeline(root, "torn-snapshot")
+        try:
+            load(torn, 0)
+            number = torn.summaries()[0].end_snapshot
+            (file,) = Path(urlsplit(root).path, "torn-snapshot").glob(f"snapshots/*/{number:08}.json.gz")
+            file.write_bytes(b"not a snapshot")
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            answer = browser.get("/api/pipelines/torn-snapshot").json()
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "torn-snapshot")
+        assert answer["overview"]["gone_offsets"] is None
+        assert [row["state"] for row in answer["rows"]] == ["verified"]
 
 
 class TestOverTime:

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.page.waits import ON_WORKERS, waits
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
-from tests.integration.page.auth_manager import SECRET
+from tests.integration.page.auth_manager import HALF, SECRET
 from tests.integration.page.conftest import As
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -174,6 +174,11 @@ def test_a_dag_that_a_user_may_not_read_has_no_row(log_in: As) -> None:
     assert [wait["dag_id"] for wait in listed(log_in)] == ["loads"]
     assert "hidden" not in log_in("viewer").get("/api/waits").text
     assert {wait["dag_id"] for wait in listed(log_in, "admin")} == {"loads", f"{SECRET}_loads"}
+
+
+def test_what_tasks_wait_for_is_for_those_who_may_read_the_dags_task_instances(log_in: As) -> None:
+    add_task(HALF, "wait", deferred(GroupsCaughtUp(("g",))))
+    assert (listed(log_in), [wait["dag_id"] for wait in listed(log_in, "admin")]) == ([], [HALF])
 
 
 LAG = GroupsCaughtUp(("g",)).to_json()

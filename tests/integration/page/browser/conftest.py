@@ -17,6 +17,8 @@ from dev.chromium import chromium
 from dev.drawings import FOLDER
 from tests.integration.page.browser.orders import HOURS, make_orders
 
+PATIENCE_MS = 120_000
+"""Playwright's own five seconds are for machines that do nothing else."""
 WIDTHS = (390, 1280, 2560)
 THEMES = ("light", "dark")
 
@@ -25,6 +27,7 @@ Open = Callable[..., Page]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     with chromium() as started:
         yield started
 
@@ -46,6 +49,7 @@ def opened(browser: Browser, address: str, width: int, theme: str, *, of_ours: b
     """
     said: list[str] = []
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, locale="en-GB")  # type: ignore[arg-type]
+    context.set_default_timeout(PATIENCE_MS)
     try:
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
