@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -19,6 +21,7 @@ from tests.integration.page.auth_manager import SECRET
 from tests.unit.offsets.builders import T0
 
 As = Callable[[str | None], TestClient]
+MakePipeline = Callable[[str], Ledger]
 RECORD_CONTENT = "card number 4111"
 """In the message of a driver that failed over a record."""
 
@@ -61,6 +64,20 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("page") / "ledgers"
     make_trouble(place.as_uri())
     return place.as_uri()
+
+
+@pytest.fixture
+def make_pipeline(root: str) -> Iterator[MakePipeline]:
+    """Make a pipeline of the test's own."""
+    made: list[str] = []
+
+    def make(name: str) -> Ledger:
+        made.append(name)
+        return open_pipeline(root, name)
+
+    yield make
+    for name in made:
+        shutil.rmtree(Path(urlsplit(root).path) / name)
 
 
 @pytest.fixture(scope="module")

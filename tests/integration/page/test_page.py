@@ -13,17 +13,15 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.verification import has_failed, verify
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish, resolve
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
 from tests.integration.page.auth_manager import SECRET
 from tests.integration.page.conftest import RECORD_CONTENT, As, make_trouble, open_pipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
@@ -181,175 +179,6 @@ class TestSaysWhatTheCommandsSay:
         assert answer["rows"][7]["rows"] is None
         assert [row.get("lost") for row in answer["rows"]] == [{}, {}, None, {}, {}, {"0": 3}, {}, {}]
 
-    @pytest.mark.parametrize("most", [100, 1])
-    def test_windows_that_are_not_published_yet_are_no_hole(self, log_in: As, root: str, most: int) -> None:
-        """Also where they are on an earlier page."""
-        late = open_pipeline(root, "late")
-        try:
-            load(late, 0)
-            resolve(late, 1)
-            late.folder_of(resolve(late, 2)).record_attempt("a-1", {})
-            load(late, 3)
-            claims = [claim for claim in verify(late) if claim.claim in ("hole", "late", "tiling")]
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            answer = browser.get("/api/pipelines/late", params={"most": most}).json()
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "late")
-        assert [(claim.claim, claim.holds) for claim in claims] == [("tiling", True), ("late", True)]
-        assert claims[1].found == (
-            "not published yet, from 2026-11-21T07:00:00.000Z to 2026-11-21T09:00:00.000Z: "
-            f"{window(1)} (resolved), {window(2)} (submitted)"
-        )
-        assert [row["state"] for row in answer["rows"]] == ["verified", "pinned", "loading", "verified"][-most:]
-        assert answer["overview"]["holes"] == []
-        assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
-
-    @pytest.mark.parametrize("how", ["failed", "lost"])
-    def test_a_window_that_nobody_loads_any_more_fails_the_verification_of_the_ledger(
-        self, root: str, how: str
-    ) -> None:
-        late = open_pipeline(root, "late")
-        try:
-            load(late, 0)
-            folder = late.folder_of(resolve(late, 1))
-            folder.record_attempt("a-1", {})
-            if how == "failed":
-                folder.record_failure("a-1", FailureNote("ProofError", "why"))
-            else:
-                folder.record_loss([LostRange("t", 0, AT_T0 + OFFSETS, AT_T0 + OFFSETS + 3, 3)], T0)
-            load(late, 2)
-            (claim,) = [claim for claim in verify(late) if claim.claim == "late"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "late")
-        assert (claim.holds, claim.found[-len(how) - 2 :]) == (False, f"({how})")
-
-    def test_a_part_that_no_window_has_is_a_hole_beside_one_that_is_not_published_yet(
-        self, log_in: As, root: str
-    ) -> None:
-        late = open_pipeline(root, "late")
-        try:
-            load(late, 0)
-            resolve(late, 2)
-            load(late, 3)
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            answer = browser.get("/api/pipelines/late").json()
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "late")
-        assert [row["state"] for row in answer["rows"]] == ["verified", "pinned", "hole", "verified"]
-        (hole,) = answer["overview"]["holes"]
-        assert f"gap of {OFFSETS} offsets between {AT_T0 + OFFSETS} and {AT_T0 + 2 * OFFSETS}" in hole
-        assert hole.endswith(f"; not published yet: {window(2)}")
-
-    def test_what_a_newer_revision_of_a_published_window_has_is_no_hole(self, log_in: As, root: str) -> None:
-        """Hours 0 and 2 are published; of hour 0 a revision is pinned that reaches over hour 1's offsets."""
-        late = open_pipeline(root, "late")
-        try:
-            load(late, 0)
-            load(late, 2)
-            manifest = late.pinned(window(0)).manifest
-            (pinned,) = manifest.ranges
-            wider = replace(manifest, ranges=(replace(pinned, end_offset=AT_T0 + 2 * OFFSETS),))
-            late.window_folders.pin_next(wider)
-            claims = {claim.claim: claim for claim in verify(late)}
-            rows = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/late").json()["rows"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "late")
-        assert "hole" not in claims
-        assert (claims["late"].holds, claims["late"].found[-len(window(0)) - 11 :]) == (True, f"{window(0)} (resolved)")
-        assert "but for what isn't published yet in 1 place" in claims["tiling"].found
-        assert [row["kind"] for row in rows] == ["window"] * 3
-
-    def test_a_window_of_other_offsets_within_the_time_has_no_part_in_what_is_late(self, root: str) -> None:
-        late = open_pipeline(root, "late")
-        try:
-            load(late, 0)
-            resolve(late, 1)
-            half = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 4, resolved_at_ms=LATER_MS)
-            end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 2, resolved_at_ms=LATER_MS)
-            empty = late.pin_window(*late.snapshots.append_all([half, end]))
-            late.folder_of(empty).record_attempt("a-1", {})
-            late.folder_of(empty).record_failure("a-1", FailureNote("ProofError", "why"))
-            load(late, 2)
-            (claim,) = [claim for claim in verify(late) if claim.claim == "late"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "late")
-        assert (claim.holds, claim.found.partition(": ")[2]) == (True, f"{window(1)} (resolved)")
-
-    @pytest.mark.parametrize("most", [100, 1])
-    def test_the_window_that_ends_last_is_the_neighbour_of_what_is_shown(
-        self, log_in: As, root: str, most: int
-    ) -> None:
-        """Not the one that starts last: a day's window lies around one without offsets."""
-        around = open_pipeline(root, "around")
-        try:
-            start = snapshot({0: AT_T0}, at_ms=T0, resolved_at_ms=LATER_MS)
-            end = snapshot({0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS)
-            publish(around, around.pin_window(*around.snapshots.append_all([start, end])))
-            middle = [
-                snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + minutes * 60_000, resolved_at_ms=LATER_MS)
-                for minutes in (0, 30)
-            ]
-            publish(around, around.pin_window(*around.snapshots.append_all(middle)))
-            load(around, 4)
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            rows = browser.get("/api/pipelines/around", params={"most": most}).json()["rows"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "around")
-        assert {row["kind"] for row in rows} == {"window"}
-
-    def test_two_revisions_of_a_window_are_on_one_page(self, log_in: As, root: str) -> None:
-        twice = open_pipeline(root, "twice")
-        try:
-            load(twice, 0)
-            load(twice, 1)
-            manifest = twice.pinned(window(1)).manifest
-            twice.window_folders.pin_next(replace(manifest, end_snapshot=manifest.end_snapshot + 7))
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            answer = browser.get("/api/pipelines/twice", params={"most": 1}).json()
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "twice")
-        assert [(row["window"], row["state"]) for row in answer["rows"]] == [
-            (window(1), "verified"),
-            (window(1), "pinned"),
-        ]
-
-    def test_what_only_an_unpublished_revision_has_lost_is_no_loss(self, log_in: As, root: str) -> None:
-        kept = open_pipeline(root, "kept")
-        try:
-            load(kept, 0)
-            manifest = kept.pinned(window(0)).manifest
-            (pinned,) = manifest.ranges
-            clamped = replace(pinned, start_offset=pinned.start_offset + 4, lost_offsets=4)
-            kept.window_folders.pin_next(replace(manifest, ranges=(clamped,)))
-            row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "kept")
-        assert (row["lost_offsets"], row["losses"]) == (0, [])
-
-    def test_a_window_that_was_published_meanwhile_has_not_failed(self, root: str) -> None:
-        quick = open_pipeline(root, "quick")
-        try:
-            pinned = resolve(quick, 0)
-            quick.folder_of(pinned).record_attempt("a-1", {"airflow": {"dag_id": "loads"}})
-            (before,) = quick.summaries()
-            publish(quick, pinned)
-            assert not has_failed(quick, before)
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "quick")
-
-    def test_an_overlap_is_shown_in_both_windows(self, log_in: As, root: str) -> None:
-        twice = open_pipeline(root, "twice")
-        try:
-            load(twice, 0)
-            half = snapshot({0: AT_T0 + 4}, at_ms=T0 + HOUR_MS // 2, resolved_at_ms=LATER_MS)
-            end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS, resolved_at_ms=LATER_MS)
-            publish(twice, twice.pin_window(*twice.snapshots.append_all([half, end]), on_overlap="allow"))
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            rows = browser.get("/api/pipelines/twice").json()["rows"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "twice")
-        assert [row["overlap"] for row in rows] == [{"0": OFFSETS - 4}] * 2
-
     def test_a_hole_at_the_edge_of_what_is_shown_is_shown(self, log_in: As) -> None:
         answer = log_in("viewer").get("/api/pipelines/troubled", params={"most": 5}).json()
         assert [row["kind"] for row in answer["rows"]] == ["hole", *["window"] * 5]
@@ -445,39 +274,6 @@ class TestRetention:
         finally:
             shutil.rmtree(Path(urlsplit(root).path) / "kept")
         assert (row["retention_ms"], row["unloaded_from_ms"]) == (kept_ms, None)
-
-    @pytest.mark.parametrize(("log_start", "gone"), [(0, 0), (AT_T0 + 13, 3), (AT_T0 + 20, 10), (AT_T0 + 35, 15)])
-    def test_what_is_gone_already_was_in_no_published_window(
-        self, log_in: As, root: str, log_start: int, gone: int
-    ) -> None:
-        """Hour 1 is a hole, and hour 3 isn't loaded."""
-        gappy = open_pipeline(root, "gappy")
-        try:
-            load(gappy, 0)
-            load(gappy, 2)
-            start = snapshot({0: AT_T0 + 3 * OFFSETS}, at_ms=T0 + 3 * HOUR_MS, resolved_at_ms=LATER_MS)
-            end = snapshot(
-                {0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS + 1, log_start=log_start
-            )
-            gappy.pin_window(*gappy.snapshots.append_all([start, end]), on_data_loss="load_rest")
-            row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/gappy").json()["overview"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "gappy")
-        assert row["gone_offsets"] == gone
-
-    def test_a_snapshot_that_cannot_be_read_hides_no_window(self, log_in: As, root: str) -> None:
-        torn = open_pipeline(root, "torn-snapshot")
-        try:
-            load(torn, 0)
-            number = torn.summaries()[0].end_snapshot
-            (file,) = Path(urlsplit(root).path, "torn-snapshot").glob(f"snapshots/*/{number:08}.json.gz")
-            file.write_bytes(b"not a snapshot")
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            answer = browser.get("/api/pipelines/torn-snapshot").json()
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "torn-snapshot")
-        assert answer["overview"]["gone_offsets"] is None
-        assert [row["state"] for row in answer["rows"]] == ["verified"]
 
 
 class TestOverTime:
