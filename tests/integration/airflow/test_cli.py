@@ -295,11 +295,15 @@ class TestLedger:
             ("tiling", None, True, "2 published windows tile, 9 offsets"),
         ]
 
-    def test_verify_finds_a_hole(
+    def test_verify_finds_what_is_not_published_yet_and_a_hole(
         self, run: Run, messy: str, windows: list[dict[str, Any]], resolve: Resolve, publish: Publish
     ) -> None:
         publish(resolve(messy, "2026-11-20T05:00:00Z", "2026-11-20T06:00:00Z"))
         publish(windows[1])
+        code, out, _ = run("ledger", "verify", "loads", "-o", "json")
+        assert code == 0
+        assert json.loads(out)[-1]["found"].startswith("not published yet, from 2026-11-20T06:00:00.000Z")
+        assert run("ledger", "forget", "loads", windows[0]["window"])[0] == 0
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert code == 1
         assert "no window from 2026-11-20T06:00:00.000Z" in json.loads(out)[-1]["found"]

@@ -145,4 +145,4 @@ class TestFind:
     def test_a_record_behind_the_last_window_is_in_none(self, run: Run, hourly: str, windows: list[XCom]) -> None:
         code, row = self.found(run, hourly, 0, 9)
         assert (code, row["window"]) == (1, None)
-        assert f"{windows[2]['window']}, ends at 6" in row["found"]
+        assert f"{windows[2]['window']}, which ends at 6" in row["found"]

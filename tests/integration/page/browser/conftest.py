@@ -25,8 +25,9 @@ THEMES = ("light", "dark")
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """One for each module: while it is there, an event loop runs in this thread, and nobody else's can."""
     expect.set_options(timeout=PATIENCE_MS)
     with chromium() as started:
         yield started
