@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,6 @@ from kafka.admin import (
     ACL,
     ACLOperation,
     ACLPermissionType,
-    ConfigResource,
-    ConfigResourceType,
     ResourcePattern,
     ResourceType,
 )
@@ -29,14 +25,12 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.boundaries import at_earliest, at_latest
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.airflow.conftest import Context, Publish, Resolve, fails_with, recreate, sasl, use_connection
+from tests.integration.airflow.retention import Watch, deleted_at_ms, keep_for, log_start, remember_growth, store, timed
 from tests.integration.conftest import USERS
 from tests.integration.kafka_clients import connect
 
@@ -45,7 +39,6 @@ DAY = {"retention.ms": str(24 * HOUR_MS)}
 SIZE_LIMIT = 1_500_000
 BY_SIZE = {"retention.ms": "-1", "retention.bytes": str(SIZE_LIMIT), "segment.bytes": str(2**20)}
 
-Watch = Callable[..., list[dict[str, Any]]]
 MakeTopic = Callable[..., str]
 Write = Callable[[str, Iterable[int]], None]
 
@@ -108,49 +101,6 @@ def watch(context: Context) -> Watch:
         return found
 
     return run
-
-
-def remember_growth(client: OffsetsClient, ledger: Ledger, topic: str, minutes: int) -> None:
-    """Store where the logs end, as a snapshot that was resolved so long ago."""
-    survey = client.survey([topic])
-    resolved_at_ms, level = now_ms() - minutes * 60_000, IsolationLevel.READ_COMMITTED
-    snapshot = OffsetSnapshot(
-        AsOf(AsOfKind.EARLIEST), survey.cluster_id, level, resolved_at_ms, survey.facts, at_earliest(survey.extents)
-    )
-    ledger.open([topic], survey.cluster_id, level)
-    ledger.snapshots.append(snapshot)
-
-
-def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> OffsetSnapshot:
-    """Store a snapshot of another time, when a log ended there."""
-    survey, level = client.survey([topic]), IsolationLevel.READ_COMMITTED
-    boundaries = {key: replace(each, offset=offset) for key, each in at_latest(survey.extents, level).items()}
-    as_of = AsOf(AsOfKind.GROUP, group="g") if ledger.exists() else AsOf(AsOfKind.LATEST)
-    ledger.open([topic], survey.cluster_id, level)
-    return ledger.snapshots.append(OffsetSnapshot(as_of, survey.cluster_id, level, now_ms(), survey.facts, boundaries))
-
-
-def timed(watch: Watch) -> tuple[list[dict[str, Any]], int]:
-    """What the watch tells, and how many milliseconds it takes."""
-    started_ms = now_ms()
-    return watch(), now_ms() - started_ms
-
-
-def keep_for(admin: KafkaAdminClient, topic: str, retention_ms: int) -> None:
-    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": str(retention_ms)})])
-
-
-def log_start(client: OffsetsClient, topic: str) -> int:
-    (extent,) = client.log_extents([TopicPartition(topic, 0)])
-    assert extent.log_start_offset is not None
-    return extent.log_start_offset
-
-
-def deleted_at_ms(client: OffsetsClient, topic: str) -> int:
-    """When the log start is first seen to have moved, asked every 20 ms."""
-    while not log_start(client, topic):
-        time.sleep(0.02)
-    return now_ms()
 
 
 class TestForetoldByTime:
