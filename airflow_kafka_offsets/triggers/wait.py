@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -17,7 +17,7 @@ from airflow_kafka_offsets.conditions.wait import Wait
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, Poll, PollSchedule, refusing_arguments
+from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
 
 _KINDS: Mapping[str, type[Condition]] = {
     condition.kind: condition for condition in (GroupsCaughtUp, OffsetsReached, WindowComplete, NewData)
@@ -47,11 +47,7 @@ class KafkaWaitTrigger(KafkaPollTrigger):
     ) -> None:
         with refusing_arguments():
             self._condition = condition_from_json(condition)
-        super().__init__(
-            kafka_conn_id=kafka_conn_id,
-            isolation_level=condition["isolation_level"],
-            poll_interval_s=poll_interval_s,
-        )
+        super().__init__(kafka_conn_id=kafka_conn_id, poll_interval_s=poll_interval_s)
         self._wait = Wait(poll_interval_s, stable_polls=self._condition.stable_polls, memory=memory)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -65,8 +61,8 @@ class KafkaWaitTrigger(KafkaPollTrigger):
             },
         )
 
-    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
-        async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:
+    async def events(self) -> AsyncGenerator[TriggerEvent]:
+        async with aclosing(self.outcomes_of(self._condition)) as found:
             async for outcome in found:
                 verdict = self._wait.take(outcome, time.time())
                 if verdict.line:

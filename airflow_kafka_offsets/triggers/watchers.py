@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, n
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, Poll, PollSchedule, refusing_arguments
+from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
 
 _SHARED_WATCHER = (
     "Several assets have this same watcher, so its state has no place: after a restart it begins again. "
@@ -56,7 +56,9 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
         isolation_level: str = IsolationLevel.READ_COMMITTED,
         poll_interval_s: float = 60,
     ) -> None:
-        super().__init__(kafka_conn_id=kafka_conn_id, isolation_level=isolation_level, poll_interval_s=poll_interval_s)
+        super().__init__(kafka_conn_id=kafka_conn_id, poll_interval_s=poll_interval_s)
+        with refusing_arguments():
+            self.isolation_level = IsolationLevel.of(isolation_level)
         if poll_interval_s <= 0:
             raise TypeError(f"poll_interval_s must be a number of seconds above 0, not {poll_interval_s}.")
 
@@ -101,12 +103,10 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
         except Exception as error:
             self.log.warning("The asset's state can't be written, so a restart may fire again: %s", error)
 
-    async def outcomes_of(
-        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule
-    ) -> AsyncGenerator[Outcome]:
+    async def outcomes_of(self, condition: Condition) -> AsyncGenerator[Outcome]:
         """What polls find out about a condition, each logged when it is something new."""
         said = ""
-        async with aclosing(super().outcomes_of(condition, polls, waits)) as found:
+        async with aclosing(super().outcomes_of(condition)) as found:
             async for outcome in found:
                 if isinstance(outcome, Exception) and not isinstance(outcome, KafkaOffsetsError):
                     raise outcome
@@ -117,11 +117,9 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
                 said = line
                 yield outcome
 
-    async def first_outcome(
-        self, condition: Condition, polls: AsyncIterator[Poll], waits: PollSchedule, is_it: Callable[[Outcome], bool]
-    ) -> Outcome:
+    async def first_outcome(self, condition: Condition, is_it: Callable[[Outcome], bool]) -> Outcome:
         """The first outcome of a kind that polls find out about a condition from now on."""
-        async with aclosing(self.outcomes_of(condition, polls, waits)) as found:
+        async with aclosing(self.outcomes_of(condition)) as found:
             async for outcome in found:
                 if is_it(outcome):
                     return outcome
@@ -160,9 +158,9 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
         topics = None if watched.topics is None else list(watched.topics)
         return {"groups": list(watched.groups), "topics": topics, "max_lag": watched.max_lag}
 
-    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
+    async def events(self) -> AsyncGenerator[TriggerEvent]:
         was_zero = await self.recall()
-        async with aclosing(self.outcomes_of(self._condition, polls, waits)) as found:
+        async with aclosing(self.outcomes_of(self._condition)) as found:
             async for outcome in found:
                 if isinstance(outcome, Progress) and outcome.done != was_zero:
                     if outcome.done and was_zero is not None:
@@ -211,11 +209,11 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
         age_ms = self._first.max_age_ms
         return given if age_ms is None else given | {"max_age": age_ms / 1000}
 
-    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
+    async def events(self) -> AsyncGenerator[TriggerEvent]:
         kept = await self.recall()
-        since = await self._log_ends(polls, waits) if kept is None else FixedOffsets.from_json(kept)
+        since = await self._log_ends() if kept is None else FixedOffsets.from_json(kept)
         while True:
-            outcome = await self.first_outcome(replace(self._first, since=since), polls, waits, _is_news)
+            outcome = await self.first_outcome(replace(self._first, since=since), _is_news)
             if isinstance(outcome, Progress):
                 yield TriggerEvent(outcome.result)
                 since = _ends(outcome)
@@ -223,10 +221,10 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
                 since = since.without(outcome.topic)
             await self.keep(since.to_json())
 
-    async def _log_ends(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> FixedOffsets:
+    async def _log_ends(self) -> FixedOffsets:
         """Log ends to begin with."""
         ends = replace(self._first, max_age_ms=None)  # how old the log's first record is doesn't matter
-        since = _ends(await self.first_outcome(ends, polls, waits, lambda found: isinstance(found, Progress)))
+        since = _ends(await self.first_outcome(ends, lambda found: isinstance(found, Progress)))
         await self.keep(since.to_json())
         return since
 
@@ -294,13 +292,13 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
             "idle_after": None if first.idle_after_ms is None else first.idle_after_ms / 1000,
         }
 
-    async def events(self, polls: AsyncIterator[Poll], waits: PollSchedule) -> AsyncGenerator[TriggerEvent]:
+    async def events(self) -> AsyncGenerator[TriggerEvent]:
         end_ms = await self.recall()
         if end_ms is None:
             end_ms = (now_ms() // self.window_ms + 1) * self.window_ms
             await self.keep(end_ms)
         while True:
-            outcome = await self.first_outcome(replace(self._first, instant_ms=end_ms), polls, waits, _is_complete)
+            outcome = await self.first_outcome(replace(self._first, instant_ms=end_ms), _is_complete)
             assert isinstance(outcome, Progress)
             extent = {"start": iso_instant(end_ms - self.window_ms), "end": iso_instant(end_ms)}
             yield TriggerEvent(extent | {name: fact for name, fact in outcome.result.items() if name != "instant"})

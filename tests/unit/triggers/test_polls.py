@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.triggers.polls import Poll, PollSchedule, SharedPoll, joined_poll
+from airflow_kafka_offsets.triggers import polls
+from airflow_kafka_offsets.triggers.polls import joined_poll
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from airflow_kafka_offsets.triggers.watchers import KafkaLagZeroTrigger, KafkaNewDataTrigger, KafkaWindowCompleteTrigger
 
@@ -30,112 +30,118 @@ class Named(Condition):
 
 
 ONE, OTHER = Named("one"), Named("other")
+BEHIND, DONE = Progress(False, "behind", {}), Progress(True, "caught up", {"groups": {"g": 0}})
+
+
+class Cluster:
+    """What each check finds out, in place of Kafka: by condition, one outcome for each poll; the last one stays."""
+
+    def __init__(self) -> None:
+        self.polls: list[set[Condition]] = []
+        self.says: dict[Condition, list[Outcome]] = {}
+        self.takes_s = 0.0
+
+    def check_all(self, client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Condition, Outcome]:
+        asked = set(conditions)
+        self.polls.append(asked)
+        time.sleep(self.takes_s)
+        return {each: self._next(each) for each in asked}
+
+    def _next(self, condition: Condition) -> Outcome:
+        left = self.says.get(condition) or [BEHIND]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """It is asked through connection ``kafka_default``."""
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}'
+    )
+    scripted = Cluster()
+    monkeypatch.setattr(polls, "check_all", scripted.check_all)
+    return scripted
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits until the others have taken in what a poll found out."""
+    monkeypatch.setattr(polls, "_SPREAD_S", 0.0)
 
 
 class TestWaits:
-    def test_all_of_one_interval_are_checked_together_whenever_they_came(self) -> None:
+    def test_all_of_one_interval_are_checked_together_whenever_they_came(self, cluster: Cluster) -> None:
         async def work() -> None:
-            waits = PollSchedule()
-            with waits.joined(ONE, INTERVAL_S):
-                await asyncio.sleep(INTERVAL_S / 3)
-                with waits.joined(OTHER, INTERVAL_S):
-                    assert set((await waits.due()).conditions) == {ONE, OTHER}
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, INTERVAL_S) as heard:
+                    await heard.get()
+                    await asyncio.sleep(INTERVAL_S / 3)
+                    with shared.joined(OTHER, INTERVAL_S) as late:
+                        await asyncio.gather(heard.get(), late.get())
 
         asyncio.run(work())
+        assert cluster.polls == [{ONE}, {ONE, OTHER}]
 
-    def test_nobody_is_checked_twice_within_an_interval(self) -> None:
+    def test_nobody_is_checked_twice_within_an_interval(self, cluster: Cluster) -> None:
         async def work() -> float:
-            waits, started = PollSchedule(), time.monotonic()
-            with waits.joined(ONE, INTERVAL_S):
-                for _ in range(3):
-                    await waits.due()
+            started = time.monotonic()
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, INTERVAL_S) as heard:
+                    for _ in range(3):
+                        await heard.get()
             return time.monotonic() - started
 
         assert asyncio.run(work()) > 2 * INTERVAL_S, "three ticks lie apart, however late each is heard of"
 
-    def test_equal_conditions_are_checked_until_the_last_one_leaves(self) -> None:
+    def test_equal_conditions_are_checked_until_the_last_one_leaves(self, cluster: Cluster) -> None:
         async def work() -> None:
-            waits = PollSchedule()
-            with waits.joined(ONE, INTERVAL_S):
-                with waits.joined(ONE, INTERVAL_S):
-                    pass
-                assert set((await waits.due()).conditions) == {ONE}
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(3 * INTERVAL_S):
-                    await waits.due()
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, INTERVAL_S) as heard:
+                    with shared.joined(ONE, INTERVAL_S):
+                        pass
+                    await heard.get()
+                await asyncio.sleep(3 * INTERVAL_S)
 
         asyncio.run(work())
+        assert cluster.polls == [{ONE}]
 
-    def test_a_new_and_shorter_interval_wakes_a_sleeping_poll(self) -> None:
+    def test_a_new_and_shorter_interval_wakes_a_sleeping_poll(self, cluster: Cluster) -> None:
         async def work() -> None:
-            waits = PollSchedule()
-            with waits.joined(ONE, 3600):
-                sleeping = asyncio.ensure_future(waits.due())
-                await asyncio.sleep(0.01)
-                with waits.joined(OTHER, INTERVAL_S):
-                    assert set((await asyncio.wait_for(sleeping, 5)).conditions) == {OTHER}
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, 3600):
+                    await asyncio.sleep(0.01)
+                    with shared.joined(OTHER, INTERVAL_S) as heard:
+                        await asyncio.wait_for(heard.get(), 5)
 
         asyncio.run(work())
+        assert cluster.polls == [{OTHER}]
 
-
-class TestOutcomes:
-    def wait(self) -> tuple[KafkaWaitTrigger, Condition]:
-        condition = GroupsCaughtUp(("g",))
-        trigger = KafkaWaitTrigger(
-            kafka_conn_id="kafka_default", condition=condition.to_json(), poll_interval_s=INTERVAL_S
-        )
-        return trigger, condition
-
-    def test_a_poll_that_began_before_somebody_joined_says_nothing_to_him(self) -> None:
+    def test_a_poll_that_began_before_somebody_joined_says_nothing_to_him(self, cluster: Cluster) -> None:
         """What it found out is older than what he knows: he has just seen that there is lag."""
-        trigger, condition = self.wait()
-        done = Progress(True, "caught up", {"groups": {"g": 0}})
+        cluster.takes_s = INTERVAL_S
+        cluster.says[ONE] = [DONE, BEHIND]
 
-        async def work() -> list[object]:
-            waits = PollSchedule()
-            with waits.joined(condition, INTERVAL_S):
-                number = (await waits.due()).number
+        async def work() -> tuple[Outcome, Outcome]:
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, INTERVAL_S) as heard:
+                    while not cluster.polls:
+                        await asyncio.sleep(0.01)
+                    with shared.joined(ONE, INTERVAL_S) as late:
+                        return await heard.get(), await late.get()
 
-                async def polls() -> AsyncIterator[Poll]:
-                    yield Poll(number, {condition: done}, [INTERVAL_S])
-                    yield Poll(number + 1, {condition: Progress(False, "behind", {})}, [INTERVAL_S])
+        assert asyncio.run(work()) == (DONE, BEHIND)
 
-                return [each async for each in trigger.events(polls(), waits)]
+    def test_a_poll_of_another_interval_says_nothing_of_an_equal_condition(self, cluster: Cluster) -> None:
+        """So many polls in a row, and five polls long a permission may be gone: of this wait's own."""
 
-        assert asyncio.run(work()) == []
+        async def work() -> None:
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, 3600) as slow, shared.joined(ONE, INTERVAL_S) as quick:
+                    for _ in range(3):
+                        await quick.get()
+                    assert slow.empty()
 
-    def test_the_next_one_does(self) -> None:
-        trigger, condition = self.wait()
-
-        async def work() -> list[object]:
-            async def polls() -> AsyncIterator[Poll]:
-                yield Poll(1, {condition: Progress(True, "caught up", {"groups": {"g": 0}})}, [INTERVAL_S])
-
-            return [each.payload async for each in trigger.events(polls(), PollSchedule())]
-
-        assert asyncio.run(work()) == [{"status": "done", "result": {"groups": {"g": 0}}}]
-
-    def test_a_fault_that_another_interval_finds_wears_out_nobody_elses_patience(self) -> None:
-        """Five polls long a permission may be gone: of this wait's own."""
-        trigger, condition = self.wait()
-        gone = OffsetsError("Asking", [("t-0", ResponseError("TOPIC_AUTHORIZATION_FAILED", 29, False))])
-
-        async def work() -> list[object]:
-            async def polls() -> AsyncIterator[Poll]:
-                yield Poll(1, {condition: Progress(False, "behind", {})}, [INTERVAL_S])
-                for number in range(2, 20):
-                    yield Poll(number, {condition: gone}, [INTERVAL_S / 10])
-
-            return [event.payload async for event in trigger.events(polls(), PollSchedule())]
-
-        assert asyncio.run(work()) == []
-
-
-@dataclass(frozen=True, slots=True)
-class Unaskable(Condition):
-    """What no class of ours can ask: the poll ends with an error that nobody expected."""
-
-    kind: ClassVar[str] = "unaskable"
+        asyncio.run(work())
 
 
 class SlowStore:
@@ -149,30 +155,23 @@ class SlowStore:
         pass
 
 
-class TestAPollThatEndedUnexpectedly:
-    @pytest.fixture(autouse=True)
-    def connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(
-            "AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}'
+class TestTriggers:
+    def test_a_wait_fires_once_its_condition_holds(self, cluster: Cluster) -> None:
+        condition = GroupsCaughtUp(("g",))
+        cluster.says[condition] = [BEHIND, BEHIND, DONE]
+        trigger = KafkaWaitTrigger(
+            kafka_conn_id="kafka_default", condition=condition.to_json(), poll_interval_s=INTERVAL_S
         )
 
-    async def ended(self, shared: SharedPoll) -> None:
-        with shared.waits.joined(Unaskable(), INTERVAL_S):
-            while not shared.has_ended:
-                await asyncio.sleep(INTERVAL_S / 10)
+        async def work() -> list[Any]:
+            return [event.payload async for event in trigger.run()]
 
-    def test_tells_whoever_listens_later_what_it_ended_with(self) -> None:
-        async def work() -> None:
-            async with joined_poll("kafka_default", IsolationLevel.READ_COMMITTED) as shared:
-                await asyncio.wait_for(self.ended(shared), 10)
-                for _ in range(2):
-                    with pytest.raises(NotImplementedError):
-                        await asyncio.wait_for(anext(shared.polls()), 1)
+        assert asyncio.run(work()) == [{"status": "done", "result": DONE.result}]
 
-        asyncio.run(work())
-
-    def test_ends_a_watcher_that_read_its_state_meanwhile(self) -> None:
-        """Airflow starts it again then."""
+    def test_what_nobody_expected_ends_a_watcher_and_not_the_poll(self, cluster: Cluster) -> None:
+        """Airflow starts it again then. It read its state while the poll went on without it."""
+        watched = GroupsCaughtUp(("g",), max_lag=0, unknown_group="wait")
+        cluster.says[watched] = [NotImplementedError()]
         watcher = KafkaLagZeroTrigger(groups="g", poll_interval_s=INTERVAL_S)
         watcher.asset_state_store = SlowStore()
 
@@ -180,11 +179,27 @@ class TestAPollThatEndedUnexpectedly:
             return [event async for event in watcher.run()]
 
         async def work() -> None:
-            async with joined_poll("kafka_default", IsolationLevel.READ_COMMITTED) as shared:
-                watching = asyncio.ensure_future(watch())
-                await asyncio.wait_for(self.ended(shared), 10)
-                with pytest.raises(NotImplementedError):
-                    await asyncio.wait_for(watching, 5)
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, INTERVAL_S) as heard:
+                    with pytest.raises(NotImplementedError):
+                        await asyncio.wait_for(watch(), 5)
+                    while not heard.empty():
+                        heard.get_nowait()
+                    assert await asyncio.wait_for(heard.get(), 5) == BEHIND
+
+        asyncio.run(work())
+
+    def test_a_check_that_breaks_as_a_whole_is_the_outcome_of_each(self, cluster: Cluster) -> None:
+        broken = RuntimeError("no class of ours raises it")
+
+        def check_all(*_: object) -> NoReturn:
+            raise broken
+
+        async def work() -> None:
+            async with joined_poll("kafka_default") as shared:
+                with shared.joined(ONE, INTERVAL_S) as heard, pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(polls, "check_all", check_all)
+                    assert await asyncio.wait_for(heard.get(), 5) is broken
 
         asyncio.run(work())
 

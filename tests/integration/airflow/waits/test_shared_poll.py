@@ -16,6 +16,7 @@ from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, use_connection
@@ -60,15 +61,17 @@ class TestSharing:
 
         drive(work)
 
-    def test_another_isolation_level_is_another_poll(self, ten: str, commit: Commit) -> None:
+    def test_isolation_levels_share_one_too_and_each_counts_its_own_records(self, ten: str, commit: Commit) -> None:
         commit(f"a-{ten}", ten, 4)
 
         async def work(runner: Runner) -> None:
-            for level in ("read_committed", "read_uncommitted"):
-                condition = GroupsCaughtUp((f"a-{ten}",)).to_json() | {"isolation_level": level}
-                runner.start(wait_for("-", condition=condition))
+            conditions = [GroupsCaughtUp((f"a-{ten}",), isolation_level=level) for level in IsolationLevel]
+            waits = [runner.start(wait_for("-", condition=condition.to_json())) for condition in conditions]
             await asyncio.sleep(INTERVAL_S)
-            assert runner.polls == 2
+            assert runner.polls == 1
+            await asyncio.to_thread(commit, f"a-{ten}", ten, 10)
+            for each in waits:
+                assert (await runner.event(each))["status"] == "done"
 
         drive(work)
 
