@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,26 +16,37 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
 DAG_ID = "daily"
 SILENCE_S = 30.0
+PATIENCE_S = 600.0
 
 Row = tuple[int, int, int]
 Range = tuple[int, int, int]
 """Partition, first offset, end offset (exclusive)."""
 
 
-def daily_dag(schedule: str, bootstrap_servers: str, topic: str, output: str) -> DAG:
-    """The Dag.
+def daily_dag(schedule: str, bootstrap_servers: str, topic: str, output: str, first_ms: int, last_ms: int) -> DAG:
+    """The Dag. The load of its first window goes on until that of its last one has begun, so that backfill and schedule
+    overlap, however fast or slow the machine is.
 
     :param schedule: cron expression, whose ticks are a day apart.
     :param output: folder of the published windows, one file each; it exists.
+    :param first_ms: where the first window starts.
+    :param last_ms: where the last one ends.
     """
+    last_has_begun = Path(f"{output}-last-has-begun")
 
     @task(multiple_outputs=False)
     def load(window: dict[str, Any]) -> dict[str, Any]:
+        manifest = manifest_of(window)
+        if manifest.end_ms == last_ms:
+            last_has_begun.touch()
+        if manifest.start_ms == first_ms:
+            wait_for(last_has_begun)
         rows = list(read_exactly(bootstrap_servers, topic, pinned(window)))
         name = window["window"]
         return {"window": name, "published": publish(Path(output) / f"{name}.json", rows)}
@@ -55,13 +67,30 @@ def daily_dag(schedule: str, bootstrap_servers: str, topic: str, output: str) ->
     return dag
 
 
+def manifest_of(window: dict[str, Any]) -> Manifest:
+    """A window's manifest in the ledger."""
+    ref = WindowRef.from_json(window)
+    return ref.read(ref.ledger()).manifest
+
+
 def pinned(window: dict[str, Any]) -> list[Range]:
     """A window's ranges in the ledger, in order of partitions, without the empty ones."""
-    ref = WindowRef.from_json(window)
-    ranges = ref.read(ref.ledger()).manifest.ranges
+    ranges = manifest_of(window).ranges
     return [
         (each.partition, each.start_offset, each.end_offset) for each in ranges if each.start_offset < each.end_offset
     ]
+
+
+def wait_for(file: Path) -> None:
+    """Wait until there is a file.
+
+    :raises TimeoutError: it did not come.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while not file.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {file} within {PATIENCE_S:.0f} s")
+        time.sleep(0.2)
 
 
 def read_exactly(bootstrap_servers: str, topic: str, ranges: Sequence[Range]) -> Iterator[Row]:

@@ -57,7 +57,7 @@ DEADLINE_S = 800.0
 DAG_FILE = """
 from tests.integration.airflow.backfill.daily import daily_dag
 
-dag = daily_dag("{0.minute} {0.hour} * * * {0.second}", {1!r}, {2!r}, {3!r})
+dag = daily_dag("{0.minute} {0.hour} * * * {0.second}", {1!r}, {2!r}, {3!r}, {4}, {5})
 """
 
 SKIPPING_FILE = """
@@ -133,10 +133,10 @@ def month(broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory) 
     import_once(home)
     began = time.monotonic()
     with Postgres() as database, AirflowServices(home, environment(home, broker), database.url) as airflow:
-        # As far ahead as the services took to start: the backfill is under way then, however slow the machine is.
+        # As far ahead as the services took to start: the backfill is under way then, or its first run waits.
         tick = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=round(time.monotonic() - began))
         with writing_on(broker.bootstrap_servers, topic, days=DAYS):
-            backfill(airflow, tick, DAG_FILE.format(tick, broker.bootstrap_servers, topic, str(home / "output")))
+            backfill(airflow, tick, dag_file(tick, broker.bootstrap_servers, topic, home / "output"))
         yield Month(airflow, tick, home / "output", whole_log(broker.bootstrap_servers, topic))
 
 
@@ -157,8 +157,13 @@ def import_once(home: Path) -> None:
     settings.write_text("import airflow_kafka_offsets.operators.resolve_window, confluent_kafka")
 
 
-def backfill(airflow: AirflowServices, tick: datetime, dag_file: str) -> None:
-    (airflow.dags_folder / "daily.py").write_text(dag_file)
+def dag_file(tick: datetime, bootstrap_servers: str, topic: str, output: Path) -> str:
+    first_ms, last_ms = (int(each.timestamp() * 1000) for each in (tick - timedelta(days=DAYS + 1), tick))
+    return DAG_FILE.format(tick, bootstrap_servers, topic, str(output), first_ms, last_ms)
+
+
+def backfill(airflow: AirflowServices, tick: datetime, text: str) -> None:
+    (airflow.dags_folder / "daily.py").write_text(text)
     airflow.unpause(DAG_ID)
     first, last = tick - timedelta(days=DAYS + 1), tick - timedelta(days=2)
     dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
