@@ -15,6 +15,12 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
+from airflow.triggers.base import BaseTrigger
+
+from airflow_kafka_offsets.offsets.instants import duration_text
+from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.triggers.polls import refusing_arguments
+
 MOST_THREADS = 8
 """Of each store: as many looks at it are under way at most, and the others wait their turn."""
 LONGEST_LOOK_S = 60.0
@@ -96,3 +102,53 @@ def looks_at(root: str) -> StoreLooks:
 def _looks(store: str) -> StoreLooks:
     """For good: threads that hang in a store outlive whoever waits for it."""
     return StoreLooks(store)
+
+
+class KafkaLookTrigger(BaseTrigger):
+    """
+    Base of the triggers that ask now and then how a window is. Whoever doesn't answer, or can't be asked, is logged,
+    and asked again.
+
+    :param window: the window's reference: what ``KafkaResolveWindowOperator`` returned.
+    :param poll_interval_s: seconds between looks; :attr:`shortest_s` at least.
+    """
+
+    shortest_s = 1.0
+    """Each look is some requests to the ledger's store."""
+
+    def __init__(self, *, window: dict[str, Any], poll_interval_s: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
+        with refusing_arguments():
+            self.ref = WindowRef.from_json(window)
+        self.poll_interval_s = max(poll_interval_s, self.shortest_s)
+        self._looks: dict[str, Look] = {}
+        self._said: dict[str, str] = {}
+
+    def what(self) -> dict[str, Any]:
+        """The arguments that say what is looked for, as plain JSON. Each trigger says its own."""
+        raise NotImplementedError
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{type(self).__module__}.{type(self).__name__}", self.what() | {
+            "window": self.ref.to_json(),
+            "poll_interval_s": self.poll_interval_s,
+        }
+
+    async def look(self, who: str, looks: StoreLooks, what: Hashable, ask: Callable[[], Any]) -> Any:
+        """What somebody answers; None while he doesn't."""
+        look = self._looks.pop(who, None) or looks.begin(what, ask)
+        if not await look.ends():
+            self._looks[who] = look
+            self.say(who, f"{who} doesn't answer within {duration_text(LONGEST_LOOK_S)}.")
+            return None
+        try:
+            return look.result()
+        except Exception as error:  # each cluster and each store has its own
+            self.say(who, f"{who} can't be asked ({type(error).__name__}: {error}).")
+            return None
+
+    def say(self, who: str, line: str) -> None:
+        """Log how somebody is, when that is something new."""
+        if line != self._said.get(who):
+            self.log.info("%s Looking again every %g s.", line, self.poll_interval_s)
+        self._said[who] = line

@@ -24,7 +24,6 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission import driver_status
 from airflow_kafka_offsets.submission.driver_status import DriverStatus, SubmittedDriver
-from airflow_kafka_offsets.triggers import driver_ended
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 from tests.unit.spark.manifests import CLUSTER_ID, make_ledger, manifest_of
 from tests.unit.submission.test_earlier_driver import DRIVER, IN_STANDBY, NEVER_HEARD_OF_IT, RUNNING, master
@@ -54,7 +53,7 @@ def folder(pinned: PinnedManifest, tmp_path: Path) -> WindowFolder:
 @pytest.fixture
 def make_trigger(tmp_path: Path, pinned: PinnedManifest, monkeypatch: pytest.MonkeyPatch) -> MakeTrigger:
     """A trigger that asks the master whose REST port is given."""
-    monkeypatch.setattr(driver_ended, "_SHORTEST_S", 0.05)
+    monkeypatch.setattr(KafkaDriverEndedTrigger, "shortest_s", 0.05)
     monkeypatch.setattr(SparkSubmitOperator._fetch_driver_status.retry, "wait", tenacity.wait_none())
 
     def make(port: int) -> KafkaDriverEndedTrigger:

@@ -107,7 +107,7 @@ class TestUnpublished:
         in_the_way = Path(pinned.uri.removeprefix("file://")).with_name("publications") / "00000001.json"
         in_the_way.mkdir(parents=True)
         number = triggerer.start(taken_up(wait.trigger))
-        wait_for_lines(said, "can't be read (IsADirectoryError", "Looking again")
+        wait_for_lines(said, "can't be asked (IsADirectoryError", "Looking again")
         in_the_way.rmdir()
         publish(ledger, pinned)
         assert triggerer.event(number) == {"status": "done"}
