@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, ask
-from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError, shorten
+from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch, LogExtents, Producers
-from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
-from airflow_kafka_offsets.offsets.groups.lag import GroupLags
-from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.groups.lag import GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.instants import is_from_future, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -145,6 +144,48 @@ def ask_topics(topics: Iterable[str]) -> Asking[TopicsMetadata]:
 def ask_partitions(topics: Iterable[str]) -> Asking[tuple[TopicPartition, ...]]:
     """Within a check: all partitions of some topics, in order; raises as :func:`ask_topics` does."""
     return tuple(partitions_of((yield from ask_topics(topics))))
+
+
+class Behind(NamedTuple):
+    """A partition that a group is behind on.
+
+    :param position: where it would go on reading.
+    :param lag: offsets between its commit and the end.
+    :param lost: how many of them were deleted before it read them (E9).
+    """
+
+    position: ReadPosition
+    lag: int
+    lost: int = 0
+
+    @property
+    def end_offset(self) -> int:
+        """The end that its lag was measured to."""
+        return self.position.offset + self.lag - self.lost
+
+    def __str__(self) -> str:
+        return f"{self.position.topic}-{self.position.partition}"
+
+
+def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag], way: str = "") -> None:
+    """Refuse to wait on commits that say nothing of what was read of the logs as they are (E17, S15).
+
+    :param way: what else may be done, added to the advice.
+    :raises ConditionFailedError: naming a partition.
+    """
+    for own in partitions:
+        if own.status is LagStatus.AHEAD_OF_LOG:
+            raise ConditionFailedError(
+                f"The commit of group {group} on {own.topic}-{own.partition} is past the log's end "
+                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. It says "
+                f"nothing of what the group has read. Use kafka-offsets reset to move the group.{way}"
+            )
+        if own.status is LagStatus.LOG_TRUNCATED:
+            raise ConditionFailedError(
+                f"The log of {own.topic}-{own.partition} was truncated below the commit of group {group} and has grown "
+                "past it again (unclean leader election): the group hasn't read the records that are now before its "
+                f"commit. Use kafka-offsets reset to move the group.{way}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

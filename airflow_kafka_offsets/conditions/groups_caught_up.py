@@ -8,27 +8,61 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
 from airflow_kafka_offsets.conditions.client_calls import (
+    Behind,
     Lags,
     LagsOn,
     RecordAges,
     ask_partitions,
     read_at,
     read_left,
+    refuse_commits_of_other_logs,
     worst,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, number_of
-from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
-from airflow_kafka_offsets.offsets.groups.lag_policies import Behind, GroupStanding, NoCommit, judge_group
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+NoCommit = Literal["from_log_start", "wait", "ignore"]
+"""What a partition without a commit counts (E18)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """Where a group stands.
+
+    :param behind: the partitions that it is behind on.
+    :param uncommitted: how many partitions count that it never committed on.
+    :param why_unknown: why its total isn't known, in words; empty when it is.
+    """
+
+    group: str
+    behind: tuple[Behind, ...] = ()
+    uncommitted: int = 0
+    why_unknown: str = ""
+
+    @property
+    def total(self) -> int | None:
+        """Offsets that it is behind; None when unknown."""
+        return None if self.why_unknown else sum(partition.lag for partition in self.behind)
+
+    @property
+    def lost(self) -> int:
+        """Offsets that were deleted before it read them."""
+        return sum(partition.lost for partition in self.behind)
+
+    def without(self, cleared: Iterable[Behind]) -> GroupStanding:
+        """The same without partitions that turned out to have nothing left to read."""
+        gone = set(cleared)
+        return replace(self, behind=tuple(partition for partition in self.behind if partition not in gone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +129,7 @@ class GroupsCaughtUp(Condition):
 
     def steps(self) -> Asking[Progress]:
         lags = yield from self._lags()
-        groups = [self._judge(lag) for lag in lags]
+        groups = [self.judge(lag) for lag in lags]
         known = [group.behind for group in groups if group.total is not None]
         left = yield from read_left(known, self.isolation_level, self._allows)
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
@@ -120,27 +154,61 @@ class GroupsCaughtUp(Condition):
         partitions = yield from ask_partitions(self.topics)
         return (yield from ask(LagsOn, ((group, partitions) for group in self.groups), self.isolation_level))
 
-    def _judge(self, lag: GroupLag) -> GroupStanding:
-        if lag.unknown and self.unknown_group == "fail":
+    def judge(self, lag: GroupLag) -> GroupStanding:
+        """Where a group stands by the policies, on offsets alone.
+
+        :raises ConditionFailedError: when a policy says so.
+        :raises OffsetsError: when the group or a partition that counts is in error.
+        """
+        if lag.unknown:
+            if self.unknown_group == "wait":
+                return GroupStanding(lag.group, why_unknown="doesn't exist yet")
             raise ConditionFailedError(
                 f"Group {lag.group} doesn't exist (GROUP_ID_NOT_FOUND). Is it misspelt, or not started yet? "
                 "unknown_group='wait' waits for it."
             )
-        group = judge_group(lag, no_commit=self.no_commit, only_read=self.abandoned_topics == "ignore")
-        if group.ahead and self.ahead_of_log == "fail":
-            raise ConditionFailedError(
-                f"The commit of group {lag.group} on {group.ahead[0]} is past the log's end (OFFSET_OUT_OF_RANGE): "
-                "the topic was truncated or re-created, or the commit was copied. ahead_of_log='wait' "
-                "waits."
-            )
-        if group.cut and self.ahead_of_log == "fail":
-            raise ConditionFailedError(
-                f"The log of {group.cut[0]} was truncated below the commit of group {lag.group} and has "
-                "grown past it again (unclean leader election): it hasn't read the records that are now "
-                "before its commit. Use kafka-offsets reset to move the group. ahead_of_log='wait' "
-                "waits."
-            )
-        return group
+        if lag.never_committed:
+            return GroupStanding(lag.group, why_unknown="has committed nothing yet")
+        if lag.error is not None:
+            raise OffsetsError("Measuring lag", [(f"group {lag.group}", lag.error)])
+        if lag.total == 0 and self.no_commit == "from_log_start":
+            # None of its partitions need be looked at, which is most polls of most groups.
+            return GroupStanding(lag.group)
+        return self._judge_partitions(lag.group, self._counting(lag))
+
+    def _counting(self, lag: GroupLag) -> list[PartitionLag]:
+        """Those that count: no topics that no member reads (E22), where the user says so, as long as there are members
+        and all their topics are told."""
+        members = lag.description if self.abandoned_topics == "ignore" else None
+        read = set() if members is None or members.untold else members.topics()
+        return [partition for partition in lag.partitions if not read or partition.topic in read]
+
+    def _judge_partitions(self, group: str, partitions: list[PartitionLag]) -> GroupStanding:
+        failures = [(f"group {group} on {own.topic}-{own.partition}", own.error) for own in partitions if own.error]
+        if failures:
+            raise OffsetsError("Measuring lag", failures)
+        if self.ahead_of_log == "fail":
+            refuse_commits_of_other_logs(group, partitions, " ahead_of_log='wait' waits.")
+        uncommitted = [partition for partition in partitions if partition.status is LagStatus.NO_COMMIT]
+        why = self._why_unknown(partitions, uncommitted)
+        if self.no_commit == "ignore":
+            partitions = [partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT]
+            uncommitted = []
+        behind = tuple(_behind(partition) for partition in partitions if partition.lag)
+        return GroupStanding(group, behind, len(uncommitted), why)
+
+    def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
+        if not partitions:
+            return "has members that read no partition"
+        for own in partitions:
+            if own.status is LagStatus.AHEAD_OF_LOG:
+                return f"has committed past the log's end on {own.topic}-{own.partition}"
+            if own.status is LagStatus.LOG_TRUNCATED:
+                return f"has a commit on {own.topic}-{own.partition}, whose log was truncated below it"
+        if self.no_commit == "wait" and uncommitted:
+            first = uncommitted[0]
+            return f"has no commit on {len(uncommitted)} partitions, {first.topic}-{first.partition} for one"
+        return "has committed nothing yet" if self.no_commit == "ignore" and len(uncommitted) == len(partitions) else ""
 
     def _limit(self) -> int | None:
         unlimited = self.max_lag is self.max_partition_lag is self.max_age_ms is None
@@ -209,6 +277,13 @@ def _measures(
         for topic, age in ages.get(group.group, {}).items():
             if age.known_ms is not None:
                 yield Measure("lag_age", age.known_ms / 1000, {"group": group.group, "topic": topic})
+
+
+def _behind(partition: PartitionLag) -> Behind:
+    start, committed = partition.log_start_offset, partition.committed_offset
+    assert partition.lag is not None and start is not None, "a partition with a lag has its log start"
+    position = ReadPosition(partition.topic, partition.partition, start if committed is None else max(committed, start))
+    return Behind(position, partition.lag, partition.lost)
 
 
 def _first(behind: Behind, records: FirstRecords) -> FirstRecord:

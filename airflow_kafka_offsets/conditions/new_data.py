@@ -9,6 +9,7 @@ from typing import ClassVar
 from airflow_kafka_offsets.arguments import as_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.client_calls import (
+    Behind,
     Extents,
     Listed,
     RecordAges,
@@ -21,7 +22,6 @@ from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progre
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec

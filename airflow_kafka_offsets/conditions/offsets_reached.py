@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from airflow_kafka_offsets.conditions.client_calls import (
+    Behind,
     Extents,
     LagsOn,
     ask_same_logs,
     ask_topics,
     note_unknowable,
     read_left,
+    refuse_commits_of_other_logs,
     worst,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
-from airflow_kafka_offsets.offsets.groups.lag_policies import Behind
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -73,20 +74,9 @@ class OffsetsReached(Condition):
                 "Is it misspelt, or not started yet? First wait for its first commit, for example with "
                 "KafkaGroupLagSensor with unknown_group='wait'."
             )
-        ahead = lag.with_status(LagStatus.AHEAD_OF_LOG) if lag.error is None else []
-        if ahead:
-            raise ConditionFailedError(
-                f"The commit of group {self.group} on {ahead[0].topic}-{ahead[0].partition} is past the log's end "
-                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. "
-                "It has reached nothing."
-            )
-        cut = lag.with_status(LagStatus.LOG_TRUNCATED) if lag.error is None else []
-        if cut:
-            raise ConditionFailedError(
-                f"The log of {cut[0].topic}-{cut[0].partition} was truncated below the commit of group "
-                f"{self.group} and has grown past it again (unclean leader election): the group hasn't read "
-                "the records that are now before its commit. Use kafka-offsets reset to move it."
-            )
+        if lag.error is not None:
+            raise OffsetsError("Reading commits", [(f"group {lag.group}", lag.error)])
+        refuse_commits_of_other_logs(self.group, lag.partitions)
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)
         read = yield from read_left([to_go], self.isolation_level, lambda behind: not behind)
@@ -101,8 +91,6 @@ class OffsetsReached(Condition):
         return Progress(not to_go, text, result, sum(behind.lag for behind in to_go))
 
     def _to_go(self, lag: GroupLag) -> list[Behind]:
-        if lag.error is not None:
-            raise OffsetsError("Reading commits", [(f"group {lag.group}", lag.error)])
         lag.partitions.raise_for_errors()
         found = []
         for key, target in self.target.items():
@@ -117,14 +105,17 @@ class OffsetsReached(Condition):
     def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[Behind]) -> Asking[None]:
         """Ask for the high watermark where the end of a log lies before the target."""
         waited_for = {TopicPartition(*behind.position[:2]) for behind in to_go}
-        short = [
-            key
-            for key, target in self.target.items()
-            if key in waited_for and _end(lag.partitions.lookup(*key), self.isolation_level) < target
-        ]
+        short = [key for key, target in self.target.items() if key in waited_for and self._end(lag, key) < target]
         if short:
             extents = (yield from ask(Extents, short)).raise_for_errors()
             self.target.refuse_truncated(extents)
+
+    def _end(self, lag: GroupLag, key: TopicPartition) -> int:
+        own = lag.partitions.lookup(*key)
+        assert own is not None, "every partition of the target was asked for"
+        end = own.end_offset(self.isolation_level)
+        assert end is not None, "a partition without error has the end that counts"
+        return end
 
     def _gone(self, lag: GroupLag) -> str:
         """Where the group never committed, and what was before the target is gone: nobody can tell who read it."""
@@ -143,10 +134,3 @@ class OffsetsReached(Condition):
         left, lost = sum(behind.lag for behind in to_go), sum(behind.lost for behind in to_go)
         text = f"{self.group} is {left} offsets before the {self.target.source} ({worst(to_go)})"
         return f"{text}; {lost} offsets were deleted before it read them" if lost else text
-
-
-def _end(lag: PartitionLag | None, isolation_level: IsolationLevel) -> int:
-    assert lag is not None, "every partition of the target was asked for"
-    end = lag.last_stable_offset if isolation_level is IsolationLevel.READ_COMMITTED else lag.high_watermark
-    assert end is not None, "a partition without error has the end that counts"
-    return end

@@ -1,29 +1,67 @@
-"""Window complete: a moment has passed on every partition of some topics."""
+"""Window complete: a moment has passed on every partition of some topics.
+
+Kafka has no such answer; evidence has to do. A record at or after the moment shows that its partition has got there. A
+partition without one is idle, and the user says what idle means. A partition whose end an open transaction holds isn't
+complete either way: what stands behind it isn't decided yet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from airflow_kafka_offsets.arguments import one_of, refuse_text
 from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Records, Writers, ask_partitions
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers, holder_text
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.instants import duration_text, is_from_future, iso_instant, now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows.completeness import (
-    CLOCK_MARGIN_MS,
-    Completeness,
-    IdlePolicy,
-    sort_by_evidence,
-)
 
-_APPEND_TIME = "LogAppendTime"
+IdlePolicy = Literal["wait", "assume_after", "require_heartbeat", "fail"]
+"""What a partition without a record at or after the moment means (E8)."""
+CLOCK_MARGIN_MS = 60_000
+"""How far the clocks of brokers and of this machine may be apart, and how long an appended record may take to become
+visible, in milliseconds. On LogAppendTime topics a moment that is longer ago has passed on all partitions (E6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """How far some topics have passed a moment. Each partition is in one of the lists.
+
+    :param passed: partitions with a record at or after it.
+    :param by_clock: partitions of LogAppendTime topics that have passed by the brokers' time (E6).
+    :param assumed: idle partitions that count as passed by the user's policy (E8).
+    :param idle: the other idle partitions.
+    :param undecided: partitions with records that aren't visible yet: an open transaction holds them back (E13), or
+        they aren't replicated.
+    """
+
+    passed: tuple[TopicPartition, ...]
+    by_clock: tuple[TopicPartition, ...] = ()
+    assumed: tuple[TopicPartition, ...] = ()
+    idle: tuple[TopicPartition, ...] = ()
+    undecided: tuple[TopicPartition, ...] = ()
+
+    def describe(self, producers: Producers) -> str:
+        """In words.
+
+        :param producers: whose transactions are open on the undecided partitions.
+        """
+        passed = len(self.passed) + len(self.by_clock)
+        total = passed + len(self.assumed) + len(self.idle) + len(self.undecided)
+        text = f"{passed} of {total} partitions have passed"
+        if self.assumed:
+            text += f"; assumed idle: {shorten(map(str, self.assumed))}"
+        if self.idle:
+            text += f"; no record that late on {shorten(map(str, self.idle))}"
+        if self.undecided:
+            text += f"; not decided yet: {shorten(holder_text(partition, producers) for partition in self.undecided)}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +136,7 @@ class WindowComplete(Condition):
                 "; by records with timestamps from the future, which are past the end of every window "
                 f"until then: {shorten(future)}"
             )
-        return Progress(found.complete, text, result)
+        return Progress(not found.idle and not found.undecided, text, result)
 
     @property
     def _idle_text(self) -> str:
@@ -132,20 +170,27 @@ class WindowComplete(Condition):
         return (yield from ask(Records, wanted, self.isolation_level))[at_or_after_ms].raise_for_errors()
 
     def _sort(self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int) -> Asking[Completeness]:
+        """Sort partitions by whether the moment has passed on them; what idle means is yet to be said."""
         others = [partition for partition in listed.partitions() if partition not in passed]
         extents = (yield from ask(Extents, others)) if others else LogExtents()
-        append_time: list[str] = []
+        clocked: set[str] = set()
         if others and elapsed_ms >= CLOCK_MARGIN_MS:
             facts = yield from ask(Facts, (partition.topic for partition in others))
-            append_time = [topic.topic for topic in facts.values() if topic.timestamp_type == _APPEND_TIME]
-        return sort_by_evidence(
-            sorted(passed),
-            extents,
-            not_visible=listed.with_outcome(ListOutcome.NOT_VISIBLE),
-            isolation_level=self.isolation_level,
-            append_time_topics=append_time,
-            elapsed_ms=elapsed_ms,
+            clocked = {topic.topic for topic in facts.values() if topic.timestamp_type == "LogAppendTime"}
+        hidden, stable = (
+            listed.with_outcome(ListOutcome.NOT_VISIBLE),
+            self.isolation_level is IsolationLevel.READ_COMMITTED,
         )
+        undecided: list[TopicPartition] = []
+        by_clock: list[TopicPartition] = []
+        idle: list[TopicPartition] = []
+        for extent in extents.raise_for_errors():
+            partition = TopicPartition.of(extent)
+            if partition in hidden or (stable and extent.last_stable_offset != extent.high_watermark):
+                undecided.append(partition)
+            else:
+                (by_clock if extent.topic in clocked else idle).append(partition)
+        return Completeness(tuple(sorted(passed)), tuple(by_clock), (), tuple(idle), tuple(undecided))
 
     def _apply_policy(self, found: Completeness, elapsed_ms: int) -> Asking[Completeness]:
         if not found.idle or self.idle_after_ms is None or elapsed_ms < self.idle_after_ms:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
-from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.offsets.groups.lag_policies import NoCommit
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
-from airflow_kafka_offsets.conditions.window_complete import WindowComplete
+from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
 from airflow_kafka_offsets.runs.interval import run_interval
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 

@@ -17,9 +17,9 @@ from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSen
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
+    from airflow_kafka_offsets.conditions.window_complete import IdlePolicy
     from airflow_kafka_offsets.ledger.holes import HolePolicy
     from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
-    from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
     from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
     from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy
 

@@ -22,12 +22,11 @@ from airflow_kafka_offsets.arguments import as_milliseconds, as_names
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.window_complete import WindowComplete
+from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.completeness import IdlePolicy
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
 

@@ -63,6 +63,10 @@ class PartitionLag(NamedTuple):
     last_stable_offset: int | None = None
     error: ResponseError | None = None
 
+    def end_offset(self, isolation_level: IsolationLevel) -> int | None:
+        """End of the log at that isolation level; None when unknown or not asked for."""
+        return self.last_stable_offset if isolation_level is _READ_COMMITTED else self.high_watermark
+
     @property
     def lost(self) -> int:
         """Offsets between the commit and the log start: deleted before the group read them."""
@@ -225,15 +229,6 @@ class GroupLag:
                 return None
             ends += (extent.last_stable_offset if stable else extent.high_watermark) or 0
         return LagSums(len(self._extents), ends, ends - total)
-
-    def worst(self, count: int = 3) -> list[PartitionLag]:
-        """The partitions furthest behind, unknown ones first."""
-        ranked = sorted(self.partitions, key=lambda partition: (partition.lag is not None, -(partition.lag or 0)))
-        return ranked[:count]
-
-    def with_status(self, *statuses: LagStatus) -> list[PartitionLag]:
-        """The partitions with one of these statuses, in order."""
-        return [partition for partition in self.partitions if partition.status in statuses]
 
 
 class GroupLags(ByGroup[GroupLag]):

@@ -63,7 +63,7 @@ def pace_between(
     :param seconds: how long after the first the second was measured.
     :param isolation_level: which end counts.
     """
-    ends = [_end(lag, isolation_level) for lag in (earlier, later)]
+    ends = [lag.end_offset(isolation_level) for lag in (earlier, later)]
     commits = [earlier.committed_offset, later.committed_offset]
     if None in (*ends, *commits, earlier.lag, later.lag) or seconds <= 0:
         return None
@@ -100,7 +100,3 @@ def _pace(written: int, read: int, lag: int, seconds: float) -> Pace | None:
     else:
         trend, left_s = Trend.FALLING_BEHIND if nearer < 0 else Trend.STEADY, None
     return Pace(written / seconds, read / seconds, trend, left_s)
-
-
-def _end(lag: PartitionLag, isolation_level: IsolationLevel) -> int | None:
-    return lag.last_stable_offset if isolation_level is IsolationLevel.READ_COMMITTED else lag.high_watermark

@@ -123,11 +123,6 @@ class TestGroupLag:
         part = lag.on([TopicPartition("t", 0)])
         assert (part.error, part.total, [each.lag for each in part.partitions]) == (GONE, None, [10])
 
-    def test_the_worst_partitions_come_first_and_unknown_ones_before_them(self) -> None:
-        offsets = GroupOffsets("g", CommittedOffsets([commit(90, 0), commit(10, 1), commit(500, 2)]))
-        lag = GroupLag(offsets, extents(extent(0), extent(1), extent(2)))
-        assert [each.partition for each in lag.worst(3)] == [2, 1, 0]
-
 
 class TestGroupLagOnFewerPartitions:
     def whole(self, *, error: ResponseError | None = None) -> GroupLag:

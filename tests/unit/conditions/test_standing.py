@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, GroupStanding
+from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CONSUMER_PROTOCOL,
     CommittedOffset,
@@ -18,7 +19,6 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 )
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
-from airflow_kafka_offsets.offsets.groups.lag_policies import GroupStanding, judge_group
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.unit.offsets.builders import extent
 
@@ -28,7 +28,7 @@ def lag(*commits: CommittedOffset, logs: list[LogExtent], description: GroupDesc
 
 
 def judge(given: GroupLag, **policies: Any) -> GroupStanding:
-    return judge_group(given, **{"no_commit": "from_log_start", "only_read": False} | policies)
+    return GroupsCaughtUp(("g",), **policies).judge(given)
 
 
 class TestBehind:
@@ -72,7 +72,7 @@ class TestNoCommit:
 class TestUnknown:
     def test_a_group_that_does_not_exist_has_no_total(self) -> None:
         """E19."""
-        standing = judge(lag(logs=[extent(0)], description=GroupDescription("g")))
+        standing = judge(lag(logs=[extent(0)], description=GroupDescription("g")), unknown_group="wait")
         assert (standing.total, standing.why_unknown) == (None, "doesn't exist yet")
 
     def test_a_log_that_was_cut_below_the_commit_leaves_the_total_unknown(self) -> None:
@@ -80,13 +80,19 @@ class TestUnknown:
         given = lag(CommittedOffset("t", 0, 100, leader_epoch=1, cut_at=40), logs=[extent(0)])
         assert [(each.status, each.lag) for each in given.partitions] == [(LagStatus.LOG_TRUNCATED, None)]
         assert given.total is None
-        standing = judge(given)
-        assert (standing.total, standing.cut) == (None, (TopicPartition("t", 0),))
+        standing = judge(given, ahead_of_log="wait")
+        assert standing.total is None
+        assert standing.why_unknown == "has a commit on t-0, whose log was truncated below it"
 
     def test_a_commit_ahead_of_the_log_leaves_the_total_unknown(self) -> None:
         """E17."""
-        standing = judge(lag(CommittedOffset("t", 0, 101), logs=[extent(0)]))
-        assert (standing.total, standing.ahead) == (None, (TopicPartition("t", 0),))
+        standing = judge(lag(CommittedOffset("t", 0, 101), logs=[extent(0)]), ahead_of_log="wait")
+        assert (standing.total, standing.why_unknown) == (None, "has committed past the log's end on t-0")
+
+    @pytest.mark.parametrize("commit", [{"offset": 101}, {"offset": 100, "leader_epoch": 1, "cut_at": 40}])
+    def test_such_a_commit_fails_the_wait_unless_the_user_says_otherwise(self, commit: dict[str, int]) -> None:
+        with pytest.raises(ConditionFailedError, match=r"t-0 .*ahead_of_log='wait' waits"):
+            judge(lag(CommittedOffset("t", 0, **commit), logs=[extent(0)]))
 
     def test_a_partition_in_error_is_raised(self) -> None:
         broken = LogExtent("t", 1, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True))
@@ -108,15 +114,15 @@ class TestAbandonedTopics:
         assert judge(self.old_and_new(self.members("t"))).total == 99
 
     def test_they_are_left_out_where_the_user_says_so(self) -> None:
-        assert judge(self.old_and_new(self.members("t")), only_read=True).total == 0
+        assert judge(self.old_and_new(self.members("t")), abandoned_topics="ignore").total == 0
 
     def test_a_group_without_members_has_abandoned_nothing(self) -> None:
-        assert judge(self.old_and_new(GroupDescription("g", "Empty")), only_read=True).total == 99
+        assert judge(self.old_and_new(GroupDescription("g", "Empty")), abandoned_topics="ignore").total == 99
 
     def test_while_members_have_not_told_what_they_read_nothing_is_abandoned(self) -> None:
         told, joining = GroupMember("m", "c", "h", (TopicPartition("t", 0),)), GroupMember("n", "c", "h")
         rebalancing = GroupDescription("g", "PreparingRebalance", GroupKind.CLASSIC, CONSUMER_PROTOCOL, (told, joining))
-        assert judge(self.old_and_new(rebalancing), only_read=True).total == 99
+        assert judge(self.old_and_new(rebalancing), abandoned_topics="ignore").total == 99
 
     def test_members_that_read_nothing_there_is_are_no_reason_to_pass(self) -> None:
-        assert judge(self.old_and_new(self.members("gone")), only_read=True).total is None
+        assert judge(self.old_and_new(self.members("gone")), abandoned_topics="ignore").total is None

@@ -1,0 +1,110 @@
+"""Completeness: what counts as evidence that a moment has passed, and what doesn't."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
+from airflow_kafka_offsets.conditions import window_complete
+from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Records, Topics, Writers
+from airflow_kafka_offsets.conditions.condition import ClientCall, Progress
+from airflow_kafka_offsets.conditions.window_complete import CLOCK_MARGIN_MS, Completeness, WindowComplete
+from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
+from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, LogExtent, PartitionProducers, Producers
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
+from tests.unit.offsets.builders import T0, extent, extents, found, listed
+
+ZERO, ONE, TWO = (TopicPartition("t", number) for number in range(3))
+
+
+def look(
+    monkeypatch: pytest.MonkeyPatch,
+    *others: LogExtent,
+    outcome: ListOutcome = ListOutcome.ALL_OLDER,
+    level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    timestamp_type: str = "CreateTime",
+    elapsed_ms: int = 10**9,
+) -> Progress:
+    """One check of partition 0, which has a record at the moment, and of others, which have none."""
+    monkeypatch.setattr(window_complete, "now_ms", lambda: T0 + elapsed_ms)
+    numbers = range(1 + len(others))
+    none = (ListedOffset("t", number, OffsetSpec.at(T0), outcome) for number in numbers[1:])
+    answers: dict[type[ClientCall[Any]], Any] = {
+        Topics: TopicsMetadata([TopicMetadata("t", "id-1", tuple(PartitionMetadata(each, 0) for each in numbers))]),
+        Listed: {OffsetSpec.at(T0): listed(found(0, 5, T0), *none)},
+        Records: {None: FirstRecords([FirstRecord("t", 0, 5, 5, T0)])},
+        Extents: extents(*others),
+        Facts: {"t": TopicFacts("t", "id-1", len(numbers), timestamp_type=timestamp_type)},
+        Writers: Producers(),
+    }
+    steps, answer = WindowComplete(("t",), T0, isolation_level=level).steps(), None
+    try:
+        while True:
+            answer = answers[type(steps.send(answer))]
+    except StopIteration as ended:
+        progress: Progress = ended.value
+        return progress
+
+
+class TestEvidence:
+    def test_a_record_on_every_partition_completes_the_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert look(monkeypatch).done
+
+    def test_an_idle_partition_holds_it_open_however_long_ago_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """E8."""
+        progress = look(monkeypatch, extent(1))
+        assert not progress.done
+        assert progress.summary.endswith("1 of 2 partitions have passed; no record that late on t-1")
+
+    def test_an_open_transaction_holds_it_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """E13, E14."""
+        progress = look(monkeypatch, extent(1, stable=90))
+        assert not progress.done
+        assert progress.summary.endswith("1 of 2 partitions have passed; not decided yet: t-1")
+
+    def test_who_reads_uncommitted_records_does_not_wait_for_transactions(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        progress = look(monkeypatch, extent(1, stable=90), level=IsolationLevel.READ_UNCOMMITTED)
+        assert progress.summary.endswith("no record that late on t-1")
+
+    def test_a_record_that_is_not_visible_yet_is_no_idleness(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        level = IsolationLevel.READ_UNCOMMITTED
+        progress = look(monkeypatch, extent(1), outcome=ListOutcome.NOT_VISIBLE, level=level)
+        assert progress.summary.endswith("not decided yet: t-1")
+
+    @pytest.mark.parametrize(("elapsed_ms", "passed"), [(CLOCK_MARGIN_MS - 1, False), (CLOCK_MARGIN_MS, True)])
+    def test_brokers_time_is_evidence_after_a_minute_where_brokers_stamp_the_records(
+        self, monkeypatch: pytest.MonkeyPatch, elapsed_ms: int, passed: bool
+    ) -> None:
+        """E6."""
+        progress = look(monkeypatch, extent(1), timestamp_type="LogAppendTime", elapsed_ms=elapsed_ms)
+        assert progress.done is passed
+
+    def test_brokers_time_says_nothing_about_an_open_transaction(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        progress = look(monkeypatch, extent(1, stable=90), timestamp_type="LogAppendTime")
+        assert progress.summary.endswith("not decided yet: t-1")
+
+    def test_a_log_whose_end_is_unknown_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """E26."""
+        with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):
+            look(monkeypatch, LogExtent("t", 1, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True)))
+
+
+class TestWords:
+    def test_it_names_whom_it_waits_for_and_whom_it_assumed_idle(self) -> None:
+        judged = Completeness((ZERO,), assumed=(ONE,), idle=(TWO,))
+        assert judged.describe(Producers()) == (
+            "1 of 3 partitions have passed; assumed idle: t-1; no record that late on t-2"
+        )
+
+    def test_it_names_the_producer_of_the_transaction_that_holds_the_end(self) -> None:
+        open_since = ActiveProducer(4001, 2, transaction_start_offset=17)
+        text = Completeness((), undecided=(ONE,)).describe(Producers([PartitionProducers("t", 1, (open_since,))]))
+        assert "t-1 from offset 17 on, by the open transaction of producer 4001 (epoch 2)" in text
