@@ -170,7 +170,7 @@ def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Wherea
     if found.attempt is None:
         partition = TopicPartition.of(pinned)
         losses = (loss for loss in folder.losses() if TopicPartition.of(loss) == partition)
-        if any(offset < loss.log_start_offset for loss in losses):
+        if any(offset < loss.end_offset for loss in losses):
             return replace(found, found="lost: it was gone from the log when the window was to be loaded")
     return found
 

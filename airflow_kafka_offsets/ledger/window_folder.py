@@ -24,14 +24,13 @@ from airflow_kafka_offsets.ledger.storage import (
 )
 from airflow_kafka_offsets.ledger.window_listing import VERDICTS, WindowListing
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
-from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 
 _TAKEN_BACK = b"taken back"
 """How ``manifest.sha256`` begins instead of a hash, where the window was taken back before it was settled."""
@@ -259,23 +258,23 @@ class WindowFolder:
         """Note why an attempt failed, where its driver hasn't."""
         create_exclusive(self._folder / FAILURES / f"{attempt}.json", note.to_bytes())
 
-    def record_loss(self, lost: Iterable[LostRange], found_ms: int) -> None:
+    def record_loss(self, lost: Iterable[LogRange], found_ms: int) -> None:
         """Note that records of the window are gone: which, and when that was found."""
-        ranges = [asdict(loss) for loss in lost]
+        ranges = [loss._asdict() for loss in lost]
         fields = {"format": 1, "found_at": iso_instant(found_ms), "lost": ranges}
         create_exclusive(self._folder / "losses" / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
 
-    def losses(self) -> list[LostRange]:
+    def losses(self) -> list[LogRange]:
         """All losses that were noted."""
         files = (read_json(self._folder / "losses" / f"{name}.json") or {} for name in self.listing().losses)
-        return [LostRange(**lost) for fields in files for lost in fields.get("lost", ())]
+        return [LogRange(**lost) for fields in files for lost in fields.get("lost", ())]
 
     def lost_since(self) -> dict[TopicPartition, int]:
         """How many offsets were lost since it was pinned, by partition. Each note counts from the range's start."""
         found: dict[TopicPartition, int] = {}
         for loss in self.losses():
             partition = TopicPartition.of(loss)
-            found[partition] = max(loss.lost, found.get(partition, 0))
+            found[partition] = max(loss.span, found.get(partition, 0))
         return found
 
     def attempt(self, attempt: str) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, tells_epochs, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, LostRange, OffsetRange
+from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import (
@@ -190,15 +190,15 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
     lost = lost_ranges(manifest, extents)
     if lost:
         raise DataLossError(
-            f"{sum(loss.lost for loss in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
+            f"{sum(loss.span for loss in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
             f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
             "Nothing was read. on_data_loss='load_rest' loads the remaining records and notes the loss."
         )
     _check_ends(manifest, extents)
 
 
-def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LostRange]:
-    """The ranges whose start the log start has passed, with exact counts.
+def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
+    """What the log starts have passed of the ranges, exactly.
 
     :raises OffsetsError: a partition can't be asked.
     """
@@ -209,8 +209,7 @@ def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LostRange]:
         assert extent is not None and extent.log_start_offset is not None
         rest = pinned.from_log_start(extent.log_start_offset)
         if rest is not pinned:
-            gone = pinned.span - rest.span
-            lost.append(LostRange(pinned.topic, pinned.partition, pinned.start_offset, extent.log_start_offset, gone))
+            lost.append(pinned.log_range._replace(end_offset=rest.start_offset))
     return lost
 
 

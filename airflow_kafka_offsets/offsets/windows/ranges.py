@@ -65,28 +65,6 @@ class OffsetRange:
 
 
 @dataclass(frozen=True, slots=True)
-class LostRange:
-    """Offsets of a pinned range that no longer exist.
-
-    :param start_offset: start of the pinned range, inclusive.
-    :param log_start_offset: where the log starts now.
-    :param lost: how many offsets of the range are gone, exactly.
-    """
-
-    topic: str
-    partition: int
-    start_offset: int
-    log_start_offset: int
-    lost: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.topic}-{self.partition}: {self.lost} offsets from {self.start_offset} on "
-            f"(the log starts at {self.log_start_offset})"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Window:
     """Two snapshots and the ranges between them.
 

@@ -13,9 +13,9 @@ from airflow.sdk import ObjectStoragePath
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 from tests.integration.ledger.loads import AT_T0, OFFSETS, load, resolve
 from tests.integration.page.auth_manager import SECRET
 from tests.unit.offsets.builders import T0
@@ -40,7 +40,7 @@ def make_trouble(root: str) -> None:
         load(troubled, hour)
     lost = troubled.folder_of(resolve(troubled, 5))
     lost.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-5", "task_id": "load"}})
-    lost.record_loss([LostRange("t", 0, AT_T0 + 5 * OFFSETS, AT_T0 + 5 * OFFSETS + 3, 3)], T0)
+    lost.record_loss([LogRange("t", 0, AT_T0 + 5 * OFFSETS, AT_T0 + 5 * OFFSETS + 3)], T0)
     failed = troubled.folder_of(resolve(troubled, 6))
     failed.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-6", "task_id": "load"}})
     failed.record_failure("a-1", FailureNote("ProofError", RECORD_CONTENT))

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.verification import has_failed, verify
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 from airflow_kafka_offsets.page.app import make_app
 from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish, resolve, window
 from tests.integration.page.conftest import As, MakePipeline
@@ -52,7 +52,7 @@ class TestNotPublished:
         if how == "failed":
             folder.record_failure("a-1", FailureNote("ProofError", "why"))
         else:
-            folder.record_loss([LostRange("t", 0, AT_T0 + OFFSETS, AT_T0 + OFFSETS + 3, 3)], T0)
+            folder.record_loss([LogRange("t", 0, AT_T0 + OFFSETS, AT_T0 + OFFSETS + 3)], T0)
         load(late, 2)
         (claim,) = [claim for claim in verify(late) if claim.claim == "late"]
         assert (claim.holds, claim.found[-len(how) - 2 :]) == (False, f"({how})")

@@ -10,13 +10,12 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.ranges import LostRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, TopicFacts
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, snapshot
@@ -93,7 +92,7 @@ def _bring_on(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
         folder.record_failure("a-1", FailureNote("UnprovenError", "not for the page"))
     elif hour == LOST:
         start = offset_at(3, hour)
-        folder.record_loss([LostRange("orders", 3, start, start + 25, 25)], T0)
+        folder.record_loss([LogRange("orders", 3, start, start + 25)], T0)
     elif hour == COUNTED:
         folder.record_result(_result(pinned))
     elif hour == PUBLISHED:
