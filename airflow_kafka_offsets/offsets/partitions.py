@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
@@ -92,23 +92,29 @@ P = TypeVar("P", bound=PartitionElement)
 
 
 class AnswerSet(Generic[E]):
-    """Elements in order. What they are found by is each container's own."""
+    """Elements in order of their keys."""
 
     asked: ClassVar[str] = "The request"
     """What was asked, in words, for the message of ``raise_for_errors``."""
 
-    __slots__ = ()
-
     def __init__(self, elements: Iterable[E] = ()) -> None:
-        raise NotImplementedError
+        self._elements: dict[Any, E] = {self.key(element): element for element in elements}
 
     def __iter__(self) -> Iterator[E]:
-        raise NotImplementedError
+        return (self._elements[key] for key in sorted(self._elements))
+
+    def __len__(self) -> int:
+        return len(self._elements)
 
     @staticmethod
-    def label(element: E) -> str:
-        """What an element is about, in words."""
+    def key(element: E) -> Any:
+        """What an element is found by."""
         raise NotImplementedError
+
+    @classmethod
+    def label(cls, element: E) -> str:
+        """What an element is about, in words."""
+        return str(cls.key(element))
 
     def _of(self, elements: Iterable[E]) -> Self:
         """A container of the same kind."""
@@ -151,8 +157,6 @@ class PartitionMap(AnswerSet[P]):
     Elements are named tuples and lie in a dictionary per topic: a lag poll makes some hundred thousand of them.
     """
 
-    __slots__ = ("_topics",)
-
     def __init__(self, elements: Iterable[P] = ()) -> None:
         self._topics: dict[str, dict[int, P]] = {}
         for element in elements:
@@ -187,9 +191,8 @@ class PartitionMap(AnswerSet[P]):
         return sum(map(len, self._topics.values()))
 
     @staticmethod
-    def label(element: P) -> str:
-        """``topic-partition``."""
-        return f"{element.topic}-{element.partition}"
+    def key(element: P) -> TopicPartition:
+        return TopicPartition.of(element)
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return self.lookup(*partition) is not None

@@ -35,7 +35,6 @@ class WrittenOffsets(CommittedOffsets):
     """What became of each commit: the offset as written, or the error."""
 
     asked = "Committing offsets"
-    __slots__ = ()
 
 
 def offset_commit_request(

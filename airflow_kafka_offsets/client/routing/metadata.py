@@ -6,7 +6,7 @@ The topics' settings (retention and so on) are another request, in :mod:`.descri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -78,29 +78,25 @@ class TopicsMetadata(AnswerSet[TopicMetadata]):
     """
 
     asked = "Describing topics"
-    __slots__ = ("_topics", "cluster_id")
 
     def __init__(self, elements: Iterable[TopicMetadata] = (), cluster_id: str | None = None) -> None:
+        super().__init__(elements)
         self.cluster_id = cluster_id
-        self._topics = {topic.topic: topic for topic in elements}
 
-    def __iter__(self) -> Iterator[TopicMetadata]:
-        return (self._topics[name] for name in sorted(self._topics))
-
-    def __len__(self) -> int:
-        return len(self._topics)
+    @staticmethod
+    def key(element: TopicMetadata) -> str:
+        return element.topic
 
     def _of(self, elements: Iterable[TopicMetadata]) -> Self:
         return type(self)(elements, self.cluster_id)
 
-    @staticmethod
-    def label(element: TopicMetadata) -> str:
-        """``topic flights``."""
+    @classmethod
+    def label(cls, element: TopicMetadata) -> str:
         return f"topic {element.topic}"
 
     def lookup(self, topic: str) -> TopicMetadata | None:
         """One topic; None when it isn't part of the answer."""
-        return self._topics.get(topic)
+        return self._elements.get(topic)
 
     @property
     def topic_ids(self) -> dict[str, str | None]:
@@ -115,7 +111,7 @@ class TopicsMetadata(AnswerSet[TopicMetadata]):
 
     def updated(self, later: TopicsMetadata) -> TopicsMetadata:
         """The same with what a later answer says of some of the topics, or of others."""
-        return TopicsMetadata([*self._topics.values(), *later], self.cluster_id or later.cluster_id)
+        return TopicsMetadata([*self._elements.values(), *later], self.cluster_id or later.cluster_id)
 
 
 def partitions_of(metadata: TopicsMetadata) -> list[TopicPartition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -23,27 +23,19 @@ G = TypeVar("G", bound=GroupElement)
 
 
 class ByGroup(AnswerSet[G]):
-    """Elements by consumer group; iterates in order of group ids."""
-
-    __slots__ = ("_groups",)
-
-    def __init__(self, elements: Iterable[G] = ()) -> None:
-        self._groups = {element.group: element for element in elements}
-
-    def __iter__(self) -> Iterator[G]:
-        return (self._groups[group] for group in sorted(self._groups))
-
-    def __len__(self) -> int:
-        return len(self._groups)
+    """Elements by consumer group."""
 
     @staticmethod
-    def label(element: G) -> str:
-        """``group loader``."""
+    def key(element: G) -> str:
+        return element.group
+
+    @classmethod
+    def label(cls, element: G) -> str:
         return f"group {element.group}"
 
     def lookup(self, group: str) -> G | None:
         """One group; None when it wasn't asked for."""
-        return self._groups.get(group)
+        return self._elements.get(group)
 
 
 class CommittedOffset(NamedTuple):
@@ -71,7 +63,6 @@ class CommittedOffsets(PartitionMap[CommittedOffset]):
     """Committed offsets by partition."""
 
     asked = "Fetching committed offsets"
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +99,6 @@ class GroupsOffsets(ByGroup[GroupOffsets]):
     """The commits of several groups."""
 
     asked = "Fetching committed offsets"
-    __slots__ = ()
 
     def raise_for_errors(self) -> Self:
         """Return self when every group and every partition is good.
@@ -318,4 +308,3 @@ class GroupDescriptions(ByGroup[GroupDescription]):
     """Several groups."""
 
     asked = "Describing groups"
-    __slots__ = ()

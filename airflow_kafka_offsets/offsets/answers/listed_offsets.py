@@ -57,7 +57,6 @@ class ListedOffsets(PartitionMap[ListedOffset]):
     """Answers to one spec, by partition."""
 
     asked = "Listing offsets"
-    __slots__ = ()
 
     def unmatched(self) -> list[TopicPartition]:
         """The partitions where no record satisfies the spec, for whatever reason."""

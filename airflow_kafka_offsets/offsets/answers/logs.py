@@ -48,7 +48,6 @@ class LogExtents(PartitionMap[LogExtent]):
     """Log extents by partition."""
 
     asked = "Asking where the logs start and end"
-    __slots__ = ()
 
     def leader_epoch(self, topic: str, partition: int) -> int | None:
         """Epoch of the leader that answered; None when unknown."""
@@ -73,7 +72,6 @@ class LogSizes(PartitionMap[LogSize]):
     """Log sizes by partition."""
 
     asked = "Asking how large the logs are"
-    __slots__ = ()
 
 
 class SegmentOffsets(NamedTuple):
@@ -93,7 +91,6 @@ class SegmentsOffsets(PartitionMap[SegmentOffsets]):
     """Segment starts by partition."""
 
     asked = "Listing segment offsets"
-    __slots__ = ()
 
 
 UNTOLD = {
@@ -144,7 +141,6 @@ class EpochEnds(PartitionMap[EpochEnd]):
     """Ends of leader epochs by partition."""
 
     asked = "Asking where leader epochs end"
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +184,6 @@ class Producers(PartitionMap[PartitionProducers]):
     """Producers by partition."""
 
     asked = "Describing producers"
-    __slots__ = ()
 
 
 def holder_text(partition: TopicPartition, producers: Producers) -> str:

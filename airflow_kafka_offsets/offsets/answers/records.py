@@ -6,7 +6,6 @@ leave offsets that no reader gets (E11, E12), and a timestamp look-up may match 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,40 +58,25 @@ class FirstRecords(AnswerSet[FirstRecord]):
     """First records by position; iterates in order of topic, partition and position."""
 
     asked = "Reading the first record"
-    __slots__ = ("_positions",)
-
-    def __init__(self, elements: Iterable[FirstRecord] = ()) -> None:
-        self._positions = {ReadPosition(found.topic, found.partition, found.position): found for found in elements}
-
-    def __iter__(self) -> Iterator[FirstRecord]:
-        return (self._positions[position] for position in self.positions())
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def __contains__(self, position: ReadPosition) -> bool:
-        return position in self._positions
 
     @staticmethod
-    def label(element: FirstRecord) -> str:
-        """``topic-partition from offset position``."""
-        return str(ReadPosition(element.topic, element.partition, element.position))
+    def key(element: FirstRecord) -> ReadPosition:
+        return ReadPosition(element.topic, element.partition, element.position)
+
+    def __contains__(self, position: ReadPosition) -> bool:
+        return position in self._elements
 
     def lookup(self, topic: str, partition: int, position: int) -> FirstRecord | None:
         """The element of one position; None when it wasn't asked for."""
-        return self._positions.get(ReadPosition(topic, partition, position))
+        return self._elements.get((topic, partition, position))
 
     def nothing_before(self, position: ReadPosition, end_offset: int) -> bool:
         """Whether it is known that no visible record lies in ``[position, end_offset)``."""
-        found = self._positions.get(position)
+        found = self._elements.get(position)
         if found is None or found.error is not None:
             return False
         reached = found.searched_to if found.offset is None else found.offset
         return reached is not None and reached >= end_offset
-
-    def positions(self) -> list[ReadPosition]:
-        """All positions, in order."""
-        return sorted(self._positions)
 
 
 class LogContent(NamedTuple):
@@ -142,7 +126,6 @@ class LogContents(PartitionMap[LogContent]):
     """Log contents by partition."""
 
     asked = "Counting what logs hold"
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,6 @@ class PartitionLags(PartitionMap[PartitionLag]):
     """Lag by partition."""
 
     asked = "Measuring lag"
-    __slots__ = ()
 
 
 class LagSums(NamedTuple):
@@ -235,7 +234,6 @@ class GroupLags(ByGroup[GroupLag]):
     """The lag of several groups."""
 
     asked = "Measuring lag"
-    __slots__ = ()
 
 
 _NOTHING = CommittedOffset("", -1)

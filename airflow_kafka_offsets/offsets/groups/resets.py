@@ -43,7 +43,6 @@ class ResetPlan(PartitionMap[ResetStep]):
     """What a reset does, by partition."""
 
     asked = "Planning the reset"
-    __slots__ = ()
 
     def commits(self) -> CommittedOffsets:
         """What there is to write."""
