@@ -332,14 +332,14 @@ def ask_same_logs(seen: FixedOffsets, metadata: TopicsMetadata) -> Asking[list[s
     seen = seen.on(metadata.topic_ids)
     epochs = [
         LogEpoch(offset.topic, offset.partition, offset.leader_epoch)
-        for offset in seen.seen()
+        for offset in seen.seen
         if offset.leader_epoch is not None and offset.offset > 0
     ]
     answers = (yield from ask(Ends, epochs)) if epochs else {}
     ends = EpochEnds(answers.values())
     seen.refuse_cut(ends)
     refuse_unanswered(ends)
-    refuse_later_epochs(not_known(seen.seen(), ends), metadata.leader_epoch)
+    refuse_later_epochs(not_known(seen.seen, ends), metadata.leader_epoch)
     return seen.unknowable(ends)
 
 

@@ -48,7 +48,7 @@ class OffsetsReached(Condition):
     def __post_init__(self) -> None:
         if not self.group:
             raise ConfigurationError("Name the group to wait for; group is empty.")
-        if not self.target.topics:
+        if not self.target.seen:
             raise ConfigurationError(f"There is nothing to reach: {self.target.source} has no partitions.")
 
     @property

@@ -217,7 +217,7 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
                 yield TriggerEvent(outcome.result)
                 since = _ends(outcome)
             elif isinstance(outcome, WindowError):
-                since = since.without(outcome.topic)
+                since = since.on(set(since.names()) - {outcome.topic})
             await self.keep(since.to_json())
 
     async def _log_ends(self) -> FixedOffsets:

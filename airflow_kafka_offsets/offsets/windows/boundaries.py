@@ -21,10 +21,10 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
@@ -61,32 +61,23 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
         answer = listed.lookup(extent.topic, extent.partition)
         assert answer is not None, "every partition with an extent was looked up"
         if answer.offset is None:
-            return _at_log_end(extent, isolation_level)
-        return _matched(extent, answer)
+            return _boundary(extent, extent.end_offset(isolation_level), Evidence.LOG_END)
+        truncated = 0 < answer.offset <= (extent.log_start_offset or 0)
+        found = _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED)
+        return replace(found, matched_timestamp_ms=answer.timestamp_ms, leader_epoch=answer.leader_epoch)
 
     listed.raise_for_errors().refuse_older_answers()
     return _by_partition(extents, resolve)
 
 
-def _matched(extent: LogExtent, answer: ListedOffset) -> Boundary:
-    assert answer.offset is not None and extent.log_start_offset is not None
-    truncated = 0 < answer.offset <= extent.log_start_offset
-    return _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED, answer)
-
-
 def at_latest(extents: LogExtents, isolation_level: IsolationLevel) -> Boundaries:
     """Boundaries at the visible end of the logs."""
-    return _by_partition(extents, lambda extent: _at_log_end(extent, isolation_level))
+    return _by_partition(extents, lambda log: _boundary(log, log.end_offset(isolation_level), Evidence.LOG_END))
 
 
 def at_earliest(extents: LogExtents) -> Boundaries:
     """Boundaries at the log starts."""
-
-    def resolve(extent: LogExtent) -> Boundary:
-        assert extent.log_start_offset is not None
-        return _boundary(extent, extent.log_start_offset, Evidence.LOG_START)
-
-    return _by_partition(extents, resolve)
+    return _by_partition(extents, lambda log: _boundary(log, log.log_start_offset, Evidence.LOG_START))
 
 
 def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Boundaries:
@@ -104,40 +95,33 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     commits.raise_for_errors()
     extents.raise_for_errors()
     refuse_cut_commits(commits, group, ", or make the snapshot as of something else")
+    offsets = {key: commit.offset for key, commit in by_partition(commits).items()}
     refused = [
-        (f"{extent.topic}-{extent.partition}", error) for extent in extents if (error := _refuse(extent, commits))
+        (str(key), error) for key, log in by_partition(extents).items() if (error := _refuse(log, offsets.get(key)))
     ]
     if refused:
         raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
 
     def resolve(extent: LogExtent) -> Boundary:
         commit = commits.lookup(extent.topic, extent.partition)
-        assert commit is not None and commit.offset is not None
+        assert commit is not None
         found = _boundary(extent, commit.offset, Evidence.COMMITTED)
         return found if commit.leader_epoch is None else replace(found, leader_epoch=commit.leader_epoch)
 
     return _by_partition(extents, resolve)
 
 
-def _refuse(extent: LogExtent, commits: CommittedOffsets) -> ResponseError | None:
-    offset = _commit(commits, extent)
+def _refuse(extent: LogExtent, offset: int | None) -> ResponseError | None:
     assert extent.log_start_offset is not None and extent.high_watermark is not None
     if offset is None:
-        return ResponseError(
-            "NO_COMMIT",
-            -1,
-            False,
-            "the group has no committed offset here: is its name right? If it is, give it one with kafka-offsets reset",
+        why = (
+            "the group has no committed offset here: is its name right? If it is, give it one with kafka-offsets reset"
         )
+        return ResponseError("NO_COMMIT", -1, False, why)
     if not extent.log_start_offset <= offset <= extent.high_watermark:
         held = f"the log holds {extent.log_start_offset} to {extent.high_watermark}"
         return ResponseError("OFFSET_OUT_OF_RANGE", 1, False, f"the group committed {offset}, {held}")
     return None
-
-
-def _commit(commits: CommittedOffsets, extent: LogExtent) -> int | None:
-    commit = commits.lookup(extent.topic, extent.partition)
-    return None if commit is None else commit.offset
 
 
 def clamp(
@@ -168,10 +152,11 @@ def clamp(
         with _proved_by(before, known):
             _refuse_dropped_topics(before, snapshot)
             refuse_shorter_logs(before, snapshot)
+    lowest, highest = ({} if each is None else each.boundaries for each in (before, after))
     boundaries = {
-        key: _clamp_one(boundary, _boundary_of(before, key), _boundary_of(after, key))
+        key: _clamp_one(boundary, lowest.get(key), highest.get(key))
         for key, boundary in snapshot.boundaries.items()
-        if after is None or key in after.boundaries
+        if after is None or key in highest
     }
     counts = Counter(key.topic for key in boundaries)
     topics = {
@@ -251,10 +236,6 @@ def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
         )
 
 
-def _boundary_of(snapshot: OffsetSnapshot | None, key: TopicPartition) -> Boundary | None:
-    return None if snapshot is None else snapshot.boundaries.get(key)
-
-
 def _clamp_one(boundary: Boundary, lowest: Boundary | None, highest: Boundary | None) -> Boundary:
     if lowest is not None and boundary.offset < lowest.offset:
         return _moved_to(lowest, boundary)
@@ -274,22 +255,17 @@ def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary])
     return {TopicPartition.of(extent): resolve(extent) for extent in extents}
 
 
-def _at_log_end(extent: LogExtent, isolation_level: IsolationLevel) -> Boundary:
-    end = extent.end_offset(isolation_level)
-    assert end is not None, "an extent without error is complete"
-    return _boundary(extent, end, Evidence.LOG_END)
-
-
-def _boundary(extent: LogExtent, offset: int, evidence: Evidence, matched: ListedOffset | None = None) -> Boundary:
-    assert extent.log_start_offset is not None
+def _boundary(extent: LogExtent, offset: int | None, evidence: Evidence) -> Boundary:
+    """A boundary where no record was matched."""
+    assert offset is not None and extent.log_start_offset is not None, "an extent without error is complete"
     assert extent.high_watermark is not None and extent.last_stable_offset is not None
     return Boundary(
         topic=extent.topic,
         partition=extent.partition,
         offset=offset,
         evidence=evidence,
-        matched_timestamp_ms=None if matched is None else matched.timestamp_ms,
-        leader_epoch=extent.leader_epoch if matched is None else matched.leader_epoch,
+        matched_timestamp_ms=None,
+        leader_epoch=extent.leader_epoch,
         log_start_offset=extent.log_start_offset,
         high_watermark=extent.high_watermark,
         last_stable_offset=extent.last_stable_offset,

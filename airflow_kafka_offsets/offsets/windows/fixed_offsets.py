@@ -8,33 +8,26 @@ by hand have none of these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, cut_below, refuse_later_epochs, untold
-
-
-class TopicOffsets(NamedTuple):
-    """The positions on one topic.
-
-    :param topic_id: tells a re-created topic from this one (KIP-516); None when unknown.
-    :param offsets: an offset for each partition, from number 0 on.
-    :param leader_epochs: the leader epoch that each offset was seen under (KIP-320); None where it isn't known.
-    """
-
-    topic: str
-    topic_id: str | None
-    offsets: tuple[int, ...]
-    leader_epochs: tuple[int | None, ...]
+from airflow_kafka_offsets.offsets.windows.truncation import (
+    SeenOffset,
+    cut_below,
+    refuse_later_epochs,
+    seen_in,
+    untold,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +35,15 @@ class FixedOffsets:
     """Fixed offsets on some topics. A value: equal ones are one.
 
     :param source: where they come from, for people: ``snapshot 42 as of 2026-11-21T06:00:00.000Z``.
-    :param topics: by name, in order.
+    :param seen: one for each partition, in order.
+    :param topic_ids: by name, in order (KIP-516); None when unknown.
     :param ledger: where they are stored; None when they aren't.
     :param cluster_id: the cluster that they are of; None where somebody wrote them by hand.
     """
 
     source: str
-    topics: tuple[TopicOffsets, ...] = ()
+    seen: tuple[SeenOffset, ...] = ()
+    topic_ids: tuple[tuple[str, str | None], ...] = ()
     ledger: str | None = None
     cluster_id: str | None = None
 
@@ -56,56 +51,33 @@ class FixedOffsets:
     def of(
         cls,
         source: str,
-        offsets: Mapping[TopicPartition, int],
+        seen: Iterable[SeenOffset],
         topic_ids: Mapping[str, str | None] | None = None,
         ledger: str | None = None,
         *,
         cluster_id: str | None = None,
-        leader_epochs: Mapping[TopicPartition, int | None] | None = None,
     ) -> Self:
-        """From offsets by partition.
-
-        :raises ConfigurationError: when a partition of a topic is left out.
-        """
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(offsets):
-            numbers = by_topic.setdefault(topic, [])
-            if partition != len(numbers):
-                raise ConfigurationError(f"{source}: {topic} has an offset for partition {partition}, none before it.")
-            numbers.append(offsets[TopicPartition(topic, partition)])
-        ids, epochs = topic_ids or {}, leader_epochs or {}
-
-        def positions(topic: str, numbers: list[int]) -> TopicOffsets:
-            seen_under = (epochs.get(TopicPartition(topic, number)) for number in range(len(numbers)))
-            return TopicOffsets(topic, ids.get(topic), tuple(numbers), tuple(seen_under))
-
-        topics = (positions(topic, numbers) for topic, numbers in by_topic.items())
-        return cls(source, tuple(topics), ledger, cluster_id)
+        """From offsets in any order."""
+        ordered, ids = tuple(sorted(seen)), topic_ids or {}
+        topics = dict.fromkeys(place.topic for place in ordered)
+        return cls(source, ordered, tuple((topic, ids.get(topic)) for topic in topics), ledger, cluster_id)
 
     @classmethod
     def of_snapshot(cls, snapshot: OffsetSnapshot, ledger: str | None = None) -> Self:
         """A snapshot's offsets."""
-        return cls.of(
-            f"snapshot {snapshot.number} as of {snapshot.as_of}",
-            snapshot.offsets(),
-            {topic: facts.topic_id for topic, facts in snapshot.topics.items()},
-            ledger,
-            cluster_id=snapshot.cluster_id,
-            leader_epochs={key: boundary.leader_epoch for key, boundary in snapshot.boundaries.items()},
-        )
+        source = f"snapshot {snapshot.number} as of {snapshot.as_of}"
+        topic_ids = {topic: facts.topic_id for topic, facts in snapshot.topics.items()}
+        return cls.of(source, seen_in(snapshot), topic_ids, ledger, cluster_id=snapshot.cluster_id)
 
     @classmethod
     def of_window_end(cls, manifest: Manifest, ledger: str | None = None) -> Self:
         """Where a window ends."""
-        ranges = by_partition(manifest.ranges)
-        return cls.of(
-            f"end of window {manifest.window}",
-            {key: pinned.end_offset for key, pinned in ranges.items()},
-            {topic: facts.topic_id for topic, facts in manifest.topics.items()},
-            ledger,
-            cluster_id=manifest.cluster_id,
-            leader_epochs={key: pinned.end_leader_epoch for key, pinned in ranges.items()},
+        ends = (
+            SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch)
+            for pinned in manifest.ranges
         )
+        topic_ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
+        return cls.of(f"end of window {manifest.window}", ends, topic_ids, ledger, cluster_id=manifest.cluster_id)
 
     @classmethod
     def of_ends(
@@ -120,28 +92,19 @@ class FixedOffsets:
 
         :raises OffsetsError: when an end is not known.
         """
-        ends: dict[TopicPartition, int] = {}
+        ends = []
         for extent in extents.raise_for_errors():
             end = extent.end_offset(isolation_level)
             assert end is not None, "an extent without error has the end that was asked for"
-            ends[TopicPartition.of(extent)] = end
-        epochs = {TopicPartition.of(extent): extent.leader_epoch for extent in extents}
-        return cls.of(source, ends, topic_ids, cluster_id=cluster_id, leader_epochs=epochs)
+            ends.append(SeenOffset(extent.topic, extent.partition, end, extent.leader_epoch))
+        return cls.of(source, ends, topic_ids, cluster_id=cluster_id)
 
     def items(self) -> Iterator[tuple[TopicPartition, int]]:
         """Partition and offset, in order."""
-        for fixed in self.topics:
-            for number, offset in enumerate(fixed.offsets):
-                yield TopicPartition(fixed.topic, number), offset
-
-    def seen(self) -> Iterator[SeenOffset]:
-        """Each position with its leader epoch, in order."""
-        for fixed in self.topics:
-            for number, (offset, leader_epoch) in enumerate(zip(fixed.offsets, fixed.leader_epochs, strict=True)):
-                yield SeenOffset(fixed.topic, number, offset, leader_epoch)
+        return ((TopicPartition.of(place), place.offset) for place in self.seen)
 
     def names(self) -> tuple[str, ...]:
-        return tuple(fixed.topic for fixed in self.topics)
+        return tuple(topic for topic, _ in self.topic_ids)
 
     def where(self) -> dict[str, str]:
         """The ledger, for the JSON of a result; nothing where there is none."""
@@ -154,22 +117,22 @@ class FixedOffsets:
         :param topic_ids: ids as it tells them.
         :raises TopicChangedError: another cluster, or naming a topic that was re-created.
         """
-        for fixed in self.topics:
+        for topic, known in self.topic_ids:
             if is_another(self.cluster_id, cluster_id):
                 raise TopicChangedError(
                     f"{self.source} is of cluster {self.cluster_id}, and this is {cluster_id}: the "
                     "connection now leads to another cluster, where these offsets hold other records. "
                     "Correct its address; or, if this cluster is meant, clear the task that pinned them, "
                     "and this one.",
-                    topic=fixed.topic,
+                    topic=topic,
                 )
-            now = topic_ids.get(fixed.topic)
-            if is_another(fixed.topic_id, now):
+            now = topic_ids.get(topic)
+            if is_another(known, now):
                 raise TopicChangedError(
-                    f"Topic {fixed.topic} was re-created: its id is {now}, and {self.source} is of {fixed.topic_id}. "
+                    f"Topic {topic} was re-created: its id is {now}, and {self.source} is of {known}. "
                     "The records pinned in the old topic are gone with it: clear the task that pinned it, "
                     "and this one.",
-                    topic=fixed.topic,
+                    topic=topic,
                 )
 
     def refuse_truncated(self, extents: LogExtents) -> None:
@@ -180,7 +143,7 @@ class FixedOffsets:
         :raises LogTruncatedError: naming a partition whose log does.
         """
         ends = {TopicPartition.of(log): log.high_watermark or 0 for log in extents}
-        short = [place for place in self.seen() if ends.get(TopicPartition.of(place), place.offset) < place.offset]
+        short = [place for place in self.seen if ends.get(TopicPartition.of(place), place.offset) < place.offset]
         refuse_later_epochs(short, extents.leader_epoch)
         if short:
             place = short[0]
@@ -197,7 +160,7 @@ class FixedOffsets:
         :param ends: where the leader epochs of the offsets end, as far as they are known.
         :raises LogTruncatedError: naming partitions whose logs were, and where.
         """
-        cut = cut_below(self.seen(), ends)
+        cut = cut_below(self.seen, ends)
         if cut:
             raise LogTruncatedError(
                 f"Logs were truncated after {self.source}, and have grown past it again: "
@@ -214,36 +177,29 @@ class FixedOffsets:
         """
         if self.cluster_id is None:
             return []
-        found = [f"the id of {fixed.topic}" for fixed in self.topics if fixed.topic_id is None]
-        unknown = list(untold(self.seen(), ends))
+        found = [f"the id of {topic}" for topic, topic_id in self.topic_ids if topic_id is None]
+        unknown = list(untold(self.seen, ends))
         return found + ([f"whether logs were truncated since: {shorten(unknown)}"] if unknown else [])
 
     def on(self, topics: Collection[str]) -> Self:
         """The same on some topics alone."""
-        return replace(self, topics=tuple(fixed for fixed in self.topics if fixed.topic in topics))
-
-    def without(self, topic: str | None) -> Self:
-        """The same without a topic."""
-        return replace(self, topics=tuple(fixed for fixed in self.topics if fixed.topic != topic))
+        seen = tuple(place for place in self.seen if place.topic in topics)
+        return replace(self, seen=seen, topic_ids=tuple(each for each in self.topic_ids if each[0] in topics))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, columnar."""
-        topics = {
-            fixed.topic: {
-                "id": fixed.topic_id,
-                "offsets": list(fixed.offsets),
-                "leader_epochs": list(fixed.leader_epochs),
-            }
-            for fixed in self.topics
+        """Plain JSON; the name of a topic once for all of its partitions."""
+        topics = groupby(self.seen, lambda place: place.topic)
+        return {
+            "source": self.source,
+            "offsets": {topic: [list(place[1:]) for place in places] for topic, places in topics},
+            "topic_ids": dict(self.topic_ids),
+            "ledger": self.ledger,
+            "cluster_id": self.cluster_id,
         }
-        return {"source": self.source, "topics": topics, "ledger": self.ledger, "cluster_id": self.cluster_id}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_json`."""
-        topics = sorted(fields["topics"].items())
-        read = (
-            TopicOffsets(name, columns["id"], tuple(columns["offsets"]), tuple(columns["leader_epochs"]))
-            for name, columns in topics
-        )
-        return cls(fields["source"], tuple(read), fields["ledger"], fields["cluster_id"])
+        seen = (SeenOffset(topic, *row) for topic, rows in fields["offsets"].items() for row in rows)
+        ledger, cluster_id = fields["ledger"], fields["cluster_id"]
+        return cls.of(fields["source"], seen, fields["topic_ids"], ledger, cluster_id=cluster_id)

@@ -28,7 +28,7 @@ class SeenOffset(NamedTuple):
     topic: str
     partition: int
     offset: int
-    leader_epoch: int | None
+    leader_epoch: int | None = None
 
 
 def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:

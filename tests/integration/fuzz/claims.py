@@ -14,9 +14,9 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.integration.fuzz.execution import Execution, now_ms
 from tests.integration.fuzz.history import INSTANT_MS
 from tests.integration.fuzz.oracle import (
@@ -45,7 +45,7 @@ def positions_of(offsets: Mapping[str, Sequence[int]], source: str = "capture") 
     """Positions from the offset of each partition, by topic."""
     return FixedOffsets.of(
         source,
-        {TopicPartition(topic, number): each for topic, all_ in offsets.items() for number, each in enumerate(all_)},
+        (SeenOffset(topic, number, each) for topic, all_ in offsets.items() for number, each in enumerate(all_)),
     )
 
 

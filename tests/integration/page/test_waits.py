@@ -21,8 +21,8 @@ from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.page.waits import ON_WORKERS, waits
 from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
@@ -32,7 +32,7 @@ from tests.unit.offsets.builders import HOUR_MS, T0
 
 BEGAN = datetime(2026, 11, 21, 6, tzinfo=UTC)
 SINCE = "snapshot 7 as of 2026-11-21T06:00:00.000Z"
-TARGET = FixedOffsets.of(SINCE, {TopicPartition("t", 0): 5})
+TARGET = FixedOffsets.of(SINCE, [SeenOffset("t", 0, 5)])
 CASES: list[tuple[Condition, str, list[str], list[str]]] = [
     (GroupsCaughtUp(("g",)), "the group is at most 0 offsets behind", ["g"], []),
     (

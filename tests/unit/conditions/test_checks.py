@@ -17,9 +17,9 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.triggers.wait import condition_from_json
 
 ASKED: list[tuple[frozenset[int], str]] = []
@@ -115,11 +115,10 @@ class TestFaults:
 
 POSITIONS = FixedOffsets.of(
     "snapshot 1",
-    {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7},
+    [SeenOffset("t", 0, 5), SeenOffset("t", 1, 7, 4)],
     {"t": "id-1"},
     "s3://l/p",
     cluster_id="cluster-1",
-    leader_epochs={TopicPartition("t", 1): 4},
 )
 
 

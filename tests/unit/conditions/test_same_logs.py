@@ -8,16 +8,14 @@ from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, Top
 from airflow_kafka_offsets.conditions.client_calls import Ends, ask_same_logs, note_unknowable
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
-ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 SEEN = FixedOffsets.of(
     "snapshot 1",
-    {ZERO: 7, ONE: 5},
+    [SeenOffset("t", 0, 7, 3), SeenOffset("t", 1, 5, 2)],
     {"t": "id-1"},
     cluster_id="cluster-1",
-    leader_epochs={ZERO: 3, ONE: 2},
 )
 UNTOUCHED = {LogEpoch("t", 0, 3): EpochEnd("t", 0, 3, 7), LogEpoch("t", 1, 2): EpochEnd("t", 1, 2, 9)}
 
@@ -63,7 +61,7 @@ class TestCut:
         assert judged(SEEN, {}, metadata("other")) == ([], frozenset())
 
     def test_below_offset_0_there_is_nothing_to_be_cut(self) -> None:
-        start = FixedOffsets.of("start", {ZERO: 0}, {"t": "id-1"}, cluster_id="cluster-1", leader_epochs={ZERO: 3})
+        start = FixedOffsets.of("start", [SeenOffset("t", 0, 0, 3)], {"t": "id-1"}, cluster_id="cluster-1")
         assert judged(start, {}) == ([], frozenset())
 
 
@@ -74,14 +72,14 @@ class TestUnknown:
         assert note_unknowable(found) == f", but Kafka doesn't tell {found[0]}"
 
     def test_topics_without_ids_and_offsets_without_epochs_are_said(self) -> None:
-        old = FixedOffsets.of("snapshot 1", {ZERO: 7, ONE: 0}, cluster_id="cluster-1")
+        old = FixedOffsets.of("snapshot 1", [SeenOffset("t", 0, 7), SeenOffset("t", 1, 0)], cluster_id="cluster-1")
         assert judged(old, {}) == (
             ["the id of t", "whether logs were truncated since: t-0 (its leader epoch isn't known)"],
             frozenset(),
         )
 
     def test_nothing_is_claimed_of_offsets_that_were_written_by_hand(self) -> None:
-        assert judged(FixedOffsets.of("target", {ZERO: 7}), {}) == ([], frozenset())
+        assert judged(FixedOffsets.of("target", [SeenOffset("t", 0, 7)]), {}) == ([], frozenset())
         assert note_unknowable([]) == ""
 
     def test_a_leader_that_fails_to_answer_is_an_error_that_may_pass(self) -> None:

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, 
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from dev.kafka import Broker
@@ -187,7 +188,7 @@ class TestNoData:
             last = send(producer, ten)[-1]
             getattr(producer, ending)()
         new_from = 10 if ending == "abort_transaction" else last + 1
-        condition = NewData((ten,), FixedOffsets.of("before", {TopicPartition(ten, 0): new_from}))
+        condition = NewData((ten,), FixedOffsets.of("before", [SeenOffset(ten, 0, new_from)]))
         wait_until(lambda: "transaction markers" in condition.check(client).summary, "the marker is there")
         assert not condition.check(client).done
         produce(ten, 0, ONE)
@@ -267,6 +268,6 @@ class TestTopicsThatChange:
 
     def test_a_log_that_ends_before_the_start_of_new_data_fails(self, ten: str, client: OffsetsClient) -> None:
         """E34"""
-        since = FixedOffsets.of("before", {TopicPartition(ten, 0): 12})
+        since = FixedOffsets.of("before", [SeenOffset(ten, 0, 12)])
         with pytest.raises(LogTruncatedError, match=f"{ten}-0 ends at 10 now"):
             NewData((ten,), since).check(client)

@@ -14,8 +14,8 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, LogTruncatedError, TopicChangedError
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker
@@ -50,7 +50,7 @@ def look(client: OffsetsClient, context: Context) -> Look:
 
 def at_offset(topic: str, offset: int) -> FixedOffsets:
     """A target on partition 0, of a topic whose id nobody noted."""
-    return FixedOffsets.of("target", {TopicPartition(topic, 0): offset})
+    return FixedOffsets.of("target", [SeenOffset(topic, 0, offset)])
 
 
 class TestSnapshotTarget:

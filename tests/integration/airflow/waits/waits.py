@@ -17,6 +17,7 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS
 from tests.integration.airflow.waits.runner import Runner, running
@@ -100,7 +101,7 @@ class Log:
 
     def conditions(self, topic_id: str | None = None) -> dict[str, Condition]:
         """One of each kind; none of them true yet."""
-        ends = FixedOffsets.of("end of ten", {TopicPartition(self.topic, 0): 10}, {self.topic: topic_id})
+        ends = FixedOffsets.of("end of ten", [SeenOffset(self.topic, 0, 10)], {self.topic: topic_id})
         return {
             "caught up": GroupsCaughtUp((self.group,), (self.topic,)),
             "reached": OffsetsReached(self.group, ends),

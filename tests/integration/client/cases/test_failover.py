@@ -21,6 +21,7 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     GRACE_S,
@@ -202,8 +203,8 @@ class TestUncleanElection:
             ):
                 GroupsCaughtUp((group,), max_lag=10**9).check(client)
             with pytest.raises(ConditionFailedError, match="was truncated below the commit"):
-                OffsetsReached(group, FixedOffsets.of("target", {key: 5})).check(client)
-            delete_records(cluster, {key: 5})
+                OffsetsReached(group, FixedOffsets.of("target", [SeenOffset(*key, 5)])).check(client)
+            delete_records(cluster, [SeenOffset(*key, 5)])
             (forgotten,) = client.epoch_ends({key: 0}).raise_for_errors()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
 
@@ -219,7 +220,7 @@ class TestKilledCoordinator:
         topic, group = new_topic(cluster, replicas=[[1, 2, 3]]), new_name("group")
         key = TopicPartition(topic, 0)
         with connected_client(cluster.bootstrap_servers, timeout_s=30) as client:
-            commit(client, group, {key: 5})
+            commit(client, group, [SeenOffset(*key, 5)])
             dead = cluster.brokers[coordinator_id(cluster, group) - 1]
             dead.kill()
             (found,) = commits_of(client, group, [key]).offsets

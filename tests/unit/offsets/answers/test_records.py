@@ -24,10 +24,6 @@ class TestFirstRecords:
     def test_come_in_order_of_topic_partition_and_position(self) -> None:
         found = FirstRecords([FOUND, NONE, BAD])
         assert list(found) == [BAD, NONE, FOUND]
-            ReadPosition("a", 3, 1),
-            ReadPosition("t", 0, 2),
-            ReadPosition("t", 0, 10),
-        ]
 
     def test_no_record_is_no_error(self) -> None:
         found = FirstRecords([FOUND, NONE, BAD])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.errors import (
-    ConfigurationError,
     KafkaOffsetsError,
     LogTruncatedError,
     OffsetsError,
@@ -18,9 +17,11 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+AT_5, LATER = SeenOffset("t", 0, 5), SeenOffset("t", 1, 7)
 
 
 class TestPositions:
@@ -30,12 +31,12 @@ class TestPositions:
         assert positions.source == "snapshot 42 as of 2026-11-21T06:00:00.000Z"
         assert positions.where() == {"ledger": "s3://ledger/p"}
         assert positions.cluster_id == "cluster-1"
-        assert [each.leader_epoch for each in positions.seen()] == [1, 1]
+        assert [each.leader_epoch for each in positions.seen] == [1, 1]
 
     def test_so_does_the_end_of_a_window(self) -> None:
         window = window_between(snapshot({0: 5}, number=1), snapshot({0: 9}, at_ms=T0 + HOUR_MS, number=2))
         pinned = Manifest.of("loads", LEDGER_ID, window)
-        (seen,) = FixedOffsets.of_window_end(pinned).seen()
+        (seen,) = FixedOffsets.of_window_end(pinned).seen
         assert (seen.offset, seen.leader_epoch) == (9, pinned.ranges[0].end_leader_epoch)
         assert seen.leader_epoch is not None
         assert FixedOffsets.of_window_end(pinned).cluster_id == pinned.cluster_id
@@ -43,7 +44,7 @@ class TestPositions:
     def test_log_ends_are_those_of_the_isolation_level(self) -> None:
         logs = extents(extent(0, end=100, stable=90))
         ends = {level: FixedOffsets.of_ends("ends", logs, level, "cluster-1", {}) for level in IsolationLevel}
-        assert [each.leader_epoch for each in ends[IsolationLevel.READ_COMMITTED].seen()] == [1]
+        assert [each.leader_epoch for each in ends[IsolationLevel.READ_COMMITTED].seen] == [1]
         assert ends[IsolationLevel.READ_COMMITTED].cluster_id == "cluster-1"
         assert dict(ends[IsolationLevel.READ_COMMITTED].items()) == {ZERO: 90}
         assert dict(ends[IsolationLevel.READ_UNCOMMITTED].items()) == {ZERO: 100}
@@ -53,16 +54,12 @@ class TestPositions:
         with pytest.raises(OffsetsError):
             FixedOffsets.of_ends("ends", extents(broken), IsolationLevel.READ_COMMITTED, None, {})
 
-    def test_a_partition_may_not_be_left_out(self) -> None:
-        with pytest.raises(ConfigurationError):
-            FixedOffsets.of("odd", {ONE: 5})
-
     def test_equal_positions_are_one_value(self) -> None:
-        assert len({FixedOffsets.of("a", {ZERO: 5}), FixedOffsets.of("a", {ZERO: 5})}) == 1
+        assert len({FixedOffsets.of("a", [AT_5, LATER]), FixedOffsets.of("a", [LATER, AT_5])}) == 1
 
 
 class TestRefusals:
-    positions = FixedOffsets.of("snapshot 1", {ZERO: 5}, {"t": "id-1"}, cluster_id="cluster-1")
+    positions = FixedOffsets.of("snapshot 1", [AT_5], {"t": "id-1"}, cluster_id="cluster-1")
 
     def test_a_topic_that_was_created_again_is_another_one(self) -> None:
         """E24."""
@@ -81,8 +78,8 @@ class TestRefusals:
         ) as told:
             self.positions.refuse_other_source("cluster-2", {"t": None})
         assert told.value.topic == "t", "a watch goes on without it"
-        self.positions.without("t").refuse_other_source("cluster-2", {"t": None})
-        FixedOffsets.of("by hand", {ZERO: 5}).refuse_other_source("cluster-2", {"t": None})
+        self.positions.on([]).refuse_other_source("cluster-2", {"t": None})
+        FixedOffsets.of("by hand", [AT_5]).refuse_other_source("cluster-2", {"t": None})
 
     def test_a_log_that_ends_before_its_offset_was_truncated(self) -> None:
         self.positions.refuse_truncated(extents(extent(0, 0, 5)))
@@ -96,7 +93,7 @@ class TestRefusals:
         self, seen_under: int, error: type[KafkaOffsetsError]
     ) -> None:
         """S15: cut off from the controller, it doesn't know its successor."""
-        target = FixedOffsets.of("snapshot 1", {ZERO: 5}, leader_epochs={ZERO: seen_under})
+        target = FixedOffsets.of("snapshot 1", [SeenOffset("t", 0, 5, seen_under)])
         with pytest.raises(error) as refused:
             target.refuse_truncated(extents(extent(0, 0, 4)))
         assert refused.value.retriable is (error is OffsetsError)
