@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from airflow_kafka_offsets.arguments import one_of, refuse_text
+from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
 from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Records, Writers, ask_partitions
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
@@ -97,9 +97,8 @@ class WindowComplete(Condition):
             )
         if self.idle != "wait" and self.idle_after_ms is None:
             raise ConfigurationError(f"idle={self.idle!r} needs idle_after=: how long after the end it takes effect.")
-        for name, duration in {"idle_after": self.idle_after_ms, "allowed_lateness": self.allowed_lateness_ms}.items():
-            if duration is not None and duration < 0:
-                raise ConfigurationError(f"{name} must be a duration of 0 or more.")
+        as_count(self.idle_after_ms, "idle_after_ms")
+        as_count(self.allowed_lateness_ms, "allowed_lateness_ms")
 
     @property
     def awaited(self) -> str:

@@ -113,7 +113,7 @@ class Publication:
             if not ATTEMPT_NAME.fullmatch(fields["attempt"]):
                 raise ValueError(f"attempt {fields['attempt']!r}")
             further = tuple(FurtherOutput(**output) for output in fields.pop("further"))
-            return cls(**{name: fields[name] for name in cls.__slots__ if name != "further"}, further=further)
+            return cls(**{name: value for name, value in fields.items() if name != "format"}, further=further)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a publication: {error!r}.") from error
 

@@ -38,11 +38,6 @@ class Tally:
     starts: int | None = None
     counted: bool = True
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what :func:`dataclasses.asdict` wrote."""
-        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
-
     def same_rows(self, other: Tally) -> bool:
         """Whether both are sums over the same set of rows."""
         return (self.count, self.checksum) == (other.count, other.checksum)
@@ -103,12 +98,6 @@ class DerivedRows:
     made: int
     rows: int
     read: Tally
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of :func:`dataclasses.asdict`."""
-        plain = {name: fields[name] for name in cls.__slots__ if name != "read"}
-        return cls(**plain, read=Tally.from_json(fields["read"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +191,11 @@ class RunResult:
                 if not ATTEMPT_NAME.fullmatch(name):
                     raise ValueError(f"attempt {name!r}")
             written = tuple(PartitionTally(**tally) for tally in fields["written"])
-            source = None if fields["source"] is None else Source.from_json(fields["source"])
+            source = None if fields["source"] is None else Source(**fields["source"])
             unread = None if fields["unread"] is None else tuple(UnreadRecord(**record) for record in fields["unread"])
             files = tuple(str(file) for file in fields["files"])
-            read = Tally.from_json(fields["read"])
-            derived = tuple(DerivedRows.from_json(rows) for rows in fields["derived"])
+            read = Tally(**fields["read"])
+            derived = tuple(DerivedRows(**rows | {"read": Tally(**rows["read"])}) for rows in fields["derived"])
             return cls(**plain, read=read, written=written, files=files, source=source, unread=unread, derived=derived)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.topic_identity import identity_problems
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
@@ -34,11 +31,6 @@ class Source:
     topic_ids: Mapping[str, str | None]
     uncut: int | None
     asked_ms: int
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what :func:`dataclasses.asdict` wrote."""
-        return cls(**{name: fields[name] for name in cls.__slots__})
 
 
 def topics_read(manifest: Manifest) -> list[str]:
@@ -62,25 +54,14 @@ def known_starts(manifest: Manifest) -> list[SeenOffset]:
     return [
         SeenOffset(pinned.topic, pinned.partition, pinned.window_start, pinned.start_leader_epoch)
         for pinned in manifest.non_empty()
-        if pinned.start_leader_epoch is not None and _ends_later(pinned, pinned.start_leader_epoch)
+        if (epoch := pinned.start_leader_epoch) is not None
+        and (pinned.end_leader_epoch is None or epoch < pinned.end_leader_epoch)
     ]
-
-
-def _ends_later(pinned: OffsetRange, start_leader_epoch: int) -> bool:
-    return pinned.end_leader_epoch is None or start_leader_epoch < pinned.end_leader_epoch
 
 
 def with_epoch(manifest: Manifest) -> set[TopicPartition]:
     """The partitions that are read and of which Kafka can tell whether their log was cut."""
     return {TopicPartition.of(seen) for seen in (*known_ends(manifest), *known_starts(manifest))}
-
-
-def _without_epoch(manifest: Manifest) -> int:
-    """Partitions that are read and of which Kafka can't tell everything. Below offset 0 there is nothing to be cut."""
-    return sum(
-        pinned.end_leader_epoch is None or (pinned.window_start > 0 and pinned.start_leader_epoch is None)
-        for pinned in manifest.non_empty()
-    )
 
 
 def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
@@ -107,7 +88,10 @@ def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
 def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
     """What nobody can tell of a window's source, in words; empty where the brokers are of Kafka 2.8 or later."""
     found = [f"the id of {topic}" for topic in topics_read(manifest) if manifest.topics[topic].topic_id is None]
-    without = _without_epoch(manifest)
+    without = sum(  # below offset 0 there is nothing to be cut
+        pinned.end_leader_epoch is None or (pinned.window_start > 0 and pinned.start_leader_epoch is None)
+        for pinned in manifest.non_empty()
+    )
     found += [f"the leader epochs of {without} partitions"] if without else []
     asked = len(with_epoch(manifest))
     unsaid = asked and source is not None and source.uncut is None

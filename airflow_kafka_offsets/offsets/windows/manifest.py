@@ -147,10 +147,11 @@ class Manifest:
             )
         try:
             fields = json.loads(content)
-            if fields.pop("format") != FORMAT:
+            if fields["format"] != FORMAT:
                 raise LedgerCorruptError(f"This manifest has an unknown format; this version reads format {FORMAT}.")
             _check_names(fields)
             columns = fields.pop("topics")
+            del fields["format"]
             fields["isolation_level"] = IsolationLevel(fields["isolation_level"])
             rows = (row for topic in sorted(columns) for row in _ranges(topic, columns[topic]))
             topics = {topic: TopicFacts.from_json(topic, facts) for topic, facts in columns.items()}

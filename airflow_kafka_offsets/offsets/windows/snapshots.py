@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
@@ -93,15 +93,12 @@ class AsOf:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without what isn't set."""
-        fields = {"kind": str(self.kind), "timestamp_ms": self.timestamp_ms, "group": self.group, "run": self.run}
-        fields["follows"] = self.follows
-        return {name: value for name, value in fields.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_json`."""
-        kind = AsOfKind(fields["kind"])
-        return cls(kind, fields.get("timestamp_ms"), fields.get("group"), fields.get("run"), fields.get("follows"))
+        return cls(**{**fields, "kind": AsOfKind(fields["kind"])})
 
 
 @dataclass(frozen=True, slots=True)

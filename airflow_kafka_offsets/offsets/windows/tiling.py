@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 
@@ -163,6 +164,23 @@ class Misfit:
     missing: tuple[Seam, ...] = ()
     meets: bool = False
 
+    def problems(self) -> list[str]:
+        """In words, what is no hole: an overlap, or a seam where the two meet in time and not in offsets."""
+        if self.shared:
+            return [f"windows {self.earlier} and {self.later} overlap: {shorten(map(str, self.shared))}"]
+        if self.meets or not all(seam.is_gap for seam in self.seams):
+            return [f"at {iso_instant(window_extent(self.later)[0])}, {seam}" for seam in self.seams]
+        return []
+
+    def holes(self) -> list[str]:
+        """In words, what is left out between the two, and no window has."""
+        if self.problems() or not self.missing:
+            return []
+        late = f"; not published yet: {shorten(self.waiting)}" if self.waiting else ""
+        start_ms, end_ms = window_extent(self.earlier)[1], window_extent(self.later)[0]
+        between = f"{iso_instant(start_ms)} to {iso_instant(end_ms)}"
+        return [f"no window from {between}: {shorten(map(str, self.missing))}{late}"]
+
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
@@ -187,19 +205,11 @@ class Tiling:
         return not self.problems and not self.holes
 
 
-def _never(_: object, __: object) -> bool:
-    return False
-
-
-def _unknown(_: object) -> None:
-    return None
-
-
 def check_tiling(
     windows: Sequence[T],
     ranges: Callable[[T], Sequence[OffsetRange]],
-    surely_meet: Callable[[T, T], bool] = _never,
-    beginning: Callable[[T], Beginning | None] = _unknown,
+    surely_meet: Callable[[T, T], bool] = lambda *_: False,
+    beginning: Callable[[T], Beginning | None] = lambda _: None,
     waiting: Sequence[T] = (),
 ) -> Tiling:
     """Check windows against each other, in order of their start.
@@ -210,8 +220,6 @@ def check_tiling(
     :param waiting: windows that aren't published: what one of them has is no hole.
     """
     ordered = sorted(windows, key=lambda window: (window.start_ms, window.end_ms))
-    problems: list[str] = []
-    holes: list[str] = []
     misfits: list[Misfit] = []
     before: list[T] = []
     for later in ordered:
@@ -221,20 +229,15 @@ def check_tiling(
             common = shared(ranges(earlier), ranges(later))
             if common:
                 misfits.append(Misfit(earlier.window, later.window, shared=tuple(common)))
-                problems.append(f"windows {earlier.window} and {later.window} overlap: {shorten(map(str, common))}")
         if before and not reaching:
             furthest = max(before, key=lambda window: window.end_ms)
-            if not surely_meet(furthest, later):
-                found = seams([ranges(furthest), ranges(later)], beginning(later))
-                if found:
-                    may_have = [each for each in waiting if _may_have(each, furthest, later)]
-                    misfit = _misfit(furthest, later, found, may_have, ranges)
-                    misfits.append(misfit)
-                    if misfit.meets or not all(seam.is_gap for seam in found):
-                        problems += [f"at {iso_instant(later.start_ms)}, {seam}" for seam in found]
-                    elif misfit.missing:
-                        holes.append(_hole_words(misfit, furthest.end_ms, later.start_ms))
+            found = [] if surely_meet(furthest, later) else seams([ranges(furthest), ranges(later)], beginning(later))
+            if found:
+                may_have = [each for each in waiting if _may_have(each, furthest, later)]
+                misfits.append(_misfit(furthest, later, found, may_have, ranges))
         before = [*reaching, later]
+    problems = (line for misfit in misfits for line in misfit.problems())
+    holes = (line for misfit in misfits for line in misfit.holes())
     return Tiling(len(ordered), tuple(problems), tuple(holes), tuple(misfits))
 
 
@@ -260,9 +263,3 @@ def _misfit(
         missing = left
     meets = earlier.end_ms == later.start_ms
     return Misfit(earlier.window, later.window, tuple(found), (), tuple(having), tuple(missing), meets)
-
-
-def _hole_words(misfit: Misfit, start_ms: int, end_ms: int) -> str:
-    late = f"; not published yet: {shorten(misfit.waiting)}" if misfit.waiting else ""
-    between = f"{iso_instant(start_ms)} to {iso_instant(end_ms)}"
-    return f"no window from {between}: {shorten(map(str, misfit.missing))}{late}"
