@@ -19,7 +19,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import left_to_publish, publish
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.spark import conf as driver
+from airflow_kafka_offsets.spark.session import conf as driver
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
 from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, token_endpoint_allowed, window_confs

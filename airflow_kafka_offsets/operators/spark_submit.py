@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.spark.conf import new_attempt
+from airflow_kafka_offsets.spark.session.conf import new_attempt
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
 from airflow_kafka_offsets.submission.driver_status import (

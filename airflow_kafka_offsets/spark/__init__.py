@@ -14,24 +14,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.spark.derived import Derived
     from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
     from airflow_kafka_offsets.spark.published import read_published
-    from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written, count_only
     from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
     from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
+    from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink, Written, count_only
+    from airflow_kafka_offsets.spark.window.derived import Derived
 
 _MODULES = {
-    "Attempt": "sink",
+    "Attempt": "sinks.sink",
     "DeltaSink": "sinks.delta_sink",
-    "Derived": "derived",
+    "Derived": "window.derived",
     "FileSink": "sinks.file_sink",
     "IcebergSink": "sinks.iceberg_sink",
     "PinnedWindow": "pinned",
-    "Sink": "sink",
-    "Written": "sink",
-    "count_only": "sink",
+    "Sink": "sinks.sink",
+    "Written": "sinks.sink",
+    "count_only": "sinks.sink",
     "pinned_window": "pinned",
     "read_published": "published",
 }

@@ -23,12 +23,12 @@ from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.ledger import failures_noted
 from airflow_kafka_offsets.spark.pinned import pinned_window
-from airflow_kafka_offsets.spark.sink import Sink
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
+from airflow_kafka_offsets.spark.sinks.sink import Sink
+from airflow_kafka_offsets.spark.window.ledger import failures_noted
 
 SINKS: Mapping[str, Callable[[str], Sink]] = {
     **{kind: partial(FileSink, file_format=kind) for kind in FILE_FORMATS},

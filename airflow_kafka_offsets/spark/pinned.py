@@ -22,13 +22,23 @@ from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
-from airflow_kafka_offsets.spark.conf import ALLOW_GAPS, MANIFEST, SHA256, RunConf
-from airflow_kafka_offsets.spark.counts import count_run, refuse_uncountable
-from airflow_kafka_offsets.spark.derived import Derived, Transform, write_derived
-from airflow_kafka_offsets.spark.files import hadoop_uri
-from airflow_kafka_offsets.spark.ledger import PinnedFolder, failures_noted
-from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.proved_write import (
+from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.spark.session.files import hadoop_uri
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
+from airflow_kafka_offsets.spark.sinks.sink import (
+    ATTEMPT_COLUMN,
+    OUTSIDE_COLUMN,
+    WINDOW_COLUMN,
+    Attempt,
+    Sink,
+    audited_columns,
+)
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+from airflow_kafka_offsets.spark.window.counts import count_run, refuse_uncountable
+from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
+from airflow_kafka_offsets.spark.window.ledger import PinnedFolder, failures_noted
+from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.window.proved_write import (
     KEPT_OUTPUTS,
     files_of_output,
     forget_hint,
@@ -40,10 +50,7 @@ from airflow_kafka_offsets.spark.proved_write import (
     run_result,
     source_of,
 )
-from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink
-from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.tally import audited_columns, scan
+from airflow_kafka_offsets.spark.window.tally import scan
 
 
 class PinnedWindow(PinnedRead):
@@ -135,8 +142,9 @@ def pinned_window(
     """The window that a Spark job is to read.
 
     Without more arguments it is the one that this job was submitted for, from its confs (see
-    :mod:`airflow_kafka_offsets.spark.conf`). Elsewhere, as in a notebook or under Spark Connect, name the manifest and
-    its hash, which ``KafkaResolveWindowOperator`` returns; brokers then come from confs or from ``read()``'s options.
+    :mod:`airflow_kafka_offsets.spark.session.conf`). Elsewhere, as in a notebook or under Spark Connect, name the
+    manifest and its hash, which ``KafkaResolveWindowOperator`` returns; brokers then come from confs or from
+    ``read()``'s options.
 
     :param spark: the session, also one of Spark Connect.
     :param manifest_uri: URI of the window's ``manifest.json``.

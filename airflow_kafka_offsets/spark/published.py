@@ -32,14 +32,18 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
-from airflow_kafka_offsets.spark.files import LedgerFiles, hadoop_uri
-from airflow_kafka_offsets.spark.ledger import counting_publication, ledger_identity, pipeline_files
-from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
+from airflow_kafka_offsets.spark.session.files import LedgerFiles, hadoop_uri
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
+from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
 from airflow_kafka_offsets.spark.sinks.table_sink import read_table
+from airflow_kafka_offsets.spark.window.ledger import (
+    AttemptNotes,
+    counting_publication,
+    ledger_identity,
+    pipeline_files,
+)
 
 _LOOKS = 5
 """At ledger and tables, until nothing has changed in between."""

@@ -1,8 +1,8 @@
 """How a connection's credentials get from the worker to the Spark driver, wherever that runs.
 
 They are never in a command line, a conf that Spark shows, or a log. The driver finds them in its environment, as
-:data:`~airflow_kafka_offsets.spark.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts. How they get
-there depends on who starts the driver:
+:data:`~airflow_kafka_offsets.spark.session.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts. How
+they get there depends on who starts the driver:
 
 =====================  ==================================================================================
 driver                 way
@@ -27,7 +27,7 @@ from pathlib import Path
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.conf import SECRETS, SECRETS_VARIABLE, secrets_text
+from airflow_kafka_offsets.spark.session.conf import SECRETS, SECRETS_VARIABLE, secrets_text
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
 KUBERNETES_SECRET = f"spark.kubernetes.driver.secretKeyRef.{SECRETS_VARIABLE}"

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, month_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import conf as driver
+from airflow_kafka_offsets.spark.session import conf as driver
 from airflow_kafka_offsets.submission.driver_bundle import (
     PYTHON_RUNNER,
     application_bundle,

@@ -13,9 +13,9 @@ from upath import UPath
 
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.kafka.reader import FAST
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.records import RECORD_BYTES

@@ -71,7 +71,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
 
 def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
     """The same for the files that a Spark driver writes, and for its writing of rows."""
-    from airflow_kafka_offsets.spark.files import HadoopFiles
+    from airflow_kafka_offsets.spark.session.files import HadoopFiles
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 
     driver = _Driver(rng, last_words)

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.sink import Attempt, Written
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
 from dev.spark_packages import jars_of
 from tests.chaos.plan import TWINS
 from tests.chaos.ranges import Offsets

@@ -29,7 +29,9 @@ def test_the_oldest_of_all_runs_the_example_dags_from_the_wheel() -> None:
 def test_an_older_python_on_the_driver(tmp_path: Path, version: str, said: str) -> None:
     """Without PySpark: what is asked for is how it is started."""
     (tmp_path / "app.py").write_text(
-        "import airflow_kafka_offsets.spark.conf, airflow_kafka_offsets.offsets.windows.manifest\nprint('usage: ')"
+        "import airflow_kafka_offsets.spark.session.conf\n"
+        "import airflow_kafka_offsets.offsets.windows.manifest\n"
+        "print('usage: ')"
     )
     bundle = tmp_path / "bundle.jar"
     bundle.write_bytes(application_bundle(str(tmp_path / "app.py"), None))

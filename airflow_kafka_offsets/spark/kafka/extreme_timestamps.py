@@ -19,12 +19,11 @@ from pyspark.sql import DataFrame
 from airflow_kafka_offsets.errors import ConfigurationError, ExtremeTimestampError, shorten
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS
 from airflow_kafka_offsets.spark.kafka.driver_rows import fits
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import records_of
-from airflow_kafka_offsets.spark.sink import count_only
+from airflow_kafka_offsets.spark.session.conf import EXTREME_TIMESTAMPS
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
 
 _NAMED = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+):(?P<first>\d+)(-(?P<last>\d+))?")
 _FEW = 1_000
@@ -206,7 +205,7 @@ class _Search:
 
 def _reads(rows: DataFrame) -> bool:
     try:
-        count_only(rows)
+        rows.write.format("noop").mode("overwrite").save()
     except JAVA_ERRORS as error:
         if not is_overflow(error):
             raise

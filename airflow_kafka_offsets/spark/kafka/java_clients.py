@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import AuthenticationError, ConfigurationError, UncheckedSourceError
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, java_classes, java_throwables, words
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, java_throwables, words
 
 _PREFIX = "kafka."
 _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"

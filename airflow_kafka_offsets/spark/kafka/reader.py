@@ -17,9 +17,8 @@ from airflow_kafka_offsets.compat.spark_versions import connector
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.spark.conf import GIVEN_BACK, KAFKA
-from airflow_kafka_offsets.spark.java import is_connect, java_classes, words
-from airflow_kafka_offsets.spark.session_confs import held
+from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, KAFKA
+from airflow_kafka_offsets.spark.session.session import held, is_connect, java_classes, words
 
 log = logging.getLogger(__name__)
 

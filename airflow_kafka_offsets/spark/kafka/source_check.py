@@ -30,8 +30,8 @@ from airflow_kafka_offsets.offsets.windows.kafka_source import (
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.topic_identity import identity_problems
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
-from airflow_kafka_offsets.spark.java import java_classes
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, is_kafka_error
+from airflow_kafka_offsets.spark.session.session import java_classes
 
 _TIMEOUT_S = 60
 """How long logs may take to be validated, all together: as long as Kafka's clients give their own calls."""

@@ -18,8 +18,8 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from airflow_kafka_offsets.errors import DataLossError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.run_result import UnreadRecord
-from airflow_kafka_offsets.spark.java import java_classes
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+from airflow_kafka_offsets.spark.session.session import java_classes
 
 _OPTIONS = {
     # A stretch is short, and what a fetch brings beyond it is thrown away: one broker answers for all its partitions.

@@ -16,9 +16,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
-from airflow_kafka_offsets.spark.files import HadoopFiles, files_of
-from airflow_kafka_offsets.spark.java import is_connect
-from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
+from airflow_kafka_offsets.spark.session.files import HadoopFiles, files_of
+from airflow_kafka_offsets.spark.session.session import is_connect
+from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks, read_table
 
 if TYPE_CHECKING:

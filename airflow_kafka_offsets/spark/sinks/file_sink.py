@@ -12,11 +12,17 @@ from pyspark.errors import AnalysisException
 
 from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.files import HadoopFiles, hadoop_uri
-from airflow_kafka_offsets.spark.java import is_connect
-from airflow_kafka_offsets.spark.session_confs import held
-from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
-from airflow_kafka_offsets.spark.tally import audited_ddl
+from airflow_kafka_offsets.spark.session.files import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.sinks.sink import (
+    ATTEMPT_COLUMN,
+    OUTSIDE_COLUMN,
+    WINDOW_COLUMN,
+    Attempt,
+    Sink,
+    Written,
+    audited_ddl,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

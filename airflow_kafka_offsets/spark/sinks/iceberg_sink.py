@@ -19,8 +19,8 @@ from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # com
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect, java_classes, words
-from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, words
+from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import PROPERTY
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
 

@@ -28,12 +28,11 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
-from airflow_kafka_offsets.spark.files import hadoop_uri
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, java_classes, words
-from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.session.files import hadoop_uri
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
+from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, Written, audited_ddl
 from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
-from airflow_kafka_offsets.spark.tally import audited_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

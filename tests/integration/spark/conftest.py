@@ -17,8 +17,8 @@ from upath import UPath
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.windows.ledger_names import month_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev.kafka import Broker
 from dev.spark_packages import jars_of
 from tests.integration.conftest import Produce, Record

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from airflow_kafka_offsets.spark import DeltaSink, Derived
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from tests.integration.spark.conftest import make_session
 from tests.integration.spark.derived_jobs import per_key, too_high
 from tests.integration.spark.sinks.faults import dying

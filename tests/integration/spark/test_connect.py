@@ -26,10 +26,10 @@ from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Sink, read_published
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
-from airflow_kafka_offsets.spark.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from dev.java import java_home
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports

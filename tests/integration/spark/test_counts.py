@@ -17,12 +17,12 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UnreadRecord
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.counts import RowPlan
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
-from airflow_kafka_offsets.spark.sink import Attempt, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.tally import every_offset
+from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
+from airflow_kafka_offsets.spark.window.counts import RowPlan
+from airflow_kafka_offsets.spark.window.tally import every_offset
 from dev.kafka import Broker
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, window_folder
 from tests.integration.spark.publishing import load, load_rows

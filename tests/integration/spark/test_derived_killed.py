@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import read_published
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev import ROOT
 from tests.integration.spark.derived_jobs import expected, ledger_uri, rows_of
 from tests.integration.spark.publishing import publish, result_of

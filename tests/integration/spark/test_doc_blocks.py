@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 import airflow_kafka_offsets.spark as public
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import ATTEMPT, MANIFEST, PREFIX, SHA256, RunConf
+from airflow_kafka_offsets.spark.session.conf import ATTEMPT, MANIFEST, PREFIX, SHA256, RunConf
 from dev import ROOT
 from tests.integration.doc_blocks import guide_blocks
 from tests.integration.spark.conftest import OpenWindow

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import ExtremeTimestampError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.kafka import driver_rows, extreme_timestamps, stretches
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev.kafka import Broker
 from tests.integration.batches import produce_batches
 from tests.integration.spark.conftest import OpenWindow, delete_before

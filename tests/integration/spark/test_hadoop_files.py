@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.files import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.session.files import HadoopFiles, hadoop_uri
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt
 from airflow_kafka_offsets.spark import FileSink
-from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.files import HadoopFiles
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
+from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from dev.hdfs import Hdfs
 from dev.kafka import Broker
 from tests.integration.spark.test_pinned_window import offsets

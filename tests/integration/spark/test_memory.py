@@ -9,8 +9,8 @@ import pytest
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark.conf import GIVEN_BACK
 from airflow_kafka_offsets.spark.kafka import reader
+from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK
 from dev.kafka import Broker
 from tests.benchmarks.spark_memory import held_mib, write_large
 

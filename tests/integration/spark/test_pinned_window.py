@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.kafka.reader import OLDER_SOURCES, newer_source
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
 from tests.unit.spark.manifests import manifest_of

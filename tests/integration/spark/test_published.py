@@ -16,10 +16,10 @@ from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.instants import instant_ms, to_datetime
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
-from airflow_kafka_offsets.spark.files import HadoopFiles
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import published_windows, read_published
+from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from dev.kafka import Broker
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load

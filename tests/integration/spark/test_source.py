@@ -21,10 +21,10 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
-from airflow_kafka_offsets.spark.sink import Attempt, Written
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until, wait_until_known

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 import airflow_kafka_offsets
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.conf import RunConf
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.submission.driver_bundle import bundle
 from dev import jars
 from tests.integration.spark.publishing import publish, result_of

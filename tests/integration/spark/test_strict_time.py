@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, UnprovenError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.files import HadoopFiles
 from airflow_kafka_offsets.spark.published import published_windows, read_published
+from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load
 from tests.integration.spark.test_pinned_window import offsets

@@ -28,8 +28,8 @@ from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
-from airflow_kafka_offsets.spark.sink import Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink, Written
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records, window_folder

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.submission.driver_bundle import (
 APPLICATION = """
 import sys
 import module_in_file, package_in_zip.module
-from airflow_kafka_offsets.spark.conf import MANIFEST
+from airflow_kafka_offsets.spark.session.conf import MANIFEST
 print(module_in_file.NAME, package_in_zip.module.NAME, sys.argv[1:], MANIFEST)
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.conf import SECRETS_VARIABLE, RunConf, secrets_text
+from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, RunConf, secrets_text
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError, Sp
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_status import UNKNOWN
 from dev.kafka import Broker

@@ -23,7 +23,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.spark.conf import secrets_text
+from airflow_kafka_offsets.spark.session.conf import secrets_text
 from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker

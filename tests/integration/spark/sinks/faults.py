@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.spark import Sink
-from airflow_kafka_offsets.spark.files import HadoopFiles
+from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from airflow_kafka_offsets.spark.sinks import table_sink
 from tests.integration.spark.sinks.example import PostgresSink, Transaction
 

@@ -25,11 +25,11 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.spark import Sink, load
-from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
-from airflow_kafka_offsets.spark.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+from airflow_kafka_offsets.spark.window import proved_write
+from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
 from tests.integration.spark.conftest import make_session
 from tests.integration.spark.sinks.faults import held_up, wait_for
 
@@ -123,7 +123,7 @@ def pausing(pause: Pause) -> Iterator[None]:
     begin, rows, while_rows, commit, branch, main, count, counted = DRIVER_STEPS
     write = [(TableSink, "_replace"), (FileSink, "write")]
     places: dict[str, tuple[list[tuple[Any, str]], Callable[[Work], Work]]] = {
-        begin: ([(AttemptNotes, "begin")], pause.before),
+        begin: ([(proved_write, "begin")], pause.before),
         rows: (write, pause.before),
         while_rows: (write, pause.meanwhile),
         commit: (write, pause.after),

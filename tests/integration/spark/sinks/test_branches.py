@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import CommitConflictError, UnprovenError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, Derived, IcebergSink
-from airflow_kafka_offsets.spark.sink import Attempt
+from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
 from tests.integration.spark.sinks.faults import Died, dying, interrupted

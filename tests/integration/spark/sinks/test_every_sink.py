@@ -151,7 +151,7 @@ def test_a_rerun_of_a_sink_that_kept_an_earlier_attempts_rows_counts_those(
             (earlier,) = attempt.earlier
             return Written(self._folder(replace(attempt, name=earlier)), earlier)
 
-    with interrupted("airflow_kafka_offsets.spark.proved_write.judge"):
+    with interrupted("airflow_kafka_offsets.spark.window.proved_write.judge"):
         publish(open_window(short), Keeping(table))
     assert publish(open_window(short, "try-2"), Keeping(table)) == "try-2"
     assert publish(open_window(short, "try-3"), Keeping(table)) == "try-2"

@@ -20,7 +20,7 @@ from upath import UPath
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import FileSink, PinnedWindow, Sink, read_published
-from airflow_kafka_offsets.spark.conf import RunConf
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev import ROOT
 from dev.kafka import Broker
 from dev.postgres import USER

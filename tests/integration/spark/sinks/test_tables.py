@@ -23,9 +23,10 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, Written, read_published
-from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
-from airflow_kafka_offsets.spark.files import HadoopFiles
+from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
+from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.window.proved_write import begin
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import count, load_rows
 from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish, write_shown
@@ -109,7 +110,7 @@ class TestCommit:
     ) -> None:
         many = manifest_of([(flights, number, 10**9, 10**9 + 1) for number in range(1_000)])
         folder = (tmp_path / "window").as_uri()
-        attempt = AttemptNotes(HadoopFiles(spark), folder).begin(open_window(many))
+        attempt = begin(open_window(many), PinnedFolder(HadoopFiles(spark), folder, many))
         assert (attempt.ranges, attempt.manifest_uri) == ("", f"{folder}/manifest.json")
 
 
@@ -122,7 +123,7 @@ class TestAttempts:
         publish(open_window(manifest), table_sink)
         window = open_window(manifest, "try-2")
         rows = window.read()
-        attempt = AttemptNotes(HadoopFiles(spark), window.folder).begin(window)
+        attempt = begin(window, PinnedFolder.of(spark, window.folder, manifest))
         assert attempt.earlier == {"try-1"}
         assert table_sink.write(rows, replace(attempt, earlier=frozenset())).attempt == "try-2"
         assert offsets(table_sink.read(spark, attempt)) == {0: list(range(9))}

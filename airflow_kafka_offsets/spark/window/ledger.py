@@ -1,15 +1,15 @@
 """The ledger as a driver finds it: whose it is, which attempt of a window counts, what each attempt has counted.
 
-Beside its own notes (:mod:`~airflow_kafka_offsets.spark.attempt_notes`) a driver writes two files, a result and a
-failure. Airflow's side alone creates publications.
+A driver writes three files: a note of its attempt, a result and a failure. Airflow's side alone creates publications.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -33,8 +33,10 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
     revision_folder,
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.files import ConnectFiles, HadoopFiles, LedgerFiles
-from airflow_kafka_offsets.spark.java import is_connect
+from airflow_kafka_offsets.spark.session.files import ConnectFiles, HadoopFiles, LedgerFiles
+from airflow_kafka_offsets.spark.session.session import is_connect
+
+_ENDING = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class PinnedFolder:
         read = [f"{window}/{PUBLICATIONS}/*.json", f"{window}*/applications/*.json", f"{window}*/results/*.json"]
         read.append(f"{pipeline_folder(uri)}/{PIPELINE}")
         return cls(ConnectFiles(spark, read, [f"{window}*/manifest.json", f"{window}.r*.forgotten"]), uri, manifest)
+
+    @property
+    def notes(self) -> AttemptNotes:
+        """The notes of attempts at this revision."""
+        return AttemptNotes(self.files, self.uri)
 
     def require_own_ledger(self) -> None:
         """Refuse a manifest that lies in another ledger than it was pinned in.
@@ -109,6 +116,63 @@ class PinnedFolder:
         if result is None or result.manifest_sha256 != self.manifest.sha256:
             return False
         return not any(source_problems(self.manifest, result.source))
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptNotes:
+    """Attempts at a window's revision: a note each in ``applications/``, written before anything is read. It says which
+    Spark application the attempt is, when it began, whether it writes, and later whether that was refused.
+
+    Two attempts that list the notes and write theirs at one moment may miss each other, so that whoever meets an
+    attempt that isn't among the earlier ones looks again.
+
+    :param files: the ledger's store.
+    :param folder: the revision's folder.
+    """
+
+    files: LedgerFiles
+    folder: str
+
+    def names(self) -> frozenset[str]:
+        """Names of the attempts that have begun."""
+        found = self.files.names(f"{self.folder}/applications")
+        return frozenset(name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING))
+
+    def names_now(self) -> frozenset[str]:
+        """The same, though the files were looked at before."""
+        self.files.look_again()
+        return self.names()
+
+    def read(self, attempt: str) -> dict[str, Any]:
+        """What an attempt noted when it began; empty where that is half written."""
+        return json_object(self.files.read(self.uri(attempt)))
+
+    def write(self, attempt: str, note: Mapping[str, Any]) -> None:
+        """Write an attempt's note."""
+        self.files.write(self.uri(attempt), json.dumps(note).encode())
+
+    def add(self, attempt: str, **told: Any) -> None:
+        """Note more of an attempt: whether it ``writes``, or counts what was published before; that what it committed
+        is ``refused``, so that the next one writes anew."""
+        self.write(attempt, self.read(attempt) | told)
+
+    @contextmanager
+    def unwritten(self, attempt: str) -> Iterator[None]:
+        """Note that an attempt hasn't written, where it ends here: whoever has counted before may be published."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # the error itself is what counts
+                self.add(attempt, writes=False)
+            raise
+
+    def writers(self) -> list[str]:
+        """Names of the attempts that have begun, and not only to count what was published before."""
+        return sorted(name for name in self.names() if self.read(name).get("writes") is not False)
+
+    def uri(self, attempt: str) -> str:
+        """Where an attempt's note is."""
+        return f"{self.folder}/applications/{attempt}{_ENDING}"
 
 
 def pipeline_files(spark: SparkSession, pipeline_uri: str) -> LedgerFiles:

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
 from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OUTSIDE_COLUMN
 
 _LOW_BITS = 28
 """Offsets are summed in two halves: Spark 4 raises on overflow. Exact for 34 billion rows with offsets below 2^56."""
@@ -37,8 +37,6 @@ _SAMPLED = 64
 """Of so many offsets, a power of two, one is looked at for its bytes as it is read."""
 _SAMPLE = 1_000
 """Rows of the output that are looked at for their bytes, where nothing counts what is read."""
-AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
-"""The columns that rows are told apart by: the output must keep them."""
 _MISSING = 100
 """Of each partition, so many offsets without a row are looked at to learn why."""
 _CHUNK = 65536
@@ -112,19 +110,6 @@ class Scanned:
     written: tuple[PartitionTally, ...]
     outside: int | None
     late: int | None
-
-
-def audited_columns(strict_time: bool) -> dict[str, str]:
-    """The columns that the output must keep, and their types.
-
-    :param strict_time: the rows are told apart by ``outside_window`` too.
-    """
-    return AUDITED | ({OUTSIDE_COLUMN: "boolean"} if strict_time else {})
-
-
-def audited_ddl(strict_time: bool) -> str:
-    """The same as Spark reads a schema."""
-    return ", ".join(f"`{name}` {kind}" for name, kind in audited_columns(strict_time).items())
 
 
 def outside_window(manifest: Manifest) -> str:

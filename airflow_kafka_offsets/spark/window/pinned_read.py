@@ -29,9 +29,6 @@ from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.spark.conf import EXTREME_TIMESTAMPS, RunConf
-from airflow_kafka_offsets.spark.files import files_of, hadoop_uri
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.kafka.driver_rows import DriverRows
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
@@ -44,9 +41,12 @@ from airflow_kafka_offsets.spark.kafka.reader import (
     reader_options,
 )
 from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
-from airflow_kafka_offsets.spark.ledger import PinnedFolder, failures_noted
-from airflow_kafka_offsets.spark.sink import OUTSIDE_COLUMN
-from airflow_kafka_offsets.spark.tally import ObservedRows, observe, outside_window
+from airflow_kafka_offsets.spark.session.conf import EXTREME_TIMESTAMPS, RunConf
+from airflow_kafka_offsets.spark.session.files import files_of, hadoop_uri
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
+from airflow_kafka_offsets.spark.sinks.sink import OUTSIDE_COLUMN
+from airflow_kafka_offsets.spark.window.ledger import PinnedFolder, failures_noted
+from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, outside_window
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""

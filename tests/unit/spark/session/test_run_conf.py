@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.conf import SECRETS_VARIABLE, RunConf
+from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, RunConf
 
 CONFS = {
     "spark.kafkaOffsets.manifest": "s3a://ledger/flights/windows/w/manifest.json",
@@ -93,6 +93,6 @@ class TestSecrets:
 
 def test_the_names_of_the_confs_come_without_pyspark() -> None:
     """The Airflow side imports them while it parses Dags."""
-    code = "import sys, airflow_kafka_offsets.spark.conf; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, airflow_kafka_offsets.spark.session.conf; sys.exit('pyspark' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -22,13 +22,15 @@ from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk,
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
-from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
-from airflow_kafka_offsets.spark.counts import RowPlan, count_records
-from airflow_kafka_offsets.spark.files import qualified
-from airflow_kafka_offsets.spark.java import is_connect
-from airflow_kafka_offsets.spark.ledger import PinnedFolder
-from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.proved_write import (
+from airflow_kafka_offsets.spark.session.files import qualified
+from airflow_kafka_offsets.spark.session.session import is_connect
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
+from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
+from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.window.proved_write import (
     KEPT_OUTPUTS,
     emptied_plans_kept,
     files_of_output,
@@ -40,10 +42,7 @@ from airflow_kafka_offsets.spark.proved_write import (
     run_result,
     source_of,
 )
-from airflow_kafka_offsets.spark.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
-from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.tally import ObservedRows, observe, observed_sums
+from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, observed_sums
 
 Transform: TypeAlias = Callable[[DataFrame], DataFrame]
 """Makes rows of a window's records."""
@@ -190,7 +189,7 @@ def _load(
 ) -> RunResult:
     started = time.monotonic()
     with ExitStack() as stack:
-        with AttemptNotes(folder.files, folder.uri).unwritten(attempt.name):
+        with folder.notes.unwritten(attempt.name):
             if window.manifest.span and (len(outputs) > 1 or window.may_have_gaps):
                 with window.reading():
                     records = kept_on_disk(records)

@@ -24,10 +24,10 @@ from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, 
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, counted_twice, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import TaskRows, rows_of_tasks, split_with_gaps, starts_of
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
-from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.tally import (
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
+from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.window.tally import (
     UNREAD,
     every_offset,
     first_missing,

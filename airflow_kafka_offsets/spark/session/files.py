@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
-from airflow_kafka_offsets.spark.java import JAVA_ERRORS, is_connect, java_classes, words
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, words
 
 _STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 """What stands before a path, which Hadoop may write in another way than we do."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
 """Columns that aren't the user's: which window a row is of, and with strict time whether its timestamp lies outside."""
+AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
+"""The columns that rows are told apart by: the output must keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +135,16 @@ class Sink(ABC):
 def count_only(rows: DataFrame) -> None:
     """Run an action on rows that need not be written again, so that they are counted."""
     rows.write.format("noop").mode("overwrite").save()
+
+
+def audited_columns(strict_time: bool) -> dict[str, str]:
+    """The columns that the output must keep, and their types.
+
+    :param strict_time: the rows are told apart by ``outside_window`` too.
+    """
+    return AUDITED | ({OUTSIDE_COLUMN: "boolean"} if strict_time else {})
+
+
+def audited_ddl(strict_time: bool) -> str:
+    """The same as Spark reads a schema."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in audited_columns(strict_time).items())

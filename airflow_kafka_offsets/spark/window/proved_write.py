@@ -3,6 +3,7 @@ came from, and what isn't proved is refused."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,20 +22,22 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
-from airflow_kafka_offsets.spark.attempt_notes import AttemptNotes
-from airflow_kafka_offsets.spark.counts import RunCounts
-from airflow_kafka_offsets.spark.java import is_connect
-from airflow_kafka_offsets.spark.ledger import PinnedFolder
-from airflow_kafka_offsets.spark.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.session_confs import held
-from airflow_kafka_offsets.spark.sink import WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
+from airflow_kafka_offsets.spark.window.counts import RunCounts
+from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
 _EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
 _PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+_MOST_RANGES = 4096
+"""As long as a text of them may be that a table's commits carry: some two hundred partitions."""
 KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use another pipeline name for others."
 
 
@@ -54,16 +57,16 @@ def load_unless_published(
     """
     folder = PinnedFolder.of(window.spark, window.folder, window.manifest)
     folder.require_own_ledger()
-    notes = AttemptNotes(folder.files, folder.uri)
+    notes = folder.notes
     # First: whoever publishes another attempt looks at the notes, and whoever writes looks at what is published.
-    attempt = notes.begin(window)
+    attempt = begin(window, folder)
     published = folder.publication()
     if published is not None and counts_over(published, window.manifest):
-        notes.writes(attempt.name, False)
+        notes.add(attempt.name, writes=False)
         found = recorded(folder, published, attempt)
         if found is not None:
             return found
-        notes.writes(attempt.name, True)
+        notes.add(attempt.name, writes=True)
     if not is_connect(window.spark):
         with notes.unwritten(attempt.name):
             window.source_check().before()
@@ -71,7 +74,7 @@ def load_unless_published(
     verdict = _judged(window, result)
     hidden = [place for sink in sinks.values() if (place := sink.unseen(attempt))]
     if not verdict.proved and len(hidden) == len(sinks):
-        notes.writes(attempt.name, False)  # what an earlier attempt has written is there as it was
+        notes.add(attempt.name, writes=False)  # what an earlier attempt has written is there as it was
     if verdict.proved:
         # First: Airflow's side publishes whatever it finds the proved counts of.
         for name in reversed(list(sinks)):
@@ -82,6 +85,55 @@ def load_unless_published(
         places = [sink.unseen(attempt) or str(seen[name]) for name, sink in sinks.items()]
         raise _unproved(folder, window, result, verdict, places)
     return result
+
+
+def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:
+    """Begin an attempt, and note which Spark application it is. A client of Spark Connect notes nothing.
+
+    :raises ConfigurationError: an attempt of this name has begun before.
+    """
+    known = folder.notes
+    notes = {name: known.read(name) for name in known.names()}
+    if window.attempt in notes:
+        raise ConfigurationError(
+            f"{known.uri(window.attempt)} exists: the attempt's name was used before. Every try needs its own; "
+            "if the cluster restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
+        )
+    manifest = window.manifest
+    trusted = {name for name, note in notes.items() if not note.get("refused") and folder.source_is_proved(name)}
+    attempt = Attempt(
+        name=window.attempt,
+        pipeline=manifest.pipeline,
+        ledger_id=manifest.ledger_id,
+        window=manifest.window,
+        revision=manifest.revision,
+        manifest_sha256=manifest.sha256,
+        # An earlier attempt's clock may be ahead of this one's.
+        started_ms=max([now_ms(), *(int(note.get("started_ms", 0)) + 1 for note in notes.values())]),
+        offsets=manifest.span,
+        strict_time=window.strict_time,
+        earlier=frozenset(trusted),
+        refused=frozenset(notes.keys() - trusted),
+        has_note=folder.files.writable,
+        manifest_uri=f"{folder.uri}/manifest.json",
+        ranges=_ranges_text(manifest),
+        noted=known.names_now,
+    )
+    if attempt.has_note:
+        context = window.spark.sparkContext
+        application = SparkApplication(str(context.applicationId), context.uiWebUrl)
+        note = application.to_json(attempt.name, window.note_key)
+        known.write(attempt.name, note | {"started_ms": attempt.started_ms, "after": sorted(notes)})
+    return attempt
+
+
+def _ranges_text(manifest: Manifest) -> str:
+    """The ranges that hold something, as JSON; empty where that is long."""
+    found: dict[str, dict[int, list[int]]] = {}
+    for pinned in manifest.non_empty():
+        found.setdefault(pinned.topic, {})[pinned.partition] = [pinned.start_offset, pinned.end_offset]
+    text = json.dumps(found, separators=(",", ":"))
+    return text if len(text) <= _MOST_RANGES else ""
 
 
 def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started: float, **written: Any) -> RunResult:
@@ -177,7 +229,7 @@ def source_of(folder: PinnedFolder, window: PinnedRead, writer: str) -> Source |
     try:
         return window.source_check().after()
     except WindowError:
-        AttemptNotes(folder.files, folder.uri).distrust(writer)
+        folder.notes.add(writer, refused=True)
         raise
 
 
@@ -199,7 +251,7 @@ def _unproved(
 
     :param places: where they are.
     """
-    AttemptNotes(folder.files, folder.uri).distrust(result.written_by)
+    folder.notes.add(result.written_by, refused=True)
     return (CountedTwiceError if verdict.may_pass else UnprovenError)(
         f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
         f"{result.attempt} stay at {', '.join(places)}, its counts at {folder.result_uri(result.attempt)}."

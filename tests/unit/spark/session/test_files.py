@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.spark.files import hadoop_uri, what_is_missing
+from airflow_kafka_offsets.spark.session.files import hadoop_uri, what_is_missing
 
 NO_CREDENTIALS = (
     "java.nio.file.AccessDeniedException: s3a://b/k: org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS "

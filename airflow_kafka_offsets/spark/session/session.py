@@ -1,0 +1,86 @@
+"""A Spark session: whether it has Java at hand, what Java throws, and confs that are set for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.compat.spark_versions import confs_of
+
+JAVA_ERRORS = (Py4JJavaError, PySparkException)
+"""What comes of Java through Python: as it is, or as PySpark's own error where it knows the class."""
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of Spark Connect, which has no driver at hand: no JVM, no Hadoop."""
+    return not isinstance(spark, SparkSession)
+
+
+def words(error: Exception) -> str:
+    """The first line of what Java said, without its stack."""
+    text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
+    return text.strip().splitlines()[0].rstrip(".")
+
+
+def java_throwables(error: Exception) -> Iterator[Any]:
+    """What Java threw, and its causes, the innermost last; nothing where Python threw it."""
+    thrown = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    while thrown is not None:
+        yield thrown
+        thrown = thrown.getCause()
+
+
+def java_classes(error: Exception) -> list[str]:
+    """The class of what Java threw, and those of its causes; empty where Python threw it."""
+    return [str(thrown.getClass().getName()) for thrown in java_throwables(error)]
+
+
+@dataclass(slots=True)
+class _Held:
+    """A conf that is held: by how many, what the session itself says, and whether it says something else meanwhile."""
+
+    holders: int
+    given: str | None
+    changed: bool
+
+
+_held: dict[tuple[str, str], _Held] = {}
+_one_at_a_time = Lock()
+
+
+@contextmanager
+def held(spark: SparkSession, name: str, meanwhile: Callable[[str | None], str | None]) -> Iterator[None]:
+    """Have a conf say something else while the block runs: what Spark plans meanwhile goes by it, and the user's other
+    work doesn't. Threads of one session may overlap: the first one sets it, and the last one puts it back.
+
+    :param meanwhile: what it is to say, by what the session says now; None for that it stays as it is.
+    """
+    connected: Any = spark
+    key = str(connected.session_id if is_connect(spark) else spark._jsparkSession.sessionUUID()), name
+    with _one_at_a_time:
+        if key not in _held:
+            given = confs_of(spark).get(name)
+            wanted = meanwhile(given)
+            if wanted is not None:
+                spark.conf.set(name, wanted)
+            _held[key] = _Held(0, given, changed=wanted is not None)
+        _held[key].holders += 1
+    try:
+        yield
+    finally:
+        with _one_at_a_time:
+            found = _held[key]
+            found.holders -= 1
+            if not found.holders:
+                del _held[key]
+                if found.changed and found.given is None:
+                    spark.conf.unset(name)
+                elif found.changed:
+                    spark.conf.set(name, str(found.given))

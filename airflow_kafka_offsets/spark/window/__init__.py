@@ -1,0 +1,1 @@
+"""One window: read, counted, written and proved."""
