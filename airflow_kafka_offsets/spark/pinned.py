@@ -19,20 +19,13 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
 from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
-from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
-from airflow_kafka_offsets.spark.sinks.sink import (
-    ATTEMPT_COLUMN,
-    OUTSIDE_COLUMN,
-    WINDOW_COLUMN,
-    Attempt,
-    Sink,
-    audited_columns,
-)
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, audited_columns
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
@@ -45,7 +38,6 @@ from airflow_kafka_offsets.spark.window.proved_write import (
     load_unless_published,
     overwritten,
     refuse_other_manifest,
-    refuse_unproved_writer,
     require_kind,
     run_result,
     source_of,
@@ -84,7 +76,11 @@ class PinnedWindow(PinnedRead):
             from.
         """
         with failures_noted(self.spark, self.folder, self.attempt):
-            result = _write(self, rows, sink)
+            require_kind(sink)
+            _check_columns(rows, audited_columns(self.strict_time))
+            refuse_uncountable(self, rows)
+            recorded, load = partial(_recorded, self, sink), partial(_load, self, rows, sink)
+            result = load_unless_published(self, {"": sink}, recorded, load)
         self.proved_read = result.read
         return result
 
@@ -162,18 +158,6 @@ def pinned_window(
         return PinnedWindow.open(spark, conf)
 
 
-def _write(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
-    require_kind(sink)
-    _check_columns(rows, audited_columns(window.strict_time))
-    refuse_uncountable(window, rows)
-    return load_unless_published(
-        window,
-        {"": sink},
-        lambda folder, published, attempt: _recorded(folder, window, published, sink, attempt),
-        lambda folder, attempt: _load(folder, window, rows, sink, attempt),
-    )
-
-
 def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
     kinds = dict(rows.dtypes)
     wrong = [f"{name} {kind}" for name, kind in kept.items() if kinds.get(name) != kind]
@@ -181,14 +165,13 @@ def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
         raise ConfigurationError(
             f"The rows to write must keep the columns {', '.join(wrong)}: the audit counts by them."
         )
-    taken = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN} - kept.keys()
-    found = sorted(taken & {name.lower() for name in kinds})
+    found = sorted((OWN_COLUMNS - kept.keys()) & {name.lower() for name in kinds})
     if found:
         raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is taken by the output's own.")
 
 
 def _recorded(
-    folder: PinnedFolder, window: PinnedRead, published: Publication, sink: Sink, attempt: Attempt
+    window: PinnedRead, sink: Sink, folder: PinnedFolder, published: Publication, attempt: Attempt
 ) -> RunResult | None:
     """What was counted of a publication that goes on counting.
 
@@ -226,7 +209,7 @@ def _recounted(
             f"{sink.kind}. {KEPT_OUTPUTS}"
         )
     found = _held(window, recorded, sink, attempt)
-    if found and overwritten(window, {recorded.output}, recorded, sink, attempt):
+    if found and overwritten(window, recorded.output, recorded, sink, attempt):
         return None
     if found != recorded.written:
         raise _rows_gone(published, attempt, sum(tally.count for tally in found))
@@ -247,12 +230,17 @@ def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt)
     return scan(sink.read(window.spark, published), window.manifest).written
 
 
-def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
+def _load(window: PinnedRead, rows: DataFrame, sink: Sink, folder: PinnedFolder, attempt: Attempt) -> RunResult:
     """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
     started = time.monotonic()
     with window.reading():
         written = sink.write(rows, attempt)
-    refuse_unproved_writer(folder, written, attempt)
+    if written.attempt != attempt.name and not folder.source_is_proved(written.attempt):
+        raise CommitConflictError(
+            f"{written.output} holds window {attempt.window} by attempt {written.attempt}, which began at the same "
+            "time as this one and hasn't proved where it read from: it may still be running or may have died. Nothing "
+            "is published. Run the task again."
+        )
     output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
     counted = partial(count_run, window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
     if window.may_have_gaps:  # Kafka is asked of the gaps first: what it says of its topics covers that answer too
@@ -272,6 +260,6 @@ def _load(folder: PinnedFolder, window: PinnedRead, rows: DataFrame, sink: Sink,
         written_by=written.attempt,
         strict_time=window.strict_time,
         outside_written=counts.outside if window.strict_time else None,
-        files=files_of_output(output, written) if sink.kind in FILE_FORMATS else (),
+        files=files_of_output(sink, output, written),
         source=source,
     )

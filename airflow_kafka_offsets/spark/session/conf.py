@@ -98,7 +98,7 @@ class RunConf:
         return cls(
             manifest_uri=_required(confs, MANIFEST),
             sha256=_required(confs, SHA256),
-            attempt=attempt_name(confs.get(ATTEMPT) or _attempt_at(confs.get(LOAD)) or new_attempt(now_ms())),
+            attempt=_attempt_name(confs),
             kafka=plain | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS)),
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
@@ -115,16 +115,13 @@ def new_attempt(started_ms: int) -> str:
     return f"{compact_instant(started_ms)}-{uuid4().hex[:8]}"
 
 
-def _attempt_at(load: str | None) -> str | None:
-    """A name of its own for a driver of a load."""
-    return f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else None
+def _attempt_name(confs: Mapping[str, str]) -> str:
+    """The attempt's name: that of the conf, or one of its own for a driver of a load.
 
-
-def attempt_name(name: str) -> str:
-    """The name, when it can be a folder's name on every store.
-
-    :raises ConfigurationError: when it can't.
+    :raises ConfigurationError: it can't be a folder's name on every store.
     """
+    load = confs.get(LOAD)
+    name = confs.get(ATTEMPT) or (f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else new_attempt(now_ms()))
     if not ATTEMPT_NAME.fullmatch(name):
         raise ConfigurationError(f"{ATTEMPT} may hold letters, digits and the signs . _ + -, not {name!r}.")
     return name

@@ -92,7 +92,9 @@ class HadoopFiles:
         """Create or replace a file."""
         with self._explained("Writing", uri):
             fs, path = self._locate(uri)
-            self._fill(fs.create(path, True), content)
+            stream = fs.create(path, True)
+            stream.write(bytearray(content))
+            stream.close()  # not when writing fails: closing would let an object store show half a file
 
     def exists(self, uri: str) -> bool:
         """Whether there is such a file or folder."""
@@ -114,21 +116,15 @@ class HadoopFiles:
 
         :raises ConfigurationError: when that isn't allowed.
         """
+        refused = f"The output folder {uri} can't be written"
         try:
             fs, path = self._locate(uri)
             made = fs.mkdirs(path)
         except JAVA_ERRORS as error:
             why = what_is_missing(uri, words(error), self._hadoop()) or f"{words(error)}."
-            raise ConfigurationError(f"The output folder {uri} can't be written: {why}") from error
+            raise ConfigurationError(f"{refused}: {why}") from error
         if not made:
-            raise ConfigurationError(
-                f"The output folder {uri} can't be written. Check the path and who may write there."
-            )
-
-    def _fill(self, stream: Any, content: bytes) -> None:
-        """Not closed when writing fails: closing would let an object store show half a file."""
-        stream.write(bytearray(content))
-        stream.close()
+            raise ConfigurationError(f"{refused}. Check the path and who may write there.")
 
     def _locate(self, uri: str) -> tuple[Any, Any]:
         path = self._jvm.org.apache.hadoop.fs.Path(hadoop_uri(uri))

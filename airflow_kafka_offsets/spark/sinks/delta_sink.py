@@ -19,6 +19,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.spark.session.files import HadoopFiles, files_of
 from airflow_kafka_offsets.spark.session.session import is_connect
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
+from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks, read_table
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class DeltaSink(TableSink):
         if "/" in self.table:
             log = files_of(spark).names(f"{self.table}/_delta_log")
             return any(name.endswith((".json", ".parquet")) for name in log)
-        return spark.catalog.tableExists(self.table)
+        return super()._exists(spark)
 
     def _create(self, rows: DataFrame, attempt: Attempt) -> None:
         try:
@@ -59,27 +60,25 @@ class DeltaSink(TableSink):
         except AnalysisException:
             # Delta makes the log's folder before the first commit, and takes it for a table: a driver that is killed in
             # between leaves one that can't be made anew, and can be written.
-            if "/" not in self.table or is_connect(rows.sparkSession):
+            spark = rows.sparkSession
+            if "/" not in self.table or is_connect(spark) or not HadoopFiles(spark).exists(f"{self.table}/_delta_log"):
                 raise
-            if not HadoopFiles(rows.sparkSession).exists(f"{self.table}/_delta_log"):
-                raise
-            empty = rows.sparkSession.createDataFrame([], rows.schema)
-            empty.write.format("delta").mode("append").partitionBy(WINDOW_COLUMN).save(self.table)
+            writer = spark.createDataFrame([], rows.schema).write.format("delta").mode("append")
+            writer.partitionBy(WINDOW_COLUMN).save(self.table)
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         # Delta itself keeps an older revision out, so that the first attempt at a new window need not ask.
-        if not attempt.earlier and not self._holds(spark, attempt.window):
-            return None
-        return self.newest(spark, attempt.ledger_id, attempt.window)
-
-    def _holds(self, spark: SparkSession, window: str) -> bool:
-        """Whether rows of a window are in the table."""
-        return bool(read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == window).head(1))
+        if attempt.earlier or read_table(spark, self.kind, self.table).where(
+            F.col(WINDOW_COLUMN) == attempt.window
+        ).head(1):
+            return super()._before(spark, attempt)
+        return None
 
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
         for limit in (f" LIMIT {_RECENT}", ""):
-            history = spark.sql(f"DESCRIBE HISTORY {self._sql_name()}{limit}").orderBy("version", ascending=False)
-            for row in history.where("userMetadata IS NOT NULL").select("userMetadata").collect():
+            history = spark.sql(f"DESCRIBE HISTORY {sql_name(self.kind, self.table)}{limit}")
+            ours = history.orderBy("version", ascending=False).where("userMetadata IS NOT NULL")
+            for row in ours.select("userMetadata").collect():
                 yield json_object(row["userMetadata"].encode())  # or somebody else's, in whatever form
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:

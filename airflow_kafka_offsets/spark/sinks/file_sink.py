@@ -63,12 +63,11 @@ class FileSink(Sink):
         folder = self._folder(attempt)
         if not is_connect(rows.sparkSession):
             HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
-        sides = [OUTSIDE_COLUMN] if attempt.strict_time else None
         with held(rows.sparkSession, _TIMESTAMPS, lambda given: _MICROSECONDS if given is None else None):
             writer = rows.write.format(self.kind).mode("error")
             if self.kind == "parquet" and ("value", "binary") in rows.dtypes:
                 writer = writer.options(**_NO_STATISTICS)
-            writer.save(folder, partitionBy=sides)
+            writer.save(folder, partitionBy=[OUTSIDE_COLUMN] if attempt.strict_time else None)
         return Written(folder, attempt.name)
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:

@@ -83,15 +83,12 @@ class IcebergSink(TableSink):
         if not self.unseen(attempt):
             return
         version = self._unseen.pop(_branch(attempt))
-        conflict = self._committing(lambda: self._take_over(spark, attempt, version))
+        conflict = self._committing(self._take_over, spark, attempt, version)
         self._require_written(spark, attempt, conflict)
         self._drop_older(spark, attempt)
 
     def unseen(self, attempt: Attempt) -> str:
         return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._unseen else ""
-
-    def _exists(self, spark: SparkSession) -> bool:
-        return spark.catalog.tableExists(self.table)
 
     def _version(self, spark: SparkSession) -> int | None:
         return self._refs(spark).get("main")
@@ -101,9 +98,6 @@ class IcebergSink(TableSink):
         # The catalog answers from a cache, by default for half a minute.
         spark.sql(f"REFRESH TABLE {self.table}")
         return {row["name"]: row["snapshot_id"] for row in spark.table(f"{self.table}.refs").collect()}
-
-    def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        return self.newest(spark, attempt.ledger_id, attempt.window)
 
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
         # By what each was made on top of: times are the writers' own, and a clock may be behind another one.
@@ -158,12 +152,8 @@ class IcebergSink(TableSink):
             if _UNSUPPORTED not in java_classes(error):
                 raise
             why = words(error)
-        log.warning(
-            "The rows of attempt %s go to %s before they are proved, as there can be no branch: %s",
-            attempt.name,
-            self.table,
-            why,
-        )
+        unproved = "The rows of attempt %s go to %s before they are proved, as there can be no branch: %s"
+        log.warning(unproved, attempt.name, self.table, why)
         return False
 
     def _require_branch(self, spark: SparkSession, attempt: Attempt) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
 """Columns that aren't the user's: which window a row is of, and with strict time whether its timestamp lies outside."""
+OWN_COLUMNS = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN}
 AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that rows are told apart by: the output must keep them."""
 

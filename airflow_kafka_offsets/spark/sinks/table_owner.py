@@ -1,4 +1,5 @@
-"""A table's owner: the ledger whose windows it holds, by its identity in a property of the table.
+"""A table's owner: the ledger whose windows it holds, by its identity in a property of the table. A table is named
+here as :func:`sql_name` names it.
 
 The pipeline's name stands beside it and decides nothing: a second ledger may use the same one, and Spark hides values
 of properties that match a pattern (``spark.redaction.regex``, ``spark.sql.redaction.options.regex``), as ``hourly``
@@ -27,7 +28,6 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
     """Whose windows a table holds; None when no ledger has loaded it yet.
 
-    :param sql_name: what :func:`sql_name` gave.
     :raises LedgerConflictError: when Spark doesn't show the property's value: nobody can tell then.
     """
     rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect()
@@ -59,7 +59,6 @@ def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
 def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
     """Refuse a table of another ledger, or of none.
 
-    :param ours: who asks.
     :raises LedgerConflictError: naming both, and how a table is handed over.
     """
     owner = table_owner(spark, sql_name)
@@ -75,9 +74,8 @@ def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> N
 
 
 def sql_name(kind: str, table: str) -> str:
-    """A table in SQL.
+    """A table in SQL, by its path or its name in a catalog.
 
-    :param table: its path, or its name in a catalog.
     :raises LedgerCorruptError: for what is neither, as a changed ledger may hold.
     """
     if "/" in table:

@@ -43,16 +43,7 @@ TABLES = frozenset({"delta", "iceberg"})
 
 @dataclass(frozen=True, slots=True)
 class WindowCommit:
-    """The commit by which a window's rows came into a table.
-
-    :param window: whose rows.
-    :param attempt: who committed.
-    :param revision: of the window.
-    :param started_ms: when the attempt began, Unix milliseconds.
-    :param manifest_sha256: of the manifest that it read.
-    :param has_note: the ledger was told that the attempt had begun.
-    :param output: which of several derived outputs; empty for the first one, and for records.
-    """
+    """The commit by which a window's rows came into a table; its fields are those of the :class:`Attempt`."""
 
     window: str
     attempt: str
@@ -69,10 +60,8 @@ class WindowCommit:
             if marks["ledger_id"] != ledger_id:
                 return None
             revision, started_ms = int(marks["revision"]), int(marks["started_ms"])
-            has_note, output = marks["has_note"] == "true", marks.get("output", "")
-            return cls(
-                marks["window"], marks["attempt"], revision, started_ms, marks["manifest_sha256"], has_note, output
-            )
+            told = marks["manifest_sha256"], marks["has_note"] == "true", marks.get("output", "")
+            return cls(marks["window"], marks["attempt"], revision, started_ms, *told)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -96,20 +85,20 @@ class WindowCommit:
         :raises CommitConflictError: it loads the same manifest.
         :raises LedgerConflictError: it doesn't; naming both.
         """
-        if self._after(attempt) and self.manifest_sha256 == attempt.manifest_sha256:
+        if not self._after(attempt):
+            return
+        if self.manifest_sha256 == attempt.manifest_sha256:
             raise CommitConflictError(
                 f"{table} holds window {attempt.window} by attempt {self.attempt}, which began after this "
                 "one: it may still be running or may have died. Nothing of this one is published. Run the "
                 "task again."
             )
-        if self._after(attempt):
-            raise LedgerConflictError(
-                f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
-                f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
-                f"{iso_instant(attempt.started_ms)}, and doesn't replace a newer one. Load the newest "
-                "revision. If this is it, run it again; if the ledger was re-created, load into a new "
-                "table."
-            )
+        raise LedgerConflictError(
+            f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
+            f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
+            f"{iso_instant(attempt.started_ms)}, and doesn't replace a newer one. Load the newest revision. If this "
+            "is it, run it again; if the ledger was re-created, load into a new table."
+        )
 
     def _after(self, attempt: Attempt) -> bool:
         return (self.revision, self.started_ms) > (attempt.revision, attempt.started_ms)
@@ -138,7 +127,7 @@ class TableSink(Sink):
     """A table of one ledger that replaces a window's rows in one commit; made by the first window that has any.
 
     :param table: its name, or for some kinds its path.
-    :cvar needs: what a session must have for it, for error messages.
+    :cvar needs: what a session must have for it; see :func:`.spark_versions.fitting`.
     :cvar conflicts: Java classes by which the table's library says that another commit came in between.
     :cvar properties: of the tables that it makes.
     """
@@ -186,7 +175,7 @@ class TableSink(Sink):
                 return Written(None, attempt.name)
             self._create(marked, attempt)
         version = self._version(spark)
-        claim(spark, self._sql_name(), attempt.ledger)
+        claim(spark, sql_name(self.kind, self.table), attempt.ledger)
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)
@@ -219,7 +208,7 @@ class TableSink(Sink):
         """Make the table, empty, before any row is read; another load may make it first."""
         spark = rows.sparkSession
         empty = spark.createDataFrame([], rows.schema)
-        writer = empty.writeTo(self._sql_name()).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
+        writer = empty.writeTo(sql_name(self.kind, self.table)).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
         for name, value in {**owner_properties(attempt.ledger), **self.properties}.items():
             writer = writer.tableProperty(name, value)
         try:
@@ -229,41 +218,32 @@ class TableSink(Sink):
                 raise
 
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
-        require_owner(spark, self._sql_name(), attempt.ledger)
+        require_owner(spark, sql_name(self.kind, self.table), attempt.ledger)
 
     def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
         """Replace the window's rows; returns as :meth:`_committing`."""
-        return self._committing(lambda: self._overwrite(rows, attempt, version))
+        return self._committing(self._overwrite, rows, attempt, version)
 
-    def _committing(self, commit: Callable[[], None]) -> str | None:
-        """Run a commit.
-
-        :param commit: makes it.
-        :returns: what the library says of a commit that came in between; None when there was none.
-        """
+    def _committing(self, commit: Callable[..., None], *arguments: Any) -> str | None:
+        """Make a commit; what the library says of one that came in between, None when there was none."""
         try:
-            commit()
+            commit(*arguments)
         except JAVA_ERRORS as error:
             if not any(name.startswith(self.conflicts) for name in java_classes(error)):
                 raise
             return words(error)
         return None
 
-    @abstractmethod
     def _exists(self, spark: SparkSession) -> bool:
-        """Whether there is such a table."""
-
-    def _sql_name(self) -> str:
-        """The table in SQL."""
-        return sql_name(self.kind, self.table)
+        return spark.catalog.tableExists(self.table)
 
     def _version(self, spark: SparkSession) -> int | None:
         """From where on other commits are conflicts, where the table's library has to be told."""
         return None
 
-    @abstractmethod
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         """The window's newest commit, where that matters before writing."""
+        return self.newest(spark, attempt.ledger_id, attempt.window)
 
     def newest(self, spark: SparkSession, ledger_id: str, window: str) -> WindowCommit | None:
         """A window's newest commit; None when the table remembers none."""
@@ -301,12 +281,13 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentit
     if kind not in TABLES:
         raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them the way that sink does.")
     try:
+        name = sql_name(kind, output)
         if "/" not in output:
             # Iceberg's catalog answers from a cache, by default for half a minute.
-            spark.sql(f"REFRESH TABLE {sql_name(kind, output)}")
+            spark.sql(f"REFRESH TABLE {name}")
         if owner is not None:
-            require_owner(spark, sql_name(kind, output), owner)
-            return _as_it_is(spark, kind, sql_name(kind, output))
+            require_owner(spark, name, owner)
+            return _as_it_is(spark, kind, name)
         return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
     except JAVA_ERRORS as error:
         raise StoreFailedError(

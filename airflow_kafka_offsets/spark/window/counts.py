@@ -23,7 +23,7 @@ from airflow_kafka_offsets.compat.spark_versions import alongside
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, KafkaOffsetsError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, counted_twice, total_of
-from airflow_kafka_offsets.offsets.proof.task_rows import TaskRows, rows_of_tasks, split_with_gaps, starts_of
+from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
@@ -81,7 +81,11 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
     if is_connect(window.spark):
         if window.may_have_gaps:
             window.require_read()
-        _refuse_without_driver(window, rows)
+        if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
+            raise ConfigurationError(
+                "Under Spark Connect strict time is proved by the column timestamp of what was written: keep it as "
+                "read() made it."
+            )
     if not window.needs_count:
         return
     plan = RowPlan.of(rows)
@@ -101,14 +105,6 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
             "What is read for the rows to write isn't counted: they aren't those of the last read(), or an "
             f"RDD, a checkpoint, collected rows or a filter that is never true came in between. {why}. "
             "Derive them from read()'s rows with DataFrame operations only."
-        )
-
-
-def _refuse_without_driver(window: PinnedRead, rows: DataFrame) -> None:
-    if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
-        raise ConfigurationError(
-            "Under Spark Connect strict time is proved by the column timestamp of what was written: keep it as read() "
-            "made it."
         )
 
 
@@ -141,12 +137,7 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
         raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
     if total.count >= manifest.span:
         return RunCounts(read, written, outside=outside)
-    found = _rows_of_tasks(window, output, written)
-    starts = starts_of(found)
-    # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
-    if not total.same_rows(read) and not counted_twice(read, starts):
-        return RunCounts(read, written, starts, outside=outside)
-    return RunCounts(read, written, starts, _unread(window, found), outside)
+    return _with_gaps(window, output, written, [read], outside)
 
 
 def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]) -> RunCounts:
@@ -164,22 +155,24 @@ def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]
     every = scan(offsets_once(window.spark, manifest), manifest).written
     if not window.may_have_gaps or all(map(total_of(every).same_rows, reads)):
         return RunCounts(reads[0], every)
-    written = scan(records, manifest).written
-    total, found = total_of(written), _rows_of_tasks(window, records, written)
-    starts = starts_of(found)
+    return _with_gaps(window, records, scan(records, manifest).written, reads)
+
+
+def _with_gaps(
+    window: PinnedRead,
+    rows: DataFrame,
+    written: tuple[PartitionTally, ...],
+    reads: Sequence[Tally],
+    outside: int | None = None,
+) -> RunCounts:
+    """The counts of rows that lack offsets, with what Kafka has at those where a task's read may have ended early."""
+    found = rows_of_tasks(window.tasks, written, scan_tasks(rows, split_with_gaps(window.tasks, written)))
+    total, starts = total_of(written), starts_of(found)
+    # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
     if any(not total.same_rows(read) and not counted_twice(read, starts) for read in reads):
-        return RunCounts(reads[0], written, starts)
-    return RunCounts(reads[0], written, starts, _unread(window, found))
-
-
-def _rows_of_tasks(window: PinnedRead, rows: DataFrame, written: tuple[PartitionTally, ...]) -> list[TaskRows]:
-    looked_at = scan_tasks(rows, split_with_gaps(window.tasks, written))
-    return rows_of_tasks(window.tasks, written, looked_at)
-
-
-def _unread(window: PinnedRead, found: Sequence[TaskRows]) -> tuple[UnreadRecord, ...]:
+        return RunCounts(reads[0], written, starts, outside=outside)
     stretches = [stretch for task in found for stretch in task.silent()]
-    return unread_records(window.clients(), stretches)
+    return RunCounts(reads[0], written, starts, unread_records(window.clients(), stretches), outside)
 
 
 def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:

@@ -10,9 +10,10 @@ would be. What Spark repeats is counted twice, so that the run fails and is trie
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, Observation
@@ -23,16 +24,14 @@ from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
 from airflow_kafka_offsets.spark.session.files import qualified
-from airflow_kafka_offsets.spark.session.session import is_connect
-from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.proved_write import (
     KEPT_OUTPUTS,
-    emptied_plans_kept,
     files_of_output,
     forget_hint,
     load_unless_published,
@@ -47,6 +46,10 @@ from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, obse
 Transform: TypeAlias = Callable[[DataFrame], DataFrame]
 """Makes rows of a window's records."""
 _COUNT = "count"
+_EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
+_PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+"""Takes a stage that turns out to be empty out of the plan, and its count with it: excluded, Spark keeps what it has
+counted where no row is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,18 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True)
-class _DerivedFrame:
-    """An output's rows, before one action writes them.
+class _Output:
+    """An output, before one action writes its rows.
 
+    :param name: empty for the first one.
+    :param sink: where they go.
     :param rows: what to write.
     :param read: counts the records that go into them.
     :param row_count: counts the rows themselves.
     """
 
+    name: str
+    sink: Sink
     rows: DataFrame
     read: ObservedRows
     row_count: Observation
@@ -88,13 +95,9 @@ def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: M
         )
     window.strict_time = False
     _refuse_one_place(window, outputs)
-    records = window.frame(options)
-    return load_unless_published(
-        window,
-        {name: output.sink for name, output in outputs.items()},
-        lambda folder, published, attempt: _recorded(folder, window, published, outputs, attempt),
-        lambda folder, attempt: _load(folder, window, records, outputs, attempt),
-    )
+    sinks = {name: output.sink for name, output in outputs.items()}
+    recorded, load = partial(_recorded, window, sinks), partial(_load, window, window.frame(options), outputs)
+    return load_unless_published(window, sinks, recorded, load)
 
 
 def _refuse_one_place(window: PinnedRead, outputs: Mapping[str, Derived]) -> None:
@@ -122,11 +125,7 @@ def _one_place(place: object, name: str) -> ConfigurationError:
 
 
 def _recorded(
-    folder: PinnedFolder,
-    window: PinnedRead,
-    published: Publication,
-    outputs: Mapping[str, Derived],
-    attempt: Attempt,
+    window: PinnedRead, sinks: Mapping[str, Sink], folder: PinnedFolder, published: Publication, attempt: Attempt
 ) -> RunResult | None:
     """What was counted of a publication that goes on counting.
 
@@ -141,24 +140,23 @@ def _recorded(
         if recorded.apart or published.revision > window.manifest.revision:
             return recorded
     by_name = {rows.name: rows for rows in recorded.derived}
-    if {name: rows.sink for name, rows in by_name.items()} != {name: each.sink.kind for name, each in outputs.items()}:
+    if {name: rows.sink for name, rows in by_name.items()} != {name: sink.kind for name, sink in sinks.items()}:
         if not same:
             return recorded
-        wanted = ", ".join(_named(name, output.sink.kind) for name, output in outputs.items())
+        wanted = ", ".join(_named(name, sink.kind) for name, sink in sinks.items())
         raise LedgerConflictError(
             f"Window {attempt.window} is published with {_described(recorded)}, and this run writes {wanted}. "
             f"{KEPT_OUTPUTS}"
         )
-    if any(
-        overwritten(window, {by_name[name].output}, recorded, output.sink, attempt) for name, output in outputs.items()
-    ):
+    if any(overwritten(window, by_name[name].output, recorded, sink, attempt) for name, sink in sinks.items()):
         return None
-    held = {name: _held(window, recorded, output.sink, attempt) for name, output in outputs.items()}
-    if held == {name: rows.rows for name, rows in by_name.items()}:
+    written = replace(attempt, name=recorded.written_by)
+    found = {name: sink.read(window.spark, written).count() for name, sink in sinks.items()}
+    if found == {name: rows.rows for name, rows in by_name.items()}:
         return recorded
     raise LedgerConflictError(
         f"Window {attempt.window} is published with {_described(recorded)}, and this run's outputs hold "
-        f"{' and '.join(str(count) for count in held.values())} of these rows. {KEPT_OUTPUTS} {forget_hint(attempt)}"
+        f"{' and '.join(map(str, found.values()))} of these rows. {KEPT_OUTPUTS} {forget_hint(attempt)}"
     )
 
 
@@ -174,17 +172,11 @@ def _named(name: str, kind: str) -> str:
     return f"{kind} ({name})" if name else kind
 
 
-def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> int:
-    """How many rows the sink holds of what a published attempt has written."""
-    written = replace(attempt, name=recorded.written_by)
-    return sink.read(window.spark, written).count()
-
-
 def _load(
-    folder: PinnedFolder,
     window: PinnedRead,
     records: DataFrame,
     outputs: Mapping[str, Derived],
+    folder: PinnedFolder,
     attempt: Attempt,
 ) -> RunResult:
     started = time.monotonic()
@@ -194,22 +186,23 @@ def _load(
                 with window.reading():
                     records = kept_on_disk(records)
                 stack.callback(drop_kept, records)
-            to_write = _derive_all(window, records, outputs)
-        first = outputs[""].sink
+            made: list[_Output] = []
+            for name, output in outputs.items():
+                made.append(_derive(window, records, name, output, made))
+        first = made[0].sink
         # If the first output can't be hidden, the others must be visible before it is; else all are shown together.
         at_once = not (first.hides_rows or first.keeps_attempts_apart)
         written: dict[str, Written] = {}
-        with emptied_plans_kept(window.spark):
-            for name in reversed(list(outputs)):  # the first one last: whoever sees it finds the others
-                to = replace(attempt, output=name, at_once=at_once)
-                written[name] = _write(window, to_write[name], name, outputs[name].sink, to)
+        with held(window.spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
+            for each in reversed(made):  # the first one last: whoever sees it finds the others
+                written[each.name] = _write(window, each, replace(attempt, output=each.name, at_once=at_once))
+        files: tuple[str, ...] | None = None
         rows: list[DerivedRows] = []
-        for name, output in outputs.items():
-            held = output.sink.read(window.spark, replace(attempt, schema=to_write[name].rows.schema))
-            if not rows:
-                files = files_of_output(held, written[name]) if output.sink.kind in FILE_FORMATS else ()
-            rows.append(_counted(window, to_write[name], name, output.sink, written[name], held.count()))
-            _require_own_rows(window, name, output.sink, attempt)
+        for each in made:
+            found = each.sink.read(window.spark, replace(attempt, schema=each.rows.schema))
+            files = files_of_output(first, found, written[each.name]) if files is None else files
+            rows.append(_counted(window, each, written[each.name], found.count()))
+            _require_own_rows(window, each, attempt)
         counts = count_records(window, records, [output.read for output in rows])
     return run_result(
         window,
@@ -226,29 +219,19 @@ def _load(
     )
 
 
-def _derive_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived]) -> dict[str, _DerivedFrame]:
-    """Have each transform make its rows of its own count of the records."""
-    found: dict[str, _DerivedFrame] = {}
-    for name, output in outputs.items():
-        taken = frozenset(observation_name(derived.read.observation) for derived in found.values())
-        found[name] = _derive(window, records, name, output.transform, taken)
-    return found
+def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived, before: Iterable[_Output]) -> _Output:
+    """Have a transform make its rows, of its own count of the records; nothing is read yet.
 
-
-def _derive(
-    window: PinnedRead, records: DataFrame, name: str, transform: Transform, others: frozenset[str]
-) -> _DerivedFrame:
-    """Have a transform make its rows; nothing is read yet.
-
-    :param others: names of the counts of what other transforms were given.
+    :param before: what other transforms have made.
     :raises ConfigurationError: by the rows' plan their records can't be counted once.
     """
     what = _what(name)
+    others = frozenset(observation_name(other.read.observation) for other in before)
     read = observe(records, window.manifest, may_have_gaps=window.may_have_gaps)
-    rows = transform(read.rows)
+    rows = derived.transform(read.rows)
     if not isinstance(rows, DataFrame):
         raise ConfigurationError(f"{what} returned {type(rows).__name__}: it has to return a DataFrame.")
-    taken = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN} & {column.lower() for column in rows.columns}
+    taken = OWN_COLUMNS & {column.lower() for column in rows.columns}
     if taken:
         raise ConfigurationError(
             f"{what} makes a column {min(taken)}, a name that the output needs itself. Rename it, as with alias()."
@@ -258,7 +241,7 @@ def _derive(
     else:
         _refuse_uncountable(what, rows, read, others)
     row_count = Observation()
-    return _DerivedFrame(rows.observe(row_count, F.count(F.lit(1)).alias(_COUNT)), read, row_count)
+    return _Output(name, derived.sink, rows.observe(row_count, F.count(F.lit(1)).alias(_COUNT)), read, row_count)
 
 
 def _what(name: str) -> str:
@@ -301,64 +284,65 @@ def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows, others: 
         )
 
 
-def _write(window: PinnedRead, derived: _DerivedFrame, name: str, sink: Sink, attempt: Attempt) -> Written:
+def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> Written:
     """Write an output, which counts what it is made of."""
     if window.manifest.span:
-        _refuse_observed(_what(name), derived.rows, derived.read.observation, derived.row_count)
+        _refuse_observed(_what(output.name), output.rows, output.read.observation, output.row_count)
     with window.reading():
-        written = sink.write(derived.rows, attempt)
+        written = output.sink.write(output.rows, attempt)
     if written.attempt == attempt.name:
         return written
     if written.attempt in attempt.earlier:
         raise ConfigurationError(
-            f"{type(sink).__name__} keeps the rows of attempt {written.attempt} in {written.output}, but rows that a "
-            "transform makes are counted as they are written: have the sink write those of each attempt."
+            f"{type(output.sink).__name__} keeps the rows of attempt {written.attempt} in {written.output}, but rows "
+            "that a transform makes are counted as they are written: have the sink write those of each attempt."
         )
-    raise CommitConflictError(
-        f"{written.output} holds window {attempt.window} by attempt {written.attempt}, which wrote at the same time as "
-        "this one. Nothing is published. Run the task again."
+    raise _replaced(written.output, f"attempt {written.attempt}", attempt)
+
+
+def _replaced(place: str | None, by: str, attempt: Attempt) -> CommitConflictError:
+    return CommitConflictError(
+        f"{place} holds window {attempt.window} by {by}, which wrote at the same time as this one. Nothing is "
+        "published. Run the task again."
     )
 
 
-def _counted(
-    window: PinnedRead, derived: _DerivedFrame, name: str, sink: Sink, written: Written, held: int
-) -> DerivedRows:
-    """What was counted of an output.
+def _counted(window: PinnedRead, output: _Output, written: Written, held_rows: int) -> DerivedRows:
+    """What was counted of an output, and how many rows it holds once all outputs are written.
 
-    :param held: how many rows it holds, once all outputs are written.
     :raises UnprovenError: nothing was counted.
     """
     counted = bool(window.manifest.span)
-    sums = observed_sums(derived.row_count) if counted else {_COUNT: 0}
-    read = derived.read.found() if counted else Tally()
+    sums = observed_sums(output.row_count) if counted else {_COUNT: 0}
+    read = output.read.found() if counted else Tally()
     if read is None or not sums:
+        what = _what(output.name)
         raise UnprovenError(
-            f"Window {window.manifest.window} is not proved, and can't be published: {_what(name)[0].lower()}"
-            f"{_what(name)[1:]} wasn't seen to read its records. Spark leaves a read out where no row can come of it, "
-            "as in a join whose other side turns out to be empty: make that a left join, and filter its rows. Nor does "
-            "it see one before an RDD, a checkpoint or collected rows."
+            f"Window {window.manifest.window} is not proved, and can't be published: {what[0].lower()}{what[1:]} "
+            "wasn't seen to read its records. Spark leaves a read out where no row can come of it, as in a join whose "
+            "other side turns out to be empty: make that a left join, and filter its rows. Nor does it see one before "
+            "an RDD, a checkpoint or collected rows."
         )
     return DerivedRows(
-        name=name,
+        name=output.name,
         output=written.output,
-        sink=sink.kind,
-        apart=sink.keeps_attempts_apart,
+        sink=output.sink.kind,
+        apart=output.sink.keeps_attempts_apart,
         made=sums[_COUNT],
-        rows=held,
+        rows=held_rows,
         read=read,
     )
 
 
-def _require_own_rows(window: PinnedRead, name: str, sink: Sink, attempt: Attempt) -> None:
+def _require_own_rows(window: PinnedRead, output: _Output, attempt: Attempt) -> None:
     """Make sure that a table shows an output's own rows, after all of them were written."""
+    sink = output.sink
     if not isinstance(sink, TableSink) or not window.manifest.span or sink.unseen(attempt):
         return
     newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
-    if newest is not None and newest.attempt == attempt.name and newest.output != name:
-        raise _one_place(sink.table, name or newest.output)
-    if newest is None or newest.attempt != attempt.name:
-        by = "nobody whom its history names" if newest is None else f"attempt {newest.attempt}"
-        raise CommitConflictError(
-            f"{sink.table} holds window {attempt.window} by {by}, which wrote at the same time as this one. Nothing is "
-            "published. Run the task again."
-        )
+    if newest is None:
+        raise _replaced(sink.table, "nobody whom its history names", attempt)
+    if newest.attempt != attempt.name:
+        raise _replaced(sink.table, f"attempt {newest.attempt}", attempt)
+    if newest.output != output.name:
+        raise _one_place(sink.table, output.name or newest.output)

@@ -22,6 +22,7 @@ from airflow_kafka_offsets.errors import (
     DataLossError,
     KafkaOffsetsError,
     LedgerCorruptError,
+    UnprovenError,
     WindowError,
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
@@ -46,7 +47,7 @@ from airflow_kafka_offsets.spark.session.files import files_of, hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.sinks.sink import OUTSIDE_COLUMN
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder, failures_noted
-from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, outside_window
+from airflow_kafka_offsets.spark.window.tally import UNREAD, ObservedRows, observe, outside_window
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
@@ -258,7 +259,9 @@ class PinnedRead:
         """
         if self.proved_read is not None:
             return self.proved_read
-        found = self.observed().tally() if self.manifest.span else Tally()
+        found = self.observed().found() if self.manifest.span else Tally()
+        if found is None:
+            raise UnprovenError(UNREAD)
         if self.manifest.span and not is_connect(self.spark):
             self.source_check().after()
         return found

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import (
-    CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
@@ -27,15 +25,14 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.session.session import is_connect
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, Written
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.counts import RunCounts
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
-_EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
-_PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 _MOST_RANGES = 4096
 """As long as a text of them may be that a table's commits carry: some two hundred partitions."""
 KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use another pipeline name for others."
@@ -137,11 +134,7 @@ def _ranges_text(manifest: Manifest) -> str:
 
 
 def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started: float, **written: Any) -> RunResult:
-    """What an attempt has counted.
-
-    :param started: when it began, on the monotonic clock.
-    :param written: what its outputs hold, as :class:`RunResult` has it.
-    """
+    """What an attempt has counted that began at ``started`` on the monotonic clock, and what its outputs hold."""
     return RunResult(
         attempt=attempt.name,
         manifest_sha256=attempt.manifest_sha256,
@@ -158,10 +151,7 @@ def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started:
 
 
 def require_kind(sink: Sink) -> None:
-    """Refuse a sink that the ledger wouldn't know what to call.
-
-    :raises ConfigurationError: it has no kind.
-    """
+    """Refuse a sink that the ledger wouldn't know what to call."""
     if not hasattr(sink, "kind"):
         raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
 
@@ -182,41 +172,17 @@ def forget_hint(attempt: Attempt) -> str:
     )
 
 
-def overwritten(
-    window: PinnedRead, places: Container[str | None], recorded: RunResult, sink: Sink, attempt: Attempt
-) -> bool:
-    """Whether the table of published rows says that another attempt has replaced them since.
-
-    :param places: where the published rows are.
-    """
-    if not isinstance(sink, TableSink) or sink.table not in places:
+def overwritten(window: PinnedRead, place: str | None, recorded: RunResult, sink: Sink, attempt: Attempt) -> bool:
+    """Whether the table of published rows, in ``place``, says that another attempt has replaced them since."""
+    if not isinstance(sink, TableSink) or sink.table != place:
         return False
     newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
     return newest is not None and newest.attempt != recorded.written_by
 
 
-@contextmanager
-def emptied_plans_kept(spark: SparkSession) -> Iterator[None]:
-    """Have Spark keep what it has counted where no row is left: it takes a stage that turns out to be empty out of the
-    plan, and its count with it."""
-    with held(spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
-        yield
-
-
-def refuse_unproved_writer(folder: PinnedFolder, written: Written, attempt: Attempt) -> None:
-    """Take over no rows of which nobody knows where they came from: this attempt asks Kafka about its own read."""
-    writer = written.attempt
-    if writer != attempt.name and not folder.source_is_proved(writer):
-        raise CommitConflictError(
-            f"{written.output} holds window {attempt.window} by attempt {writer}, which began at the same "
-            "time as this one and hasn't proved where it read from: it may still be running or may have "
-            "died. Nothing is published. Run the task again."
-        )
-
-
-def files_of_output(output: DataFrame, written: Written) -> tuple[str, ...]:
-    """The files that hold the rows, by their paths within the output."""
-    if written.output is None:
+def files_of_output(sink: Sink, output: DataFrame, written: Written) -> tuple[str, ...]:
+    """The files that hold the rows, by their paths within the output; none of a table's."""
+    if written.output is None or sink.kind not in FILE_FORMATS:
         return ()
     place = f"{WINDOW_COLUMN}={written.output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
     return tuple(sorted(file.rpartition(place)[2] for file in output.inputFiles()))
@@ -246,11 +212,8 @@ def _judged(window: PinnedRead, result: RunResult) -> Verdict:
 def _unproved(
     folder: PinnedFolder, window: PinnedRead, result: RunResult, verdict: Verdict, places: Sequence[str]
 ) -> UnprovenError:
-    """The error of a result that proves nothing, whose rows are refused with it; a :class:`CountedTwiceError` where
-    another try may prove it.
-
-    :param places: where they are.
-    """
+    """The error of a result that proves nothing, whose rows in ``places`` are refused with it; a
+    :class:`CountedTwiceError` where another try may prove it."""
     folder.notes.add(result.written_by, refused=True)
     return (CountedTwiceError if verdict.may_pass else UnprovenError)(
         f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "

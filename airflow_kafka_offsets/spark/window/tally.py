@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import observes_any
-from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
 from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
@@ -67,19 +66,9 @@ class ObservedRows:
     observation: Observation
     manifest: Manifest
 
-    def tally(self) -> Tally:
-        """The sums, once the action is done.
-
-        :raises UnprovenError: when the action's plan never read the rows: an optimizer may cut them off, as under a
-            filter that is always false. Spark's own ``Observation.get`` would wait for ever.
-        """
-        found = self.found()
-        if found is None:
-            raise UnprovenError(UNREAD)
-        return found
-
     def found(self) -> Tally | None:
-        """As :meth:`tally`; None when no action has counted the rows."""
+        """The sums, once the action is done; None when none has counted the rows: an optimizer may cut them off, as
+        under a filter that is always false. Spark's own ``Observation.get`` would wait for ever."""
         sums = observed_sums(self.observation)
         return _tally(sums, self.manifest) if sums else None
 

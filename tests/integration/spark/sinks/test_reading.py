@@ -16,6 +16,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, Sink, Written, read_published
+from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load_rows
@@ -104,7 +105,8 @@ class TestReading:
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
     ) -> None:
         publish(open_window(manifest), table_sink)
-        spark.sql(f"ALTER TABLE {table_sink._sql_name()} SET TBLPROPERTIES ('kafka-offsets.ledger' = '{OTHER}')")
+        name = sql_name(table_sink.kind, table_sink.table)
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('kafka-offsets.ledger' = '{OTHER}')")
         for asked in (
             lambda: read_published(spark, f"file://{ledger}"),
             lambda: publish(open_window(manifest, "try-2"), table_sink),

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.session.files import HadoopFiles
+from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.window.proved_write import begin
@@ -275,7 +276,12 @@ class TestOwner:
     ) -> None:
         manifest = manifest_of([(flights, 0, 0, 9)])
         rows = open_window(manifest).read()
-        made = rows.limit(0).withColumn("window", F.lit("")).writeTo(table_sink._sql_name()).using(table_sink.kind)
+        made = (
+            rows.limit(0)
+            .withColumn("window", F.lit(""))
+            .writeTo(sql_name(table_sink.kind, table_sink.table))
+            .using(table_sink.kind)
+        )
         made.partitionedBy(F.col("window")).create()
         table_sink.write(rows, attempt_of(manifest))
 
