@@ -199,9 +199,8 @@ class _Pipeline:
         return self._live[month]
 
     def publication(self, window: str) -> Publication | None:
-        month = month_of(window)
-        live = self.live(month).get(window, ())
-        return counting_publication(self._files, f"{self._folder}/{month}", window, live)
+        live = self.live(month_of(window)).get(window, ())
+        return counting_publication(self._files, f"{self._folder}/{month_of(window)}", window, live)
 
     def newer(self, window: str, published: Publication) -> list[int]:
         """Revisions that were resolved since the published one."""

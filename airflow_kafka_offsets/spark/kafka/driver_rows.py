@@ -46,10 +46,8 @@ def fits(timestamp_ms: int) -> bool:
 
 @dataclass(slots=True)
 class DriverRows:
-    """Reads stretches of a window.
+    """Reads stretches of a window, by a session with a driver of its own and clients with the reader's options.
 
-    :param spark: a session with a driver of its own.
-    :param clients: of the cluster that is read, with the reader's options.
     :param headers: whether the rows have the column ``headers``.
     """
 
@@ -60,11 +58,7 @@ class DriverRows:
 
     def frame(self, stretch: LogRange) -> DataFrame:
         """The records of a stretch in one task, in the columns of Spark's Kafka source. ``timestamp`` is null where
-        Spark has none for it.
-
-        :raises DataLossError: the log no longer has one.
-        :raises UncheckedSourceError: when Kafka can't be asked.
-        :raises AuthenticationError: when the brokers refuse the credentials.
+        Spark has none for it. Errors as in :func:`~.stretches.records_of`.
         """
         parts = [self._put(*chunk) for chunk in _chunks(self._rows(stretch))]
         rows = reduce(DataFrame.unionAll, parts or [self._made([])]).coalesce(1)

@@ -135,9 +135,8 @@ def newer_source(spark: SparkSession) -> Iterator[None]:
     """
 
     def without_kafka(given: str | None) -> str | None:
-        if given is not None:
-            return None
-        return ",".join(source for source in (spark.conf.get(OLDER_SOURCES) or "").split(",") if source != "kafka")
+        older = (spark.conf.get(OLDER_SOURCES) or "").split(",")
+        return ",".join(source for source in older if source != "kafka") if given is None else None
 
     with held(spark, OLDER_SOURCES, without_kafka):
         yield

@@ -54,12 +54,7 @@ _TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
 
 @dataclass(frozen=True, slots=True)
 class SourceCheck:
-    """Asks Kafka where a window is read from.
-
-    :param spark: a session with a driver of its own.
-    :param manifest: what is read.
-    :param options: the reader's options, credentials included; kept out of ``repr``.
-    """
+    """Asks Kafka where a window is read from, by a session with a driver of its own and the reader's options."""
 
     spark: SparkSession
     manifest: Manifest
@@ -76,7 +71,7 @@ class SourceCheck:
             self._identity("Nothing was read.")
 
     def after(self) -> Source:
-        """What was read, as Kafka tells it after the read; for an audit and the result's file.
+        """What was read, as Kafka tells it after the read.
 
         :raises TopicChangedError: it was another cluster or topic, or may have been.
         :raises LogTruncatedError: a log was cut below the window's end, or below its start before the end was resolved,
@@ -91,15 +86,10 @@ class SourceCheck:
         return Source(cluster_id, topic_ids, asked if tells_epochs(topic_ids) else None, now_ms())
 
     def _identity(self, outcome: str) -> tuple[str, dict[str, str | None]]:
-        clients = KafkaClients(self.spark, self.options)
-        with clients.admin() as admin:
+        manifest = self.manifest
+        with KafkaClients(self.spark, self.options).admin() as admin:
             cluster_id = str(admin.describeCluster().clusterId().get())
             topic_ids = self._topic_ids(admin, outcome)
-        self._refuse_another(cluster_id, topic_ids, outcome)
-        return cluster_id, topic_ids
-
-    def _refuse_another(self, cluster_id: str, topic_ids: Mapping[str, str | None], outcome: str) -> None:
-        manifest = self.manifest
         known = {name for name, topic in manifest.topics.items() if topic.topic_id is not None}
         silent = sorted(topic for topic, found in topic_ids.items() if found is None and topic in known)
         if silent and cluster_id == manifest.cluster_id:
@@ -115,6 +105,7 @@ class SourceCheck:
                 "cluster. If a topic was re-created, its old records are gone: load the new topic under "
                 "another pipeline= name."
             )
+        return cluster_id, topic_ids
 
     def _topic_ids(self, admin: Any, outcome: str) -> dict[str, str | None]:
         names = topics_read(self.manifest)

@@ -109,10 +109,8 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
 
 
 def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
-    """Count what was read for the rows and what the output holds of them, after the write.
+    """Count what was read for the rows and what the output, read back, holds of them after the write.
 
-    :param rows: what was written.
-    :param output: what was read back.
     :param sampled: some rows of the output may be looked at for little, to learn their size.
     :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once.
     :raises CountedTwiceError: a compacted log has fewer records by now, or other rows are in the output meanwhile.
@@ -250,10 +248,7 @@ class RowPlan:
 
 
 def _nodes(plan: Any, above: frozenset[str] = frozenset()) -> Iterator[Any]:
-    """A plan's nodes, and those of the queries within its conditions.
-
-    :param above: look at nothing below nodes of these names.
-    """
+    """A plan's nodes, and those of the queries within its conditions; nothing below nodes named in ``above``."""
     yield plan
     if _name(plan) not in above:
         for child in (*_children(plan), *_subqueries(plan)):

@@ -41,12 +41,7 @@ _ENDING = ".json"
 
 @dataclass(frozen=True, slots=True)
 class PinnedFolder:
-    """The folder of a window's revision, and what else the ledger has of that window.
-
-    :param files: the ledger's store.
-    :param uri: the folder.
-    :param manifest: what is in it.
-    """
+    """The folder of a window's revision, with its manifest, and what else the ledger has of that window."""
 
     files: LedgerFiles
     uri: str
@@ -94,12 +89,12 @@ class PinnedFolder:
         :raises LedgerCorruptError: when that is missing, or was changed since.
         """
         revision = revision_folder(self.manifest.window, published.revision)
-        uri = _result_uri(f"{self.uri.rpartition('/')[0]}/{revision}", published.attempt)
+        uri = f"{self.uri.rpartition('/')[0]}/{revision}/results/{published.attempt}.json"
         return published_counts(published, self.files.read(uri), uri)
 
     def result_uri(self, attempt: str) -> str:
         """Where it is said what an attempt at this revision read and wrote, proved or not."""
-        return _result_uri(self.uri, attempt)
+        return f"{self.uri}/results/{attempt}.json"
 
     def write_result(self, result: RunResult) -> None:
         """Keep what an attempt has counted; a client of Spark Connect keeps nothing."""
@@ -125,9 +120,6 @@ class AttemptNotes:
 
     Two attempts that list the notes and write theirs at one moment may miss each other, so that whoever meets an
     attempt that isn't among the earlier ones looks again.
-
-    :param files: the ledger's store.
-    :param folder: the revision's folder.
     """
 
     files: LedgerFiles
@@ -220,8 +212,6 @@ def failures_noted(spark: SparkSession, folder: str, attempt: str) -> Iterator[N
     error of the application's own isn't noted: nobody knows what is in it.
 
     :param spark: the session; one of Spark Connect doesn't reach the ledger, and notes nothing.
-    :param folder: the window's folder in the ledger.
-    :param attempt: the attempt's name.
     """
     try:
         yield
@@ -229,7 +219,3 @@ def failures_noted(spark: SparkSession, folder: str, attempt: str) -> Iterator[N
         with suppress(Exception):  # the error itself is what counts
             HadoopFiles(spark).write(f"{folder}/{FAILURES}/{attempt}.json", note_of(error).to_bytes())
         raise
-
-
-def _result_uri(folder: str, attempt: str) -> str:
-    return f"{folder}/results/{attempt}.json"

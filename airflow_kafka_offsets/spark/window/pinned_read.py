@@ -58,12 +58,7 @@ _HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 class PinnedRead:
-    """A window that a Spark session may read.
-
-    :param spark: the session.
-    :param manifest: the exact ranges.
-    :param conf: what the run was told.
-    """
+    """A window that a Spark session may read."""
 
     def __init__(self, spark: SparkSession, manifest: Manifest, conf: RunConf) -> None:
         self.spark = spark
@@ -81,6 +76,7 @@ class PinnedRead:
         self._conf = conf
         self._named = extreme.named(conf.extreme_timestamps)
         self._apart = extreme.within(self._named, manifest.ranges)
+        self._layers = extreme.layers(manifest.non_empty(), self._apart)
         self._options: Mapping[str, str] = {}
         self._observed: ObservedRows | None = None
 
@@ -143,11 +139,8 @@ class PinnedRead:
         if not self._apart:
             return whole
         # Spark splits each layer by itself, all by the same options.
-        split = (task for layer in self._layers() for task in split_plan(layer, options=whole.options).tasks)
+        split = (task for layer in self._layers for task in split_plan(layer, options=whole.options).tasks)
         return replace(whole, tasks=(*split, *self._apart))
-
-    def _layers(self) -> list[tuple[OffsetRange, ...]]:
-        return extreme.layers(self.manifest.non_empty(), self._apart)
 
     @property
     def may_have_gaps(self) -> bool:
@@ -161,10 +154,7 @@ class PinnedRead:
         return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
-        """The window's records, which nothing counts.
-
-        :param options: as for :meth:`read`.
-        """
+        """The window's records, which nothing counts; options as for :meth:`read`."""
         plan = self.plan(**options)
         self._options = reader_options(self.manifest, self._conf.kafka, dict(plan.options) | dict(options))
         self.tasks = plan.tasks
@@ -172,7 +162,7 @@ class PinnedRead:
 
     def again(self) -> DataFrame:
         """The same records as :meth:`frame` returned last, by another read of Kafka."""
-        frames = [self._spark_reads(layer) for layer in self._layers()]
+        frames = [self._spark_reads(layer) for layer in self._layers]
         if self._apart or not frames:
             frames += self._driver_reads()
         return reduce(DataFrame.unionAll, frames)
@@ -238,7 +228,7 @@ class PinnedRead:
         """What an error of Spark's says of the records' timestamps; None where it is about something else."""
         if not extreme.is_overflow(error) or is_connect(self.spark):
             return None
-        left = chain.from_iterable(self._layers())
+        left = chain.from_iterable(self._layers)
         return extreme.extreme_timestamp_error(
             self._spark_reads, self.clients(), self.manifest.window, left, more=bool(self._named)
         )
@@ -285,18 +275,12 @@ class PinnedRead:
         return KafkaClients(self.spark, self._options)
 
     def require_read(self) -> None:
-        """Refuse to go on where nothing was read yet.
-
-        :raises ConfigurationError: naming what to call.
-        """
+        """Refuse to go on where nothing was read yet."""
         if not self._options:
             raise ConfigurationError("Call read() first: what is written comes from its rows.")
 
     def source_check(self) -> SourceCheck:
-        """What asks the Kafka that :meth:`read` reads.
-
-        :raises ConfigurationError: when nothing was read yet.
-        """
+        """What asks the Kafka that :meth:`read` reads; refused where nothing was read yet."""
         self.require_read()
         return SourceCheck(self.spark, self.manifest, self._options)
 

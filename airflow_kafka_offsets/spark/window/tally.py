@@ -30,6 +30,8 @@ _LOW_BITS = 28
 _OFFSETS = {
     "offset_low": f"sum(`offset` & {(1 << _LOW_BITS) - 1})",
     "offset_high": f"sum(shiftright(`offset`, {_LOW_BITS}))",
+    "min_offset": "min(`offset`)",
+    "max_offset": "max(`offset`)",
 }
 _CONTENT = "coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0)"
 _SAMPLED = 64
@@ -55,12 +57,8 @@ _ROW_BITS = 33
 
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
-    """Rows that are tallied as they pass.
-
-    :param rows: the same rows; exactly one action may run on them or on what is made of them (S25).
-    :param observation: where Spark puts the sums.
-    :param manifest: what is to be read.
-    """
+    """Rows that are tallied as they pass: exactly one action may run on them or on what is made of them (S25). Spark
+    puts the sums into the observation."""
 
     rows: DataFrame
     observation: Observation
@@ -109,10 +107,8 @@ def outside_window(manifest: Manifest) -> str:
 
 
 def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> ObservedRows:
-    """Tally rows as they are read.
+    """Tally rows with Kafka's topic, partition, offset and timestamp as they are read.
 
-    :param rows: rows with Kafka's topic, partition, offset and timestamp.
-    :param manifest: says which timestamps lie outside the window.
     :param may_have_gaps: offsets may be without a record, so that the read has to tell where its tasks began, too.
     """
     observation = Observation()
@@ -127,33 +123,24 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
 
 
 def tally_of(records: DataFrame, manifest: Manifest) -> Tally:
-    """Tally a window's records as they are in Kafka, by an action of its own.
-
-    :param records: as Spark's Kafka source returns them, unchanged.
-    """
+    """Tally a window's records, as Spark's Kafka source returns them, by an action of its own."""
     (sums,) = records.agg(*_columns(_of_records(manifest))).collect()
     return _tally(sums.asDict(), manifest)
 
 
 def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
-    """Tally rows by topic and partition: one pass over three columns.
+    """Tally rows with Kafka's topic, partition and offset by the first two: one pass over three columns.
 
-    :param rows: rows with Kafka's topic, partition and offset.
-    :param manifest: what was read.
     :param late: count late and early rows too, by one more column.
     """
-    metrics = _same_rows(manifest) | _OFFSETS | {"min_offset": "min(`offset`)", "max_offset": "max(`offset`)"}
-    kinds = dict(rows.dtypes)
-    more = {}
+    metrics, kinds, more = _same_rows(manifest) | _OFFSETS, dict(rows.dtypes), []
     if kinds.get(OUTSIDE_COLUMN) == "boolean":
-        more[OUTSIDE_COLUMN] = {
-            "outside": f"sum(if(`{OUTSIDE_COLUMN}`, 1L, 0L))",
-            "neither": f"sum(if(`{OUTSIDE_COLUMN}` IS NULL, 1L, 0L))",
-        }
+        more.append(OUTSIDE_COLUMN)
+        metrics["outside"] = f"sum(if(`{OUTSIDE_COLUMN}`, 1L, 0L))"
+        metrics["neither"] = f"sum(if(`{OUTSIDE_COLUMN}` IS NULL, 1L, 0L))"
     if late and kinds.get("timestamp") == "timestamp":
-        more["timestamp"] = {"late": f"sum(if({outside_window(manifest)}, 1L, 0L))"}
-    for columns in more.values():
-        metrics |= columns
+        more.append("timestamp")
+        metrics["late"] = f"sum(if({outside_window(manifest)}, 1L, 0L))"
     grouped = _audited(rows, more).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
     partitions = sorted((row.asDict() for row in grouped), key=itemgetter("topic", "partition"))
     told = OUTSIDE_COLUMN in more and not any(sums["neither"] for sums in partitions)
@@ -175,11 +162,7 @@ def sampled_bytes(rows: DataFrame) -> float | None:
 
 
 def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tuple[int, int]]:
-    """The first and last offset of each task that has rows: one more pass over three columns.
-
-    :param rows: as for :func:`scan`; rows of other tasks are left out.
-    :param tasks: ranges that don't overlap.
-    """
+    """The first and last offset of each of some tasks that has rows: one more pass over three columns."""
     if not tasks:
         return {}
     # A task is found by the cells that it lies in, as large as tasks are on average: a row is compared with few.
@@ -191,16 +174,10 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
     ]
     columns = {"t": "string", "p": "int", "c": "bigint", "start": "bigint", "end": "bigint"}
     known = F.broadcast(_literal_rows(rows.sparkSession, columns, places))
-    inside = (
-        "`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {} AND `offset` >= `start` AND `offset` < `end`"
-    )
-    extents = ("min(`offset`) AS first", "max(`offset`) AS last")
-    found = (
-        _audited(rows)
-        .join(known, F.expr(inside.format(cell)))
-        .groupBy("t", "p", "start", "end")
-        .agg(*map(F.expr, extents))
-    )
+    cells = f"`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {cell}"
+    inside = _audited(rows).join(known, F.expr(f"{cells} AND `offset` >= `start` AND `offset` < `end`"))
+    extents = {"first": "min(`offset`)", "last": "max(`offset`)"}
+    found = inside.groupBy("t", "p", "start", "end").agg(*_columns(extents))
     return {LogRange(*row[:4]): (row["first"], row["last"]) for row in found.collect()}
 
 
@@ -247,10 +224,7 @@ def offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
 
 
 def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """Rows that are part of the query. ``createDataFrame`` would start Python for them on every executor.
-
-    :param columns: names and types.
-    """
+    """Rows that are part of the query. ``createDataFrame`` would start Python for them on every executor."""
     fields = ", ".join(f"`{name}`: {kind}" for name, kind in columns.items())
     text = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
     known = F.from_json(F.lit(text), f"array<struct<{fields}>>")
