@@ -18,7 +18,7 @@ from pathlib import Path
 import airflow_kafka_offsets
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import create_exclusive, plain_uri
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, plain_uri
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
 _SHIPPED = (
@@ -64,17 +64,28 @@ def application_bundle(application: str, py_files: str | None) -> bytes:
 
 
 def stored_bundle(ledger: Ledger, content: bytes) -> str:
-    """Store a bundle in the ledger, which the driver reaches: once, under a name made from what is in it.
+    """Store a bundle in the ledger, which the driver reaches, and give its URI."""
+    return stored(ledger.folder / "drivers" / f"{short_hash(content)}.jar", content)
 
-    :returns: its URI, as Hadoop spells it.
+
+def short_hash(content: bytes) -> str:
+    """What stored files are named by."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def stored(place: StoragePath, content: bytes, s3_scheme: str = "s3a") -> str:
+    """Store a file once, in a place named by :func:`short_hash`.
+
+    :param s3_scheme: how S3 is spelled by whoever reads it: ``s3a`` is Hadoop's way.
+    :returns: its URI.
+    :raises LedgerCorruptError: when something else is there.
     """
-    place = ledger.folder / "drivers" / f"{hashlib.sha256(content).hexdigest()[:16]}.jar"
     if not create_exclusive(place, content):
         raise LedgerCorruptError(
             f"{place} doesn't have the content that its name says. Delete it; the next try writes it again."
         )
     uri = plain_uri(place)
-    return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
+    return uri.replace("s3://", f"{s3_scheme}://", 1) if uri.startswith("s3://") else uri
 
 
 def start_arguments(uri: str, content: bytes) -> list[str]:

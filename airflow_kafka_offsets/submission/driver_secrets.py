@@ -89,10 +89,8 @@ def secrets_on_their_way(
 ) -> Iterator[SecretWay]:
     """Have the credentials ready for the driver while the block submits.
 
-    :param place: who starts the driver.
     :param secret: options of the Kafka reader that nobody may see; empty for a connection without credentials.
-    :param confs: the user's confs.
-    :param properties_file: the user's ``--properties-file``.
+    :param confs: the user's, as is ``properties_file``.
     :param program: what submits, whose defaults hold without such a file.
     :raises ConfigurationError: where there is no safe way, with the way that the user has.
     """
@@ -147,8 +145,7 @@ def _variable(text: str) -> Iterator[None]:
 @contextmanager
 def _private_properties(added: Mapping[str, str], base: Path | None) -> Iterator[str]:
     """A properties file that holds another one's lines too, as ``--properties-file`` hides all others."""
-    lines = [base.read_text(encoding="utf-8")] if base else []
-    lines += [f"{name} {value}" for name, value in added.items()]
+    lines = [base.read_text(encoding="utf-8") if base else "", *(f"{name} {value}" for name, value in added.items())]
     with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
         path = Path(folder) / "spark.properties"
         path.touch(_PRIVATE)

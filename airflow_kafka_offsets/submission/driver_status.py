@@ -40,10 +40,9 @@ class FollowedDriver(SparkSubmitOperator):
 
 
 def status_of(task: SparkSubmitOperator, job_id: str, context: Any) -> str:
-    """How a driver is, in its cluster's own word. On one that YARN has forgotten a task would fail for ever: clearing
-    it doesn't clear the store.
+    """How a driver is, in the own word of the cluster that the task knows. On one that YARN has forgotten a task would
+    fail for ever: clearing it doesn't clear the store.
 
-    :param task: knows the cluster.
     :raises Exception: as the provider does where the cluster doesn't answer.
     """
     try:
@@ -114,7 +113,6 @@ class SubmittedDriver:
 def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
     """Refuse to wait on the triggerer for a cluster's driver that the triggerer can't ask about.
 
-    :param place: who starts the driver, which isn't the worker.
     :raises ConfigurationError: naming what has to be otherwise.
     """
     if not can_follow_drivers():

@@ -41,11 +41,7 @@ class EarlierDriver:
 
 
 class DriverMemory:
-    """What the task's state store knows of a task's driver; nothing where the provider doesn't use the store either.
-
-    :param task: the operator.
-    :param context: its context.
-    """
+    """What the task's state store knows of a task's driver; nothing where the provider doesn't use the store either."""
 
     def __init__(self, task: SparkSubmitOperator, context: Context) -> None:
         self._task = task
@@ -77,8 +73,6 @@ class DriverMemory:
         """The driver to go on with: one that an earlier try submitted for the same window and asked for the same, and
         that runs or has ended well. One that runs for something else is told to end.
 
-        :param ref: what this try is to load.
-        :param asked: as in :meth:`note`.
         :returns: None when a driver has to be submitted.
         :raises Exception: as the provider does where the cluster doesn't answer: another driver might then run in vain.
         """
@@ -108,10 +102,7 @@ class DriverMemory:
         return driver
 
     def wait(self, driver: EarlierDriver) -> None:
-        """Wait until the driver ends.
-
-        :raises Exception: it didn't end well; as the provider does.
-        """
+        """Wait until the driver ends; raise as the provider does where it doesn't end well."""
         self._backend_of(driver.job_id)
         self._task.poll_until_complete(driver.job_id, self._context)
 

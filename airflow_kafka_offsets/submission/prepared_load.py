@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
-from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, plain_uri
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
+from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle, short_hash, stored
 
 VERSION = 1
 _REMOTE = "://"
@@ -21,13 +21,7 @@ _REMOTE = "://"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a driver runs.
-
-    :param application: URI of the application's file.
-    :param py_files: URIs of the Python files beside it: what a driver needs of this package, and the user's.
-    :param packages: Maven coordinates.
-    :param arguments: the application's.
-    """
+    """What a driver runs: URIs of its files, those that it needs of this package among them, and Maven coordinates."""
 
     application: str
     py_files: Sequence[str]
@@ -52,7 +46,6 @@ class PreparedLoad:
     :param ref: the revision of the window that is to be loaded.
     :param load: names the load; each driver that is submitted for it makes its attempt's name from it.
     :param conf: Spark's confs, the packages among them.
-    :param program: what it runs.
     """
 
     ref: WindowRef
@@ -75,10 +68,7 @@ class PreparedLoad:
 
     @classmethod
     def from_json(cls, fields: Any) -> Self:
-        """Read the XCom.
-
-        :raises ConfigurationError: when it is something else.
-        """
+        """Read the XCom; refuse anything else."""
         try:
             if fields["version"] == VERSION:
                 program = Program(**{name: fields[name] for name in Program.__slots__})
@@ -92,18 +82,14 @@ class PreparedLoad:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFiles:
-    """Where a cluster reads Python files.
-
-    :param folder: on a store that the cluster reaches.
-    :param s3_scheme: how S3 is spelled there: ``s3``, or ``s3a`` as Hadoop has it.
-    """
+    """Where a cluster reads Python files: a folder on a store that it reaches, and how it spells S3."""
 
     folder: StoragePath
-    s3_scheme: str = "s3"
+    s3_scheme: str
 
     def bundle(self) -> str:
         """URI of what a driver needs of this package; stored once for each version of it."""
-        return self.store(BUNDLE_NAME, bundle())
+        return self._store(BUNDLE_NAME, bundle())
 
     def python_file(self, place: str) -> str:
         """URI of a user's file: as it is where it is one, else stored.
@@ -118,18 +104,7 @@ class ClusterFiles:
         content = path.read_bytes()
         if not content:
             raise ConfigurationError(f"{place} is empty: give a Python file with something in it, or leave it out.")
-        return self.store(path.name, content)
+        return self._store(path.name, content)
 
-    def store(self, name: str, content: bytes) -> str:
-        """Store a file under a folder that is named by what is in it.
-
-        :raises LedgerCorruptError: when the folder holds something else.
-        """
-        place = self.folder / hashlib.sha256(content).hexdigest()[:16] / name
-        if not create_exclusive(place, content):
-            raise LedgerCorruptError(
-                f"{place} doesn't have the content that its folder's name says. Delete it, then clear this task, which "
-                "writes it again."
-            )
-        uri = plain_uri(place)
-        return uri.replace("s3://", f"{self.s3_scheme}://", 1) if uri.startswith("s3://") else uri
+    def _store(self, name: str, content: bytes) -> str:
+        return stored(self.folder / short_hash(content) / name, content, self.s3_scheme)

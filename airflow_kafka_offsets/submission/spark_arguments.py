@@ -104,9 +104,7 @@ class SparkArguments:
 class Submission:
     """One attempt, before it is submitted.
 
-    :param load: the try that it is of.
     :param pinned: what is to be loaded.
-    :param attempt: the attempt's name.
     :param note_key: what its driver signs its note with.
     :param allow_gaps: the topics may have offsets without a record.
     :param connector: whether Spark's Kafka connector is added to the task's packages.
@@ -127,14 +125,10 @@ class Submission:
     def arguments(self, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
         """A task's arguments with all that the driver needs, which is there until the block ends."""
         kafka = self.load.kafka.java_settings()
+        named = {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key}
         own = SparkArguments(
             self._defaults(task, kafka.plain),
-            window_confs(
-                self.pinned,
-                {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key},
-                allow_gaps=self.allow_gaps,
-            )
-            | self._java_options(task, kafka.plain),
+            window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(task, kafka.plain),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             self._packages(task),
         )
@@ -235,17 +229,10 @@ class Submission:
 
 
 def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:
-    """The confs that say what a driver is to read.
-
-    :param named: those that name its attempt, or the load that it is of.
-    :param allow_gaps: the topics may have offsets without a record.
-    """
-    return {
-        driver.MANIFEST: pinned.uri,
-        driver.SHA256: pinned.sha256,
-        **named,
-        driver.ALLOW_GAPS: str(allow_gaps).lower(),
-    }
+    """The confs that say what a driver is to read, with those ``named`` that name its attempt, or the load that it is
+    of."""
+    confs = {driver.MANIFEST: pinned.uri, driver.SHA256: pinned.sha256, driver.ALLOW_GAPS: str(allow_gaps).lower()}
+    return confs | dict(named)
 
 
 def confs_in(properties: str) -> dict[str, str]:
@@ -261,16 +248,12 @@ def _unescaped(text: str) -> str:
 
 
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint.
-
-    :param reader: options of the Kafka reader.
-    :param given: the user's confs, whose options for Java are kept.
-    """
+    """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint,
+    behind the ``given`` options for Java."""
     endpoint = reader.get(TOKEN_ENDPOINT)
     if endpoint is None:
         return {}
-    names = (_DRIVER_JAVA, "spark.executor.extraJavaOptions")
-    options = {name: given.get(name, "") for name in names}
+    options = {name: given.get(name, "") for name in (_DRIVER_JAVA, "spark.executor.extraJavaOptions")}
     allows = f"-D{ALLOWED_URLS}={endpoint}"
     return {name: f"{text} {allows}".strip() for name, text in options.items() if ALLOWED_URLS not in text}
 

@@ -35,10 +35,7 @@ _STATUS = re.compile(r"Error code is: (-?\d+)")
 
 
 class KeptOutput:
-    """The last of what ``spark-submit`` prints.
-
-    :param hook: the one that runs it.
-    """
+    """The last of what the ``spark-submit`` of a hook prints."""
 
     def __init__(self, hook: SparkSubmitHook) -> None:
         self._hook = hook
@@ -52,7 +49,6 @@ class KeptOutput:
 def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], error: Exception) -> Exception:
     """The exception for the task: which one decides whether it is tried again.
 
-    :param folder: the window's folder in the ledger.
     :param attempt: the attempt that failed.
     :param output: what ``spark-submit`` printed last, as far as the driver ran here.
     :param error: the provider's exception. It stays where nobody says more.

@@ -28,11 +28,7 @@ _OLDER_JAVA = "UnsupportedClassVersionError"
 
 @dataclass(frozen=True, slots=True)
 class SparkRelease:
-    """Which Spark it is.
-
-    :param version: such as 4.0.0.
-    :param scala: what it was built with, such as 2.13.
-    """
+    """Which Spark it is, such as 4.0.0, and the Scala that it was built with, such as 2.13."""
 
     version: str
     scala: str
@@ -43,11 +39,8 @@ class SparkRelease:
         return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.version}"
 
     def refuse_other(self, *named: str | None) -> None:
-        """Refuse the Kafka connector of another Spark: it fails later, in words of Java's about methods and classes.
-
-        :param named: packages and jars, as ``spark-submit`` takes them.
-        :raises ConfigurationError: when one is among them.
-        """
+        """Refuse the Kafka connector of another Spark among packages and jars: it fails later, in words of Java's about
+        methods and classes."""
         for found in _CONNECTOR.finditer(",".join(filter(None, named))):
             if not self.version.startswith(f"{found['version']}.") or found["scala"] != self.scala:
                 raise ConfigurationError(

@@ -54,11 +54,8 @@ class Watched:
 class Stage:
     """An attempt of one of Spark's stages: an element of ``/stages``.
 
-    :param number: ``stageId``.
-    :param attempt: ``attemptId``.
     :param status: ``ACTIVE``, ``COMPLETE``, ``FAILED``, ``PENDING`` or ``SKIPPED``.
-    :param tasks: how many it has.
-    :param done: how many of them are done; one that ran twice counts once.
+    :param done: how many of its tasks are done; one that ran twice counts once.
     """
 
     number: int
@@ -75,11 +72,8 @@ class Stage:
 
 
 class StageTeller:
-    """Lines about an application's stages, one stage at a time: the oldest that runs, until it is over.
-
-    :param spark: the application's REST API.
-    :param log: where the lines go.
-    """
+    """Lines in a log about the stages of an application, by its REST API, one stage at a time: the oldest that runs,
+    until it is over."""
 
     def __init__(self, spark: httpx.Client, log: Any) -> None:
         self._spark = spark
@@ -125,9 +119,7 @@ class StageTeller:
 def progress_told(folder: WindowFolder, watched: Watched, log: Any, on_found: OnFound) -> Iterator[None]:
     """Tell in the log how far Spark has come, until the block ends.
 
-    :param folder: the window's folder in the ledger.
     :param watched: the driver that the block waits for.
-    :param log: the task's log.
     :param on_found: called in the thread, once the driver has started; its errors are ignored.
     """
     ended = Event()
@@ -148,11 +140,8 @@ def _watch(ended: Event, folder: WindowFolder, watched: Watched, log: Any, on_fo
         with suppress(Exception):
             on_found(application)
         if application.ui is None:
-            log.info(
-                "No progress: Spark application %s has no UI (spark.ui.enabled=false), or its note in the ledger isn't "
-                "signed by this load's driver",
-                application.id,
-            )
+            why = "has no UI (spark.ui.enabled=false), or its note in the ledger isn't signed by this load's driver"
+            log.info("No progress: Spark application %s %s", application.id, why)
             return
         log.info("Spark application %s is running; its UI is %s", application.id, application.ui)
         with _rest_api(application.ui, application.id, redirected=watched.on_yarn) as spark:

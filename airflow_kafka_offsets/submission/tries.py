@@ -34,11 +34,7 @@ _INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
 class Tries:
     """One task instance, and what its driver is given.
 
-    :param dag_id: the Dag.
-    :param run_id: its run.
-    :param task_id: the task.
     :param map_index: which of a mapped task's; -1 for another one.
-    :param try_number: which try this is.
     :param max_tries: how many it may have: Airflow raises that whenever the task is cleared, and at no other time.
     :param asked: hash of the arguments that decide which rows are written, and of the files here that they name. What
         an earlier try has loaded otherwise, as before the Dag or a file was changed, is no result of this one.

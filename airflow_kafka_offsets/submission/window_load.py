@@ -34,13 +34,8 @@ log = logging.getLogger(__name__)
 class WindowLoad:
     """What a try is about.
 
-    :param context: the task's.
     :param ref: the window that was resolved.
-    :param ledger: the pipeline's ledger.
-    :param kafka: the Kafka connection.
-    :param on_data_loss: what to do about records that are gone.
     :param spark: the Spark connection, as the provider has read it.
-    :param place: who starts the driver.
     :param tries: this try and those before it.
     """
 
@@ -62,12 +57,9 @@ class WindowLoad:
         with self.kafka.get_conn() as client:
             pinned = readable(client, self.ledger, pinned, self.on_data_loss)
         if pinned.manifest.lost_offsets:
-            log.warning(
-                "Window %s is loaded without %s offsets that are gone: %s",
-                pinned.manifest.window,
-                pinned.manifest.lost_offsets,
-                shorten(f"{lost.topic}-{lost.partition}: {lost.lost_offsets}" for lost in pinned.manifest.lost()),
-            )
+            lost = shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost())
+            without = pinned.manifest.window, pinned.manifest.lost_offsets, lost
+            log.warning("Window %s is loaded without %s offsets that are gone: %s", *without)
         return pinned
 
     def explain(self, pinned: PinnedManifest, failure: Exception) -> Exception:
@@ -93,10 +85,7 @@ class WindowLoad:
         return failure
 
     def publish(self, counted: CountedAttempt) -> Publication:
-        """Publish what an attempt has counted.
-
-        :returns: what counts then.
-        """
+        """Publish what an attempt has counted; what counts then."""
         with self.kafka.get_conn() as client:
             return publish(client, self.ledger, counted)
 
@@ -118,8 +107,7 @@ def load_report(
     """The XCom of ``KafkaSparkSubmitOperator``. What of a window published before was read and written is told of the
     attempt that published it: a later one reads nothing from Kafka, and takes no time for it.
 
-    :param folder: the published revision.
-    :param manifest: what it was pinned to.
+    :param folder: the published revision, with its manifest.
     :param attempt: the attempt that has just ended.
     :param own: what it has read and written of that revision; None where it hasn't.
     :raises LedgerCorruptError: when no such counts are in the ledger.

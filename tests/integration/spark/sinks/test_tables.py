@@ -124,7 +124,7 @@ class TestAttempts:
         publish(open_window(manifest), table_sink)
         window = open_window(manifest, "try-2")
         rows = window.read()
-        attempt = begin(window, PinnedFolder.of(spark, window.folder, manifest))
+        attempt = begin(window, PinnedFolder.of(spark, window.folder, window.manifest))
         assert attempt.earlier == {"try-1"}
         assert table_sink.write(rows, replace(attempt, earlier=frozenset())).attempt == "try-2"
         assert offsets(table_sink.read(spark, attempt)) == {0: list(range(9))}
