@@ -44,18 +44,10 @@ class ProcessState:
 
 
 def task_state(context: Mapping[str, Any]) -> TaskState | None:
-    """The running task's state store, which outlives its pokes and tries (Airflow 3.3).
-
-    :returns: None where Airflow has no such store.
-    """
+    """The running task's state store, which outlives its pokes and tries; None before Airflow 3.3."""
     return context.get("task_state_store")
 
 
 def needs_airflow(what: str, since: str, instead: str) -> str:
-    """How it is told that this Airflow lacks something.
-
-    :param what: what that is.
-    :param since: the version that has it.
-    :param instead: what happens now, or what can be done.
-    """
+    """How it is told that this Airflow lacks something, and what happens instead, or can be done."""
     return f"{what} needs Airflow {since}, and this is {version('apache-airflow-core')}: {instead}"

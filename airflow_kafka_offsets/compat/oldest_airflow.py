@@ -13,11 +13,8 @@ OLDEST = (3, 1)
 
 
 def require_airflow(found: str | None = None) -> None:
-    """Refuse an Airflow that is too old, before an import fails of what it lacks.
-
-    :param found: its version; None for what is installed.
-    :raises ConfigurationError: naming both versions.
-    """
+    """Refuse an Airflow that is too old, by default the one that is installed, before an import fails of what it
+    lacks."""
     found = found or _installed()
     if found is None:
         return

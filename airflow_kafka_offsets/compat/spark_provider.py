@@ -32,11 +32,7 @@ def follows_its_driver(task: SparkSubmitOperator) -> bool:
 def refuse_unfollowed_driver(connection: Mapping[str, Any]) -> None:
     """Refuse a standalone cluster's own drivers where the provider can't ask its master about them: the task would fail
     while the driver runs on. Until 6.3.4 it asks at the port by which it submits, where no master answers
-    (apache/airflow#71881). Superfluous from Spark provider 6.3.4 on, but for several masters.
-
-    :param connection: the hook's.
-    :raises ConfigurationError: naming the version that can.
-    """
+    (apache/airflow#71881). Superfluous from Spark provider 6.3.4 on, but for several masters."""
     if "rest_endpoint" not in connection:
         raise ConfigurationError(
             "Deploy mode cluster on a standalone cluster needs apache-airflow-providers-apache-spark 6.3.4 or newer, "

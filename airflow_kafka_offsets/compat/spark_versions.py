@@ -19,10 +19,8 @@ _EVENTS_WITHIN_MS = 60_000
 
 
 def confs_of(spark: SparkSession) -> dict[str, str]:
-    """All confs of a session that were set. Superfluous from Spark 4.0 on (``spark.conf.getAll``).
-
-    :raises ConfigurationError: for a client of Spark Connect before 4.0, which can't tell.
-    """
+    """All confs of a session that were set; a client of Spark Connect before 4.0 can't tell. Superfluous from Spark 4.0
+    on (``spark.conf.getAll``)."""
     if hasattr(spark.conf, "getAll"):
         return dict(spark.conf.getAll)
     if not isinstance(spark, SparkSession):
@@ -95,10 +93,8 @@ def drop_kept(rows: DataFrame) -> None:
 
 
 def fitting(spark: SparkSession, text: str) -> str:
-    """A text with ``{version}``, ``{minor}`` and ``{scala}`` in it, as 4.0.0, 4.0 and 2.13, for this session.
-
-    What a vendor adds to the version is left out: the public registry doesn't know it.
-    """
+    """A text with ``{version}``, ``{minor}`` and ``{scala}`` in it, as 4.0.0, 4.0 and 2.13, for this session. What a
+    vendor adds to the version is left out: the public registry doesn't know it."""
     version = spark.version.partition("-")[0]
     return text.format(version=version, minor=".".join(version.split(".")[:2]), scala=_scala(spark))
 

@@ -22,11 +22,9 @@ class Timetable:
     """What a timetable is made of; None is what one of its kind doesn't have.
 
     :param kind: class name of Airflow's own timetable that it is, or is made from; another one's as it is.
-    :param expression: cron expression.
-    :param timezone: the zone of the cron expression, or its name.
+    :param expression: of cron, in a time zone or the zone's name.
     :param interval: how long the windows are that a trigger's timetable cuts back from its ticks.
     :param key_format: of partition keys, as ``strftime`` takes it.
-    :param timetables: those that it is made of.
     """
 
     kind: str

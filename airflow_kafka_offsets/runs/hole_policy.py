@@ -20,21 +20,15 @@ _ACTIVE = ["queued", "running"]
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """The Dag that loads a pipeline's windows, as a task of it, or of another Dag, knows it.
-
-    :param schedule: its schedule; that of another Dag isn't known.
-    :param ti: this task's instance, which Airflow is asked through.
-    """
+    """The Dag that loads a pipeline's windows, as a task of it, or of another Dag, knows it: no schedule is
+    known of another one. Airflow is asked through this task's instance, ``ti``."""
 
     schedule: Schedule
     ti: Any
 
     @classmethod
     def of(cls, context: Mapping[str, Any], attempt: Mapping[str, Any]) -> Loader:
-        """The Dag that made an attempt, as the ledger notes it; where it notes nothing, this one.
-
-        :param attempt: the note.
-        """
+        """The Dag that made an attempt, as the ledger notes it; where it notes nothing, this one."""
         ti = context["ti"]
         dag_id = (attempt.get("airflow") or {}).get("dag_id") or ti.dag_id
         timetable = getattr(context.get("dag"), "timetable", None) if dag_id == ti.dag_id else None

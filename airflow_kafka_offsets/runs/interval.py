@@ -18,10 +18,9 @@ _OF_THE_SCHEDULE = ("scheduled", "backfill")
 """Airflow's types of runs that have the schedule's own intervals. All others infer one from the moment, if they have
 any: whoever starts a run by the button, the command line, the API, another Dag or "Materialize" of an asset."""
 _HINT = (
-    "Schedule the Dag with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), "
-    "CronTriggerTimetable('0 * * * *', timezone='UTC', interval=timedelta(hours=1)) or "
-    "CronPartitionTimetable('0 * * * *', timezone='UTC', run_offset=-1), each of which gives every run an interval "
-    "(a bare cron string doesn't), or pass start= and end=."
+    "Schedule the Dag with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), CronTriggerTimetable('0 * * * *', "
+    "timezone='UTC', interval=timedelta(hours=1)) or CronPartitionTimetable('0 * * * *', timezone='UTC', "
+    "run_offset=-1), each of which gives every run an interval (a bare cron string doesn't), or pass start= and end=."
 )
 _OTHER_TIME = "To load any other time range, pass start= and end=, in a pipeline of its own."
 

@@ -25,21 +25,14 @@ don't follow from an instant right before them, but from the last tick before th
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a Dag's timetable says of windows.
-
-    :param dag_id: the Dag.
-    :param timetable: its timetable; None when it isn't known, as that of another Dag.
-    """
+    """What a Dag's timetable says of windows; None when it isn't known, as that of another Dag."""
 
     dag_id: str
     timetable: Timetable | None = None
 
     @classmethod
     def of(cls, dag_id: str, timetable: Any) -> Schedule:
-        """That of a Dag.
-
-        :param timetable: Airflow's.
-        """
+        """That of a Dag, by Airflow's own timetable."""
         return cls(dag_id, timetable_of(timetable))
 
     @property
@@ -148,8 +141,7 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
     """The ticks of a schedule from its start to its end, both included, Unix milliseconds: daylight saving as Airflow's
     own timetables have it.
 
-    :param expression: cron expression.
-    :param timezone: its time zone, or the zone's name.
+    :param expression: of cron, in a time zone or the zone's name.
     :raises IntervalError: when the two aren't ticks of the schedule, in order: windows would be cut short there.
     """
     from airflow.exceptions import AirflowTimetableInvalid

@@ -85,10 +85,7 @@ def _without_glues(words: Sequence[str]) -> Sequence[str]:
 
 
 def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | None) -> DataFrame:
-    """Give key and value the types asked for.
-
-    :raises ConfigurationError: when the JSON schema isn't one.
-    """
+    """Give key and value the types asked for; refuse a JSON schema that isn't one."""
     rows = rows.withColumn("key", rows["key"].cast(key_as))
     if json_schema is None:
         return rows.withColumn("value", rows["value"].cast(value_as))

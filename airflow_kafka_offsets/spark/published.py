@@ -162,10 +162,7 @@ def published_windows(
 
 
 def _of_output(window: str, published: Publication, output: str | None) -> Publication:
-    """A publication as if the named output were its only one; as it is for None.
-
-    :raises LedgerError: it has no such output.
-    """
+    """A publication as if the named output were its only one; as it is for None. Refused where it has no such one."""
     if output is None:
         return published
     found = next((further for further in published.further if further.name == output), None)
@@ -179,10 +176,7 @@ def _of_output(window: str, published: Publication, output: str | None) -> Publi
 
 
 class _Pipeline:
-    """The windows of a pipeline as the ledger has them now; each month is listed once.
-
-    :param uri: the pipeline's folder.
-    """
+    """The windows in a pipeline's folder as the ledger has them now; each month is listed once."""
 
     def __init__(self, files: LedgerFiles, uri: str) -> None:
         self._files = files
@@ -218,8 +212,7 @@ class _Pipeline:
     def refuse_replaced(self, window: str, published: Publication) -> None:
         """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published
         yet."""
-        newer = self.newer_writer(window, published)
-        if newer is not None:
+        if (newer := self.newer_writer(window, published)) is not None:
             revision, attempt = newer
             raise LedgerConflictError(
                 f"Window {window} is published in revision {published.revision}, and attempt {attempt} has begun to "
@@ -240,12 +233,8 @@ class _Pipeline:
 def _begun_since(
     spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication], owner: LedgerIdentity
 ) -> bool:
-    """Whether a newer revision of a window has begun since its publication was read.
-
-    :param published: windows in tables.
-    :param owner: the ledger whose these are.
-    :raises LedgerConflictError: when it has written, and noted nothing in the ledger.
-    """
+    """Whether a newer revision of a window in a table has begun since its publication was read; a LedgerConflictError
+    when it has written, and noted nothing in the ledger."""
     now = _Pipeline(pipeline_files(spark, hadoop_uri(pipeline_uri)), pipeline_uri)
     for window, found in published.items():
         current = now.publication(window)

@@ -74,12 +74,8 @@ def short_hash(content: bytes) -> str:
 
 
 def stored(place: StoragePath, content: bytes, s3_scheme: str = "s3a") -> str:
-    """Store a file once, in a place named by :func:`short_hash`.
-
-    :param s3_scheme: how S3 is spelled by whoever reads it: ``s3a`` is Hadoop's way.
-    :returns: its URI.
-    :raises LedgerCorruptError: when something else is there.
-    """
+    """Store a file once, in a place named by :func:`short_hash`; its URI, with S3 spelled as whoever reads it does:
+    ``s3a`` is Hadoop's way. A LedgerCorruptError where something else is there."""
     if not create_exclusive(place, content):
         raise LedgerCorruptError(
             f"{place} doesn't have the content that its name says. Delete it; the next try writes it again."
@@ -92,9 +88,7 @@ def start_arguments(uri: str, content: bytes) -> list[str]:
     """What :data:`PYTHON_RUNNER` is given so that a stored bundle runs if it is still this one.
 
     It runs ``python3 <first> <third and on>``: with ``-c`` as the first, what comes third is the program's text. The
-    worker has fetched the bundle into the folder that Python starts in.
-
-    :param uri: where the bundle is stored.
+    worker has fetched the bundle from ``uri`` into the folder that Python starts in.
     """
     return ["-c", "", STARTER.read_text(encoding="utf-8"), uri.rpartition("/")[2], hashlib.sha256(content).hexdigest()]
 
@@ -121,9 +115,8 @@ def _local(place: str) -> Path:
     path = Path(place.removeprefix("file://"))
     if not path.is_file():
         raise ConfigurationError(
-            f"{place} is not a file on this worker. On a standalone cluster in cluster deploy mode the "
-            "worker sends the application and its Python files to the cluster as one: give paths on the "
-            "worker."
+            f"{place} is not a file on this worker. On a standalone cluster in cluster deploy mode the worker sends "
+            "the application and its Python files to the cluster as one: give paths on the worker."
         )
     return path
 

@@ -47,10 +47,7 @@ class DriverPlace(Enum):
 
     @classmethod
     def of(cls, master: str, deploy_mode: str | None, confs: Mapping[str, str]) -> DriverPlace:
-        """Read a Spark connection.
-
-        :raises ConfigurationError: for a deploy mode that the provider and we wouldn't know of, or can't be.
-        """
+        """Read a Spark connection; refuse a deploy mode that the provider and we wouldn't know of, or can't be."""
         if deploy_mode is None and str(confs.get(_DEPLOY_MODE, "client")) != "client":
             raise ConfigurationError(
                 f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} deploys the driver without Airflow knowing. "
@@ -69,11 +66,8 @@ class DriverPlace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SecretWay:
-    """What ``spark-submit`` needs so that the driver gets the credentials.
-
-    :param confs: more confs; none holds a credential.
-    :param properties_file: file to use instead of the user's own; None to leave that.
-    """
+    """What ``spark-submit`` needs so that the driver gets the credentials: more confs, none of which holds one, and a
+    file to use instead of the user's own; None to leave that."""
 
     confs: Mapping[str, str] = field(default_factory=dict)
     properties_file: str | None = None

@@ -101,20 +101,14 @@ class SubmittedDriver:
         return cls(**fields)
 
     def status(self) -> DriverStatus:
-        """Ask the cluster; it blocks.
-
-        :raises Exception: as the provider does where the cluster doesn't answer.
-        """
+        """Ask the cluster; it blocks. Raises as the provider does where the cluster doesn't answer."""
         task = FollowedDriver(task_id="driver_status", conn_id=self.conn_id, deploy_mode=self.deploy_mode)
         state = status_of(task, self.job_id, {})
         return DriverStatus(state, task.is_job_active(state), task.is_job_succeeded(state))
 
 
 def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
-    """Refuse to wait on the triggerer for a cluster's driver that the triggerer can't ask about.
-
-    :raises ConfigurationError: naming what has to be otherwise.
-    """
+    """Refuse to wait on the triggerer for a cluster's driver that the triggerer can't ask about."""
     if not can_follow_drivers():
         raise ConfigurationError(
             "deferrable=True needs apache-airflow-providers-apache-spark 6.3.1 or newer, and this is "

@@ -29,11 +29,8 @@ class Program:
     arguments: Sequence[str]
 
     def asked(self, conf: Mapping[str, str], *, allow_gaps: bool) -> str:
-        """A hash of all that decides which rows are written. Files that were stored have theirs in their URIs; the
-        bundle of this package doesn't count, as a new version of it asks for the same.
-
-        :param conf: the user's.
-        """
+        """A hash of all that decides which rows are written, the user's confs among it. Files that were stored have
+        theirs in their URIs; the bundle of this package doesn't count, as a new version of it asks for the same."""
         own = [uri for uri in self.py_files if not uri.endswith(f"/{BUNDLE_NAME}")]
         given = [self.application, own, self.packages, self.arguments, sorted(conf.items()), allow_gaps]
         return hashlib.sha256(json.dumps(given, ensure_ascii=False, default=str).encode()).hexdigest()
@@ -92,10 +89,7 @@ class ClusterFiles:
         return self._store(BUNDLE_NAME, bundle())
 
     def python_file(self, place: str) -> str:
-        """URI of a user's file: as it is where it is one, else stored.
-
-        :raises ConfigurationError: when there is no such file on this worker, or nothing in it.
-        """
+        """URI of a user's file: as it is where it is one, else stored; refused where it is nowhere, or empty."""
         if _REMOTE in place and not place.startswith("file://"):
             return place
         path = Path(place.removeprefix("file://"))

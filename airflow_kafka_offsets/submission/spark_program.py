@@ -76,10 +76,7 @@ class SparkProgram:
         return None
 
     def release(self, *, asked: bool = False) -> SparkRelease | None:
-        """Which Spark it is, by its jars; None when it has none beside it.
-
-        :param asked: whether it is run then, to say so itself.
-        """
+        """Which Spark it is, by its jars. Where it has none beside it, it is ``asked``, or else None."""
         for home in self._homes():
             for jar in home.glob("jars/spark-core_*.jar"):
                 if found := _CORE.fullmatch(jar.name):
@@ -101,10 +98,7 @@ class SparkProgram:
         return None
 
     def refuse_mixed(self) -> None:
-        """Refuse PySpark's own Spark where another version of ``pyspark-client`` has written into the same folder.
-
-        :raises ConfigurationError: naming both.
-        """
+        """Refuse PySpark's own Spark where another version of ``pyspark-client`` has written into the same folder."""
         if not set(self._packaged()) & set(self._homes()):
             return
         with suppress(PackageNotFoundError):

@@ -40,7 +40,6 @@ OnFound = Callable[[SparkApplication], None]
 class Watched:
     """The driver that is waited for.
 
-    :param attempt: the attempt that it makes.
     :param note_key: what it signs its note with; None where that isn't known, so that its UI isn't asked.
     :param on_yarn: its UI sends whoever asks to the ResourceManager's proxy.
     """
@@ -82,9 +81,8 @@ class StageTeller:
         self._done_at_first, self._since_s = 0, 0.0
 
     def tell(self, at_s: float) -> None:
-        """Ask, and say how far the stage is.
+        """Ask, and say how far the stage is at a time on the monotonic clock.
 
-        :param at_s: the time, on the monotonic clock.
         :raises httpx.HTTPError: when the UI isn't there, or doesn't answer with status 200.
         :raises ValueError: when the answer isn't JSON: a login page, or somebody else's.
         """

@@ -65,10 +65,9 @@ class WindowLoad:
     def explain(self, pinned: PinnedManifest, failure: Exception) -> Exception:
         """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
 
-        :param failure: what a load failed with.
-        :returns: that; or a DataLossError with partitions and exact counts, where that is what happened; or what else
-            became of the window's topics, as when one was re-created. Where the next try loads what is left, it is one
-            that is tried again.
+        :returns: the failure; or a DataLossError with partitions and exact counts, where that is what happened; or what
+            else became of the window's topics, as when one was re-created. Where the next try loads what is left, it is
+            one that is tried again.
         """
         try:
             with self.kafka.get_conn() as client:

@@ -42,10 +42,7 @@ Read = Callable[[Sequence[OffsetRange]], DataFrame]
 
 
 def named(text: str) -> tuple[LogRange, ...]:
-    """Read ``flights-0:17, flights-2:40-49``: topic, partition, and the first and last offset.
-
-    :raises ConfigurationError: when it is something else.
-    """
+    """Read ``flights-0:17, flights-2:40-49``: topic, partition, and the first and last offset. Refuse anything else."""
     stretches = []
     for name in filter(None, map(str.strip, text.split(","))):
         found = _NAMED.fullmatch(name)
@@ -113,12 +110,9 @@ def is_overflow(error: Exception) -> bool:
 def extreme_timestamp_error(
     read: Read, clients: KafkaClients, window: str, ranges: Iterable[OffsetRange], *, more: bool
 ) -> ExtremeTimestampError | None:
-    """The error that names the records, and what to do; None where Spark reads all of them now.
-
-    :param ranges: what Spark has read.
-    :param more: whether the conf names others.
-    """
-    searched = chain.from_iterable(_Search(read, clients, pinned).run() for pinned in ranges)
+    """The error that names the records in the ranges that Spark has read, and what to do; None where Spark reads all of
+    them now. With ``more`` the conf names others."""
+    searched = chain.from_iterable(_Search(read, clients, pinned).within(pinned) for pinned in ranges)
     found = list(islice(searched, _FOUND + 1))
     if not found:
         return None
@@ -137,12 +131,8 @@ def extreme_timestamp_error(
 
 @dataclass(frozen=True, slots=True)
 class _Extremes:
-    """A stretch with such records, and perhaps others between them: however they lie, few stretches name many of them.
-
-    :param stretch: from the first of them to the last.
-    :param records: how many they are.
-    :param timestamp_ms: of the first one, as the producer gave it.
-    """
+    """A stretch from the first of some such records to the last, and perhaps with others between them: however they
+    lie, few stretches name many of them. The timestamp is the first one's, as the producer gave it."""
 
     stretch: LogRange
     records: int
@@ -156,20 +146,13 @@ class _Extremes:
 
 
 class _Search:
-    """The search of one range, from its start on.
-
-    :param clients: of the cluster that is read, with the reader's options.
-    :param pinned: the range.
-    """
+    """The search of one range, from its start on."""
 
     def __init__(self, read: Read, clients: KafkaClients, pinned: OffsetRange) -> None:
         self._read, self._clients, self._pinned = read, clients, pinned
         self._reached = pinned.start_offset
 
-    def run(self) -> Iterator[_Extremes]:
-        yield from self._within(self._pinned)
-
-    def _within(self, piece: OffsetRange) -> Iterator[_Extremes]:
+    def within(self, piece: OffsetRange) -> Iterator[_Extremes]:
         start, end = max(piece.start_offset, self._reached), piece.end_offset
         if start >= end or _reads(self._read([replace(piece, start_offset=start)])):
             return
@@ -177,8 +160,8 @@ class _Search:
             yield from self._looked_at(start)
             return
         middle = (start + end) // 2
-        yield from self._within(replace(piece, start_offset=start, end_offset=middle))
-        yield from self._within(replace(piece, start_offset=middle))
+        yield from self.within(replace(piece, start_offset=start, end_offset=middle))
+        yield from self.within(replace(piece, start_offset=middle))
 
     def _looked_at(self, start: int) -> Iterator[_Extremes]:
         """The stretch that begins in the few offsets from there on, and goes on as far as it does."""

@@ -38,11 +38,8 @@ _REFUSED = tuple(f"{_ERRORS}{kind}AuthenticationException" for kind in ("", "Sas
 @dataclass(frozen=True, slots=True)
 class KafkaClients:
     """Clients of the cluster that a reader reads, each closed after its block. In the block, what can't be asked is an
-    UncheckedSourceError, and brokers that refuse the credentials are an AuthenticationError.
-
-    :param spark: a session with a driver of its own.
-    :param options: the reader's options; those that begin with ``kafka.`` are the clients' settings.
-    """
+    UncheckedSourceError, and brokers that refuse the credentials are an AuthenticationError. The options are the
+    reader's: those that begin with ``kafka.`` are the clients' settings."""
 
     spark: SparkSession
     options: Mapping[str, str] = field(repr=False)
@@ -74,10 +71,7 @@ class KafkaClients:
         return {name[len(_PREFIX) :]: value for name, value in self.options.items() if name.lower().startswith(_PREFIX)}
 
     def _class(self, name: str) -> Any:
-        """A class of Java's, to be called or for its static methods.
-
-        :raises ConfigurationError: when the driver doesn't have it.
-        """
+        """A class of Java's, to be called or for its static methods; refused where the driver doesn't have it."""
         found: Any = self.spark._jvm
         for part in name.split("."):
             found = getattr(found, part)

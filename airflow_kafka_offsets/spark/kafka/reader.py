@@ -62,10 +62,8 @@ _told: set[str] = set()
 
 
 def cores(spark: SparkSession) -> int | None:
-    """How many tasks run at the same time: executors that the driver hasn't got yet don't count.
-
-    Under Spark Connect, which has no driver at hand, the conf ``spark.default.parallelism`` says it; None without.
-    """
+    """How many tasks run at the same time: executors that the driver hasn't got yet don't count. Under Spark Connect,
+    which has no driver at hand, the conf ``spark.default.parallelism`` says it; None without."""
     if not is_connect(spark):
         return spark.sparkContext.defaultParallelism
     told = spark.conf.get("spark.default.parallelism", None)

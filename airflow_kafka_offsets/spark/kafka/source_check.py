@@ -45,9 +45,8 @@ _CUT_SINCE = (
     f"{_READ} {FORGET_PAST}"
 )
 _CUT_BETWEEN = (
-    f"Logs of window {{window}} were truncated below its start before its end was resolved: {{logs}}. "
-    f"{_ELECTION} Those before the start are in no window. Nothing is published. Forget this window. "
-    f"{FORGET_PAST}"
+    f"Logs of window {{window}} were truncated below its start before its end was resolved: {{logs}}. {_ELECTION} "
+    f"Those before the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
 )
 _TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
 
@@ -101,9 +100,8 @@ class SourceCheck:
         if problems:
             raise TopicChangedError(
                 f"Window {manifest.window} isn't from the Kafka that the reader's options lead to: "
-                f"{shorten(problems)}. {outcome} Correct kafka.bootstrap.servers if it is the wrong "
-                "cluster. If a topic was re-created, its old records are gone: load the new topic under "
-                "another pipeline= name."
+                f"{shorten(problems)}. {outcome} Correct kafka.bootstrap.servers if it is the wrong cluster. If a "
+                "topic was re-created, its old records are gone: load the new topic under another pipeline= name."
             )
         return cluster_id, topic_ids
 
@@ -119,17 +117,14 @@ class SourceCheck:
                     raise
                 if time.monotonic() > deadline:
                     raise TopicChangedError(
-                        f"A topic of window {self.manifest.window} ({shorten(names)}) no longer exists in "
-                        f"the Kafka that the reader's options lead to. {outcome} Was it deleted, or is it "
-                        "another cluster?"
+                        f"A topic of window {self.manifest.window} ({shorten(names)}) no longer exists in the Kafka "
+                        f"that the reader's options lead to. {outcome} Was it deleted, or is it another cluster?"
                     ) from error
             time.sleep(_PAUSE_S)
 
     def _refuse_cut(self) -> int:
-        """Ask whether logs were cut below the window's end, or below its start before the end was resolved.
-
-        :returns: how many logs it takes for uncut: found so, where the brokers can tell.
-        """
+        """Refuse logs that were cut below the window's end, or below its start before the end was resolved; how many it
+        takes for uncut: found so, where the brokers can tell."""
         for bounds, cut in ((known_ends(self.manifest), _CUT_SINCE), (known_starts(self.manifest), _CUT_BETWEEN)):
             if bounds:
                 with KafkaClients(self.spark, self.options).consumer() as consumer:
@@ -137,10 +132,8 @@ class SourceCheck:
         return len(with_epoch(self.manifest))
 
     def _validate(self, consumer: Any, bounds: Sequence[SeenOffset], cut: str) -> None:
-        """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends.
-
-        :param cut: what to say of logs that were cut below.
-        """
+        """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends. Of logs
+        that were cut below, the error says ``cut``."""
         java: Any = self.spark._jvm
         make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
         position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata

@@ -67,16 +67,11 @@ _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)
 
 @dataclass(frozen=True, slots=True)
 class RunConf:
-    """What a run was told.
+    """What a run was told, by the confs above.
 
-    :param manifest_uri: where the manifest is.
-    :param sha256: the hash that it must have.
-    :param attempt: the run's own name.
     :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
-    :param allow_gaps: whether offsets without a record are expected.
-    :param bytes_per_record: what a record has on average; None when nobody knows.
-    :param extreme_timestamps: the records with a timestamp that Spark can't read, as they were named.
-    :param note_key: signs the driver's note in the ledger; None where no operator has submitted it.
+    :param bytes_per_record: None when nobody knows.
+    :param note_key: None where no operator has submitted it.
     """
 
     manifest_uri: str
@@ -108,18 +103,12 @@ class RunConf:
 
 
 def new_attempt(started_ms: int) -> str:
-    """A name that no other try has, in order of time.
-
-    :param started_ms: when it begins, Unix milliseconds.
-    """
+    """A name that no other try has, in order of the times that they start."""
     return f"{compact_instant(started_ms)}-{uuid4().hex[:8]}"
 
 
 def _attempt_name(confs: Mapping[str, str]) -> str:
-    """The attempt's name: that of the conf, or one of its own for a driver of a load.
-
-    :raises ConfigurationError: it can't be a folder's name on every store.
-    """
+    """The attempt's name: that of the conf, or one of its own for a driver of a load. It becomes a folder's name."""
     load = confs.get(LOAD)
     name = confs.get(ATTEMPT) or (f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else new_attempt(now_ms()))
     if not ATTEMPT_NAME.fullmatch(name):

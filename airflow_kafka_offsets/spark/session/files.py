@@ -40,10 +40,7 @@ def hadoop_uri(uri: str) -> str:
 
 
 def qualified(spark: SparkSession, place: str) -> str:
-    """A folder or a table's name in one spelling, by which two of them can be told to be the same.
-
-    :param spark: a session with a driver of its own.
-    """
+    """A folder or a table's name in one spelling, by which two of them can be told to be the same."""
     if "/" not in place:
         return place.replace("`", "").lower()
     jvm: Any = spark._jvm
@@ -55,10 +52,7 @@ def qualified(spark: SparkSession, place: str) -> str:
 
 
 class HadoopFiles:
-    """Files on any store that the job's Hadoop knows, with the credentials that the Spark job itself has.
-
-    :param spark: the session whose Hadoop configuration and credentials are used.
-    """
+    """Files on any store that the job's Hadoop knows, with the credentials that the Spark job itself has."""
 
     writable = True
 
@@ -112,10 +106,7 @@ class HadoopFiles:
         """Nothing is kept between two looks."""
 
     def make_folder(self, uri: str) -> None:
-        """Make a folder and those above it.
-
-        :raises ConfigurationError: when that isn't allowed.
-        """
+        """Make a folder and those above it; a ConfigurationError where that isn't allowed."""
         refused = f"The output folder {uri} can't be written"
         try:
             fs, path = self._locate(uri)
@@ -147,7 +138,6 @@ class ConnectFiles:
     """Files on any store that the server of Spark Connect reaches, which reads and lists them, by jobs of Spark's. A
     job for each of a thousand small files would take minutes: what is asked of a ledger is brought by few, once.
 
-    :param spark: the client's session.
     :param read: patterns of small files that are read at once, all of those that are there.
     :param listed: patterns of files whose names are enough.
     """

@@ -157,11 +157,8 @@ class IcebergSink(TableSink):
         return False
 
     def _require_branch(self, spark: SparkSession, attempt: Attempt) -> int:
-        """The newest snapshot of the attempt's branch, which a later attempt drops that is released.
-
-        :raises CommitConflictError: it isn't.
-        :raises LedgerConflictError: a newer revision of the window is in the table.
-        """
+        """The newest snapshot of the attempt's branch, which a later attempt drops that is released. Refused where it
+        is gone, or a newer revision of the window is in the table."""
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)

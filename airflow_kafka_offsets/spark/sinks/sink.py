@@ -139,10 +139,7 @@ def count_only(rows: DataFrame) -> None:
 
 
 def audited_columns(strict_time: bool) -> dict[str, str]:
-    """The columns that the output must keep, and their types.
-
-    :param strict_time: the rows are told apart by ``outside_window`` too.
-    """
+    """The columns that the output must keep, and their types. With strict time ``outside_window`` is one of them."""
     return AUDITED | ({OUTSIDE_COLUMN: "boolean"} if strict_time else {})
 
 

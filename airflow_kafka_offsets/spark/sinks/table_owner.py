@@ -26,10 +26,8 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 
 
 def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
-    """Whose windows a table holds; None when no ledger has loaded it yet.
-
-    :raises LedgerConflictError: when Spark doesn't show the property's value: nobody can tell then.
-    """
+    """Whose windows a table holds; None when no ledger has loaded it yet. Refused where Spark doesn't show the
+    property's value: nobody can tell then."""
     rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect()
     properties = {str(row["key"]): str(row["value"]) for row in rows}
     told = properties.get(LEDGER)
@@ -38,19 +36,15 @@ def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
     found = LedgerIdentity.of({"ledger_id": told, "pipeline": properties.get(PIPELINE)})
     if found is None:
         raise LedgerConflictError(
-            f"Spark shows the property {LEDGER} of {sql_name} as {told!r}, which is not a ledger's "
-            "identity, so nobody can tell whose the table is. If the value is redacted, change "
-            "spark.redaction.regex or spark.sql.redaction.options.regex so that it matches neither "
-            f"{LEDGER} nor 32 hex digits."
+            f"Spark shows the property {LEDGER} of {sql_name} as {told!r}, which is not a ledger's identity, so nobody "
+            "can tell whose the table is. If the value is redacted, change spark.redaction.regex or "
+            f"spark.sql.redaction.options.regex so that it matches neither {LEDGER} nor 32 hex digits."
         )
     return found
 
 
 def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
-    """Make a table of nobody's this ledger's; refuse another one's.
-
-    :raises LedgerConflictError: as :func:`require_owner`.
-    """
+    """Make a table of nobody's this ledger's; refuse another one's, as :func:`require_owner`."""
     if table_owner(spark, sql_name) is None:
         spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)})")
     require_owner(spark, sql_name, ours)
@@ -64,12 +58,11 @@ def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> N
     owner = table_owner(spark, sql_name)
     if owner is None or owner.ledger_id != ours.ledger_id:
         raise LedgerConflictError(
-            f"{sql_name} is a table of {owner or 'no ledger'} according to its property {LEDGER}, and this "
-            f"is {ours}: each would replace the other's windows of the same time. A table has one ledger: "
-            "load into another table. If the ledger was moved, copy its whole folder, pipeline.json "
-            "included, as its identity is in there. If the other one is lost for good, assign the table to "
-            f"this ledger: ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)}); windows that are "
-            "loaded again then take the place of its rows."
+            f"{sql_name} is a table of {owner or 'no ledger'} according to its property {LEDGER}, and this is {ours}: "
+            "each would replace the other's windows of the same time. A table has one ledger: load into another table. "
+            "If the ledger was moved, copy its whole folder, pipeline.json included, as its identity is in there. If "
+            f"the other one is lost for good, assign the table to this ledger: ALTER TABLE {sql_name} SET "
+            f"TBLPROPERTIES ({_in_sql(ours)}); windows that are loaded again then take the place of its rows."
         )
 
 

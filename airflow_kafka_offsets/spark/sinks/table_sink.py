@@ -66,10 +66,7 @@ class WindowCommit:
             return None
 
     def refuse_unknown(self, table: str, attempt: Attempt) -> None:
-        """Never replace rows that this ledger knows nothing of, though they carry its identity.
-
-        :raises LedgerConflictError: naming who wrote them.
-        """
+        """Never replace rows that this ledger knows nothing of, though they carry its identity."""
         noted_here = self.revision == attempt.revision and self.has_note
         known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
         if noted_here and not known and self.attempt not in attempt.noted():
@@ -80,18 +77,14 @@ class WindowCommit:
             )
 
     def refuse_older(self, table: str, attempt: Attempt) -> None:
-        """Never replace rows of an attempt that began later.
-
-        :raises CommitConflictError: it loads the same manifest.
-        :raises LedgerConflictError: it doesn't; naming both.
-        """
+        """Never replace rows of an attempt that began later: a CommitConflictError where it loads the same manifest, or
+        else a LedgerConflictError."""
         if not self._after(attempt):
             return
         if self.manifest_sha256 == attempt.manifest_sha256:
             raise CommitConflictError(
-                f"{table} holds window {attempt.window} by attempt {self.attempt}, which began after this "
-                "one: it may still be running or may have died. Nothing of this one is published. Run the "
-                "task again."
+                f"{table} holds window {attempt.window} by attempt {self.attempt}, which began after this one: it may "
+                "still be running or may have died. Nothing of this one is published. Run the task again."
             )
         raise LedgerConflictError(
             f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
@@ -159,10 +152,7 @@ class TableSink(Sink):
             ) from error
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The table's rows of the window.
-
-        :raises LedgerConflictError: the table is another ledger's, or says nothing of whose it is.
-        """
+        """The table's rows of the window; refused where the table isn't said to be this ledger's."""
         if not self._exists(spark):
             return spark.createDataFrame([], audited_ddl(attempt.strict_time))
         self._require_ours(spark, attempt)

@@ -74,10 +74,8 @@ class RunCounts:
 
 
 def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
-    """Refuse rows by their plan, before anything is read, where the proof needs the count of one read.
-
-    :raises ConfigurationError: naming what reads twice, or hides the count, and the way out.
-    """
+    """Refuse rows by their plan, before anything is read, where the proof needs the count of one read: what reads
+    twice, or hides the count."""
     if is_connect(window.spark):
         if window.may_have_gaps:
             window.require_read()
@@ -112,10 +110,9 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     """Count what was read for the rows and what the output, read back, holds of them after the write.
 
     :param sampled: some rows of the output may be looked at for little, to learn their size.
-    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once.
-    :raises CountedTwiceError: a compacted log has fewer records by now, or other rows are in the output meanwhile.
-    :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
-    :raises UncheckedSourceError: when Kafka can't be asked.
+    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once. A CountedTwiceError where
+        a compacted log has fewer records by now, or other rows are in the output meanwhile.
+    :raises WindowError: as :func:`~.stretches.records_of`, of offsets that Kafka has to be asked for.
     """
     manifest = window.manifest
     if manifest.span and not window.needs_count:
@@ -139,13 +136,11 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
 
 
 def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]) -> RunCounts:
-    """Count a window's records apart from the jobs that were given them.
+    """Count a window's records, as what is ``written``, apart from the jobs that were given them. Errors as in
+    :func:`count_run`.
 
-    :param records: the window, as it was read; on the executors' disks where offsets may be without a record.
+    :param records: as they were read; on the executors' disks where offsets may be without a record.
     :param reads: what the job of each output got.
-    :returns: ``written`` is the records.
-    :raises DataLossError: the log no longer has offsets that Kafka has to be asked for.
-    :raises UncheckedSourceError: when Kafka can't be asked.
     """
     manifest = window.manifest
     if not manifest.span:
@@ -189,8 +184,6 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
 def _by_another_read(window: PinnedRead, output: DataFrame, counts: RunCounts) -> RunCounts:
     """The counts of a window in which offsets lack, with what Kafka has of it, by another read of all of it: for a
     client of Spark Connect, which may not get the count of what it writes, and has no driver to ask for offsets alone.
-
-    :raises CountedTwiceError: Kafka has less by now, as a compacted topic may, or the output was written to meanwhile.
     """
     with window.reading():
         found = tally_of(window.again(), window.manifest)

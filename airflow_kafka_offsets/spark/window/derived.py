@@ -54,11 +54,7 @@ counted where no row is left."""
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """One output of derived rows.
-
-    :param transform: makes its rows of the window's records.
-    :param sink: where they go.
-    """
+    """One output of derived rows: what makes them of the window's records, and where they go."""
 
     transform: Transform
     sink: Sink
@@ -66,12 +62,9 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """An output, before one action writes its rows.
+    """An output, before one action writes its rows; the first one has no name.
 
-    :param name: empty for the first one.
-    :param sink: where they go.
-    :param rows: what to write.
-    :param read: counts the records that go into them.
+    :param read: counts the records that go into the rows.
     :param row_count: counts the rows themselves.
     """
 
@@ -83,10 +76,7 @@ class _Output:
 
 
 def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: Mapping[str, str]) -> RunResult:
-    """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`.
-
-    :param outputs: by name; the first one has none.
-    """
+    """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`."""
     if is_connect(window.spark):
         raise ConfigurationError(
             "A client of Spark Connect can't derive rows: their proof is a count, which a server may leave out of its "
@@ -220,11 +210,8 @@ def _load(
 
 
 def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived, before: Iterable[_Output]) -> _Output:
-    """Have a transform make its rows, of its own count of the records; nothing is read yet.
-
-    :param before: what other transforms have made.
-    :raises ConfigurationError: by the rows' plan their records can't be counted once.
-    """
+    """Have a transform make its rows, of its own count of the records; nothing is read yet. Refused where the records
+    can't be counted once by the rows' plan, beside what other transforms have made ``before``."""
     what = _what(name)
     others = frozenset(observation_name(other.read.observation) for other in before)
     read = observe(records, window.manifest, may_have_gaps=window.may_have_gaps)
@@ -308,10 +295,8 @@ def _replaced(place: str | None, by: str, attempt: Attempt) -> CommitConflictErr
 
 
 def _counted(window: PinnedRead, output: _Output, written: Written, held_rows: int) -> DerivedRows:
-    """What was counted of an output, and how many rows it holds once all outputs are written.
-
-    :raises UnprovenError: nothing was counted.
-    """
+    """What was counted of an output, and how many rows it holds once all outputs are written; an UnprovenError where
+    nothing was."""
     counted = bool(window.manifest.span)
     sums = observed_sums(output.row_count) if counted else {_COUNT: 0}
     read = output.read.found() if counted else Tally()

@@ -63,11 +63,7 @@ class PinnedFolder:
         return AttemptNotes(self.files, self.uri)
 
     def require_own_ledger(self) -> None:
-        """Refuse a manifest that lies in another ledger than it was pinned in.
-
-        :raises LedgerConflictError: naming both.
-        :raises LedgerCorruptError: as :func:`ledger_identity`.
-        """
+        """Refuse a manifest that lies in another ledger than it was pinned in."""
         pipeline_uri = pipeline_folder(self.uri)
         found = ledger_identity(self.files, pipeline_uri).ledger_id
         if found != self.manifest.ledger_id:
@@ -84,10 +80,7 @@ class PinnedFolder:
         return counting_publication(self.files, month, self.manifest.window, live)
 
     def published_result(self, published: Publication) -> RunResult:
-        """What a published attempt has counted.
-
-        :raises LedgerCorruptError: when that is missing, or was changed since.
-        """
+        """What a published attempt has counted; a LedgerCorruptError when that is missing, or was changed since."""
         revision = revision_folder(self.manifest.window, published.revision)
         uri = f"{self.uri.rpartition('/')[0]}/{revision}/results/{published.attempt}.json"
         return published_counts(published, self.files.read(uri), uri)
@@ -177,20 +170,17 @@ def pipeline_files(spark: SparkSession, pipeline_uri: str) -> LedgerFiles:
 
 
 def ledger_identity(files: LedgerFiles, pipeline_uri: str) -> LedgerIdentity:
-    """Which ledger a pipeline's folder is.
-
-    :raises LedgerCorruptError: when there is no ``pipeline.json`` that says it.
-    """
+    """Which ledger a pipeline's folder is; a LedgerCorruptError where no ``pipeline.json`` says it."""
     uri = f"{pipeline_uri}/{PIPELINE}"
     return LedgerIdentity.of_pipeline(json_object(files.read(uri)), uri)
 
 
 def counting_publication(files: LedgerFiles, month: str, window: str, live: Collection[int]) -> Publication | None:
-    """The publication of a window that counts; None when nothing is published.
+    """The publication of a window that counts; None when nothing is published. A LedgerCorruptError where a file isn't
+    what it should be.
 
     :param month: the folder of the window's month.
     :param live: numbers of the revisions that count.
-    :raises LedgerCorruptError: when a file isn't what it should be.
     """
     folder = f"{month}/{revision_folder(window, 1)}/{PUBLICATIONS}"
     for number in reversed(publication_numbers(files.names(folder))):
@@ -209,10 +199,8 @@ def counting_publication(files: LedgerFiles, month: str, window: str, live: Coll
 @contextmanager
 def failures_noted(spark: SparkSession, folder: str, attempt: str) -> Iterator[None]:
     """Note an error of this package that ends the block beside the window, for the task that waits, and raise it on. An
-    error of the application's own isn't noted: nobody knows what is in it.
-
-    :param spark: the session; one of Spark Connect doesn't reach the ledger, and notes nothing.
-    """
+    error of the application's own isn't noted: nobody knows what is in it. Spark Connect doesn't reach the ledger, and
+    notes nothing."""
     try:
         yield
     except KafkaOffsetsError as error:

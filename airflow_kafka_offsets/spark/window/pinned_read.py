@@ -82,10 +82,7 @@ class PinnedRead:
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf) -> Self:
-        """Read and check the manifest.
-
-        :raises LedgerCorruptError: when it is missing, or isn't the one that was pinned. Nothing is read from Kafka.
-        """
+        """Read the manifest, and refuse another one than was pinned, or none: a LedgerCorruptError."""
         content = files_of(spark).read(conf.manifest_uri)
         if content is None:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
@@ -243,9 +240,7 @@ class PinnedRead:
 
         :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
         :raises UnprovenError: when no action has read the rows.
-        :raises TopicChangedError: another cluster was read, or a topic that was re-created.
-        :raises LogTruncatedError: a log was cut below the window's end since it was resolved.
-        :raises UncheckedSourceError: when Kafka can't be asked.
+        :raises WindowError: as :meth:`~airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after`.
         """
         if self.proved_read is not None:
             return self.proved_read
@@ -257,10 +252,7 @@ class PinnedRead:
         return found
 
     def observed(self) -> ObservedRows:
-        """The rows of the last :meth:`read`, and what counts them.
-
-        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
-        """
+        """The rows of the last :meth:`read`, and what counts them; refused when there is none."""
         if not self._options:
             raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
         if self._observed is None:

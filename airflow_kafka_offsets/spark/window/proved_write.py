@@ -85,10 +85,8 @@ def load_unless_published(
 
 
 def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:
-    """Begin an attempt, and note which Spark application it is. A client of Spark Connect notes nothing.
-
-    :raises ConfigurationError: an attempt of this name has begun before.
-    """
+    """Begin an attempt, and note which Spark application it is: a client of Spark Connect notes nothing. Refused where
+    an attempt of this name has begun before."""
     known = folder.notes
     notes = {name: known.read(name) for name in known.names()}
     if window.attempt in notes:

@@ -107,10 +107,8 @@ def outside_window(manifest: Manifest) -> str:
 
 
 def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> ObservedRows:
-    """Tally rows with Kafka's topic, partition, offset and timestamp as they are read.
-
-    :param may_have_gaps: offsets may be without a record, so that the read has to tell where its tasks began, too.
-    """
+    """Tally rows with Kafka's topic, partition, offset and timestamp as they are read. Where offsets may be without a
+    record, the read has to tell where its tasks began, too."""
     observation = Observation()
     added: tuple[str, ...] = ()
     metrics = _of_records(manifest)
@@ -129,10 +127,8 @@ def tally_of(records: DataFrame, manifest: Manifest) -> Tally:
 
 
 def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
-    """Tally rows with Kafka's topic, partition and offset by the first two: one pass over three columns.
-
-    :param late: count late and early rows too, by one more column.
-    """
+    """Tally rows with Kafka's topic, partition and offset by the first two: one pass over three columns; and one more
+    to count ``late`` and early rows too."""
     metrics, kinds, more = _same_rows(manifest) | _OFFSETS, dict(rows.dtypes), []
     if kinds.get(OUTSIDE_COLUMN) == "boolean":
         more.append(OUTSIDE_COLUMN)
@@ -199,10 +195,8 @@ def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
 
 
 def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
-    """The tally of rows that have each offset of a window once: what an output that lacks none has to hold.
-
-    Nothing is read. What only a read can count is unknown.
-    """
+    """The tally of rows that have each offset of a window once: what an output that lacks none has to hold. Nothing is
+    read; what only a read can count is unknown."""
     (sums,) = offsets_once(spark, manifest).agg(*_columns(_same_rows(manifest))).collect()
     return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
 
