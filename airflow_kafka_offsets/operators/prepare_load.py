@@ -147,7 +147,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         )
         asked = program.asked(self.conf or {}, allow_gaps=self.allow_gaps)
         pinned = self._readable(ref, ledger, kafka, asked)
-        load = driver.new_attempt(now_ms())
+        load = driver.new_attempt()
         confs = self._confs(kafka, ledger, pinned, settings.plain, load) | _conf_of(program.packages)
         prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
         ledger.folder_of(pinned).record_attempt(load, self._note(context) | {"asked": asked})

@@ -224,7 +224,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         return counted.pinned, counted.result.attempt
 
     def _run_anew(self, load: WindowLoad, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
-        attempt, note_key = new_attempt(now_ms()), token_hex(16)
+        attempt, note_key = new_attempt(), token_hex(16)
         mask_secret(note_key)
         self._begin(load, pinned, attempt, note_key)
         submission = Submission(load, pinned, attempt, note_key, self.allow_gaps, self.connector)

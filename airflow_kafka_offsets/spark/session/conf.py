@@ -102,15 +102,15 @@ class RunConf:
         )
 
 
-def new_attempt(started_ms: int) -> str:
+def new_attempt() -> str:
     """A name that no other try has, in order of the times that they start."""
-    return f"{compact_instant(started_ms)}-{uuid4().hex[:8]}"
+    return f"{compact_instant(now_ms())}-{uuid4().hex[:8]}"
 
 
 def _attempt_name(confs: Mapping[str, str]) -> str:
     """The attempt's name: that of the conf, or one of its own for a driver of a load. It becomes a folder's name."""
     load = confs.get(LOAD)
-    name = confs.get(ATTEMPT) or (f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else new_attempt(now_ms()))
+    name = confs.get(ATTEMPT) or (f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else new_attempt())
     if not ATTEMPT_NAME.fullmatch(name):
         raise ConfigurationError(f"{ATTEMPT} may hold letters, digits and the signs . _ + -, not {name!r}.")
     return name

@@ -31,7 +31,6 @@ from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
-from airflow_kafka_offsets.spark.kafka.driver_rows import DriverRows
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.reader import (
     connector_required,
@@ -51,10 +50,6 @@ from airflow_kafka_offsets.spark.window.tally import UNREAD, ObservedRows, obser
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
-_COLUMNS = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-)
-_HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 class PinnedRead:
@@ -173,7 +168,7 @@ class PinnedRead:
         """A frame of one task for each range that is read apart; one without rows where there is none."""
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
-        columns = _COLUMNS + (_HEADERS if headers else "")
+        columns = extreme.columns(headers)
         if not self._apart:
             return [self.spark.createDataFrame([], columns).coalesce(1)]
         if is_connect(self.spark):
@@ -185,7 +180,7 @@ class PinnedRead:
         is_published = published is not None and published.manifest_sha256 == self.manifest.sha256
         if published is not None and is_published and published.apart:
             return [self._unasked(columns)]
-        rows = DriverRows(self.spark, self.clients(), headers)
+        rows = extreme.DriverRows(self.spark, self.clients(), headers)
         try:
             return [rows.frame(stretch) for stretch in self._apart]
         except KafkaOffsetsError:

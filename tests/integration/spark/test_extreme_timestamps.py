@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import ExtremeTimestampError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.kafka import driver_rows, extreme_timestamps, stretches
+from airflow_kafka_offsets.spark.kafka import extreme_timestamps, stretches
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
@@ -150,8 +150,8 @@ class TestTimestampsThatSparkHasNot:
             load(PinnedWindow.open(spark, told(manifest, "", "try-1")), table)
         assert f"{topic}-0 from 1 to {MANY - 1}, {MANY * 9 // 10} records" in str(caught.value)
         assert f"extremeTimestamps={topic}-0:1-{MANY - 1}." in str(caught.value)
-        monkeypatch.setattr(driver_rows, "_HELD_BYTES", 2**20)
-        monkeypatch.setattr(driver_rows, "_CHUNK_BYTES", 2**20)
+        monkeypatch.setattr(extreme_timestamps, "_HELD_BYTES", 2**20)
+        monkeypatch.setattr(extreme_timestamps, "_CHUNK_BYTES", 2**20)
         window = PinnedWindow.open(spark, told(manifest, f"{topic}-0:1-{MANY - 1}"))
         run = load(window, table, strict_time=True)
         assert (run.rows, run.outside) == (MANY + 1, MANY * 9 // 10)
@@ -233,7 +233,7 @@ class TestTimestampsThatSparkHasNot:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(stretches, "_STALLED_S", 2.0)
             with pytest.raises(UncheckedSourceError, match=f"{mixed}-0 has a record from offset 7 to before 9"):
-                driver_rows.DriverRows(spark, window.clients(), headers=False).frame(LogRange(mixed, 0, 7, 9))
+                extreme_timestamps.DriverRows(spark, window.clients(), headers=False).frame(LogRange(mixed, 0, 7, 9))
 
     def test_those_among_them_that_spark_can_read_keep_their_timestamps(
         self, spark: SparkSession, told: Callable[..., RunConf], make_extreme: Callable[..., str], table: str
