@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _BY_ASSETS_TOO = "AssetOrTimeSchedule"
-_INTERVALS = ("CronDataIntervalTimetable", "DeltaDataIntervalTimetable")
-_TRIGGERS = ("CronTriggerTimetable", "DeltaTriggerTimetable", "MultipleCronTriggerTimetable")
-_PARTITIONS = "CronPartitionTimetable"
+INTERVALS = ("CronDataIntervalTimetable", "DeltaDataIntervalTimetable")
+TRIGGERS = ("CronTriggerTimetable", "DeltaTriggerTimetable", "MultipleCronTriggerTimetable")
+PARTITIONS = "CronPartitionTimetable"
 """Since Airflow 3.2. It is a trigger's timetable too."""
 
 
@@ -34,21 +34,6 @@ class Timetable:
     key_format: str | None = None
     timetables: tuple[Timetable, ...] = ()
 
-    @property
-    def by_partition(self) -> bool:
-        """Whether runs have partition dates."""
-        return self.kind == _PARTITIONS
-
-    @property
-    def by_trigger(self) -> bool:
-        """Whether runs are of a moment, and have the interval that they are told to have."""
-        return self.kind in _TRIGGERS
-
-    @property
-    def by_interval(self) -> bool:
-        """Whether runs are of the time from one tick to the next."""
-        return self.kind in _INTERVALS
-
 
 def timetable_of(timetable: Any) -> Timetable | None:
     """What a timetable says; of one that waits for assets too, the part that goes by time. None where there is none."""
@@ -57,7 +42,7 @@ def timetable_of(timetable: Any) -> Timetable | None:
     names = [each.__name__ for each in type(timetable).__mro__]
     if _BY_ASSETS_TOO in names:
         return timetable_of(timetable.timetable)
-    known = next((name for name in names if name in (*_INTERVALS, _PARTITIONS, *_TRIGGERS)), None)
+    known = next((name for name in names if name in (*INTERVALS, PARTITIONS, *TRIGGERS)), None)
     if known is None:  # what it keeps to itself may mean something else
         expression, timezone = (getattr(timetable, part, None) for part in ("expression", "timezone"))
         return Timetable(type(timetable).__name__, expression, timezone)
@@ -66,11 +51,6 @@ def timetable_of(timetable: Any) -> Timetable | None:
         **{part: _of(timetable, part) for part in ("expression", "timezone", "interval", "key_format")},
         timetables=tuple(filter(None, map(timetable_of, _of(timetable, "timetables") or ()))),
     )
-
-
-def cron_intervals(expression: str, timezone: Any) -> Timetable:
-    """The one whose runs are of the time between ticks."""
-    return Timetable("CronDataIntervalTimetable", expression, timezone)
 
 
 def _of(timetable: Any, part: str) -> Any:

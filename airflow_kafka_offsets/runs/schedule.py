@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from airflow_kafka_offsets.compat.timetables import Timetable, cron_intervals, timetable_of
+from airflow_kafka_offsets.compat.timetables import INTERVALS, PARTITIONS, TRIGGERS, Timetable, timetable_of
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, to_datetime
 
@@ -38,19 +38,19 @@ class Schedule:
     @property
     def by_partition(self) -> bool:
         """Whether runs have partition dates."""
-        return self.timetable is not None and self.timetable.by_partition
+        return self.timetable is not None and self.timetable.kind == PARTITIONS
 
     @property
     def by_end(self) -> bool:
         """Whether a run's window ends at a tick, with the length that ``interval=`` says."""
-        return self.timetable is not None and self.timetable.by_trigger
+        return self.timetable is not None and self.timetable.kind in TRIGGERS
 
     @property
     def gives_intervals(self) -> bool:
         """Whether each run of the schedule has an interval of some length."""
         if self.by_end:
             return all(bool(timetable.interval) for timetable in self._timetables)
-        return self.timetable is not None and self.timetable.by_interval
+        return self.timetable is not None and self.timetable.kind in INTERVALS
 
     @property
     def _timetables(self) -> tuple[Timetable, ...]:
@@ -81,7 +81,7 @@ class Schedule:
         """The same with windows that reach from tick to tick, however far apart those are; None of several crons, or
         none."""
         cron = self.cron
-        return None if cron is None else Schedule(self.dag_id, cron_intervals(*cron))
+        return None if cron is None else Schedule(self.dag_id, Timetable(INTERVALS[0], *cron))
 
     def last_window(self, before_ms: int) -> tuple[int, int] | None:
         """Start and end of the last window that was over at a time; None when that can't be told."""
