@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -16,6 +16,8 @@ K8S_DRIVER_STATUS_KEY = "k8s_driver_status"
 """Key in the task's state store of how a driver on Kubernetes has ended (Spark provider 6.3, a private name there)."""
 _FOLLOWING = ("get_job_status", "poll_until_complete", "is_job_active", "is_job_succeeded", "_backend")
 """What going on with a driver takes: there since 6.3.1."""
+_LINES = 2_000
+"""So many of the last lines are kept: Java's part of a traceback may be long."""
 
 
 def can_follow_drivers() -> bool:
@@ -56,20 +58,16 @@ def submit_instead(hook: SparkSubmitHook, application: str) -> None:
     hook.submit = submit_this  # type: ignore[assignment, method-assign]
 
 
-def kept_output(hook: SparkSubmitHook, lines: int) -> deque[str]:
-    """The last lines that ``spark-submit`` prints, from now on. The provider itself keeps 20 since 6.2, and 500 after
-    an exception's first line."""
-    kept: deque[str] = deque(maxlen=lines)
+def kept_output(hook: SparkSubmitHook) -> Callable[[], list[str]]:
+    """What gives the last lines that ``spark-submit`` prints from now on, passwords masked as the provider does. The
+    provider itself keeps 20 since 6.2, and 500 after an exception's first line."""
+    kept: deque[str] = deque(maxlen=_LINES)
     process = hook._process_spark_submit_log
 
-    def process_and_keep(output: Iterable[Any]) -> None:
-        process(_noted(output, kept))
+    def noted(output: Iterable[Any]) -> Iterator[Any]:
+        for line in output:
+            kept.append(line.strip())
+            yield line
 
-    hook._process_spark_submit_log = process_and_keep  # type: ignore[assignment, method-assign]
-    return kept
-
-
-def _noted(output: Iterable[Any], kept: deque[str]) -> Iterator[Any]:
-    for line in output:
-        kept.append(line.strip())
-        yield line
+    hook._process_spark_submit_log = lambda output: process(noted(output))  # type: ignore[assignment, method-assign]
+    return lambda: [hook._mask_cmd([line]) for line in kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.compat.spark_provider import refuse_unfollowed_driver
+from airflow_kafka_offsets.compat.spark_provider import kept_output, refuse_unfollowed_driver
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
@@ -37,7 +37,7 @@ from airflow_kafka_offsets.submission.driver_status import (
 )
 from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission
-from airflow_kafka_offsets.submission.spark_failure import KeptOutput, noted_failure, spark_failure
+from airflow_kafka_offsets.submission.spark_failure import noted_failure, spark_failure
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.submission.tries import Tries
 from airflow_kafka_offsets.submission.window_load import WindowLoad, load_report, report_line
@@ -95,7 +95,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     application_id: str | None = None
     _arguments: SparkArguments | None = None
     _memory: DriverMemory | None = None
-    _output: KeptOutput | None = None
+    _output: Callable[[], list[str]] | None = None
     _watched_for: tuple[PinnedManifest, str] | None = None
     """The revision and the attempt that a driver is waited for."""
 
@@ -291,11 +291,11 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
 
     def _printed(self) -> list[str]:
         """What ``spark-submit`` has printed, without secrets."""
-        return self._output.masked() if self._output else []
+        return self._output() if self._output else []
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook() if self._arguments is None else self._arguments.hook(self)
-        self._output = KeptOutput(hook)
+        self._output = kept_output(hook)
         return hook
 
     def on_kill(self) -> None:

@@ -10,18 +10,14 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.proof.driver_notes import EXIT_MARK, FailureNote, one_line
 
 log = logging.getLogger(__name__)
 
-_LINES = 2_000
-"""So many of the last lines are kept: Java's part of a traceback may be long."""
 _EXIT = "Cannot execute: "
 """How the provider's exception begins when spark-submit ends with another status than 0."""
 _NAMED = re.compile(r"([A-Z]\w*Error): (.+)")
@@ -32,18 +28,6 @@ _PLACE = re.compile(r'File "[^"]*", line \d+, in \S+')
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 _JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
 _STATUS = re.compile(r"Error code is: (-?\d+)")
-
-
-class KeptOutput:
-    """The last of what the ``spark-submit`` of a hook prints."""
-
-    def __init__(self, hook: SparkSubmitHook) -> None:
-        self._hook = hook
-        self._lines = kept_output(hook, _LINES)
-
-    def masked(self) -> list[str]:
-        """The lines; passwords masked, as the provider does."""
-        return [self._hook._mask_cmd([line]) for line in self._lines]
 
 
 def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], error: Exception) -> Exception:

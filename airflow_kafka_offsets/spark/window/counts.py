@@ -112,7 +112,7 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     :param sampled: some rows of the output may be looked at for little, to learn their size.
     :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once. A CountedTwiceError where
         a compacted log has fewer records by now, or other rows are in the output meanwhile.
-    :raises WindowError: as :func:`~.stretches.records_of`, of offsets that Kafka has to be asked for.
+    :raises KafkaOffsetsError: as :func:`~.stretches.records_of`, of offsets that Kafka has to be asked for.
     """
     manifest = window.manifest
     if manifest.span and not window.needs_count:

@@ -235,7 +235,7 @@ class PinnedRead:
 
         :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
         :raises UnprovenError: when no action has read the rows.
-        :raises WindowError: as :meth:`~airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after`.
+        :raises KafkaOffsetsError: as :meth:`~airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after`.
         """
         if self.proved_read is not None:
             return self.proved_read

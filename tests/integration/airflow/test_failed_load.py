@@ -54,7 +54,7 @@ def load(
             return task.execute(context)
         finally:
             assert task._output is not None
-            printed.extend(task._output.masked())
+            printed.extend(task._output())
 
     return run
 

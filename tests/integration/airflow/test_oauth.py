@@ -232,7 +232,7 @@ def test_a_day_from_kafka_to_its_proof_while_tokens_end(
     assert len(tokens.given) - before >= 5
     assert SECRET not in caplog.text
     assert load._output is not None
-    assert not any(SECRET in line for line in load._output.masked())
+    assert not any(SECRET in line for line in load._output())
 
 
 def test_a_deferred_wait_outlasts_its_tokens(
