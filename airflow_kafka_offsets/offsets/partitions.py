@@ -60,6 +60,18 @@ class LogRange(NamedTuple):
         return f"{self.topic}-{self.partition}: {self.span} offsets from {self.start_offset} on"
 
 
+def merged(ranges: Iterable[LogRange]) -> list[LogRange]:
+    """The ranges in order; those that touch or overlap are one."""
+    found: list[LogRange] = []
+    for each in sorted(ranges):
+        last = found[-1] if found else None
+        if last and last[:2] == each[:2] and each.start_offset <= last.end_offset:
+            found[-1] = last._replace(end_offset=max(last.end_offset, each.end_offset))
+        else:
+            found.append(each)
+    return found
+
+
 T = TypeVar("T", bound=OnPartition)
 
 

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError, ExtremeTimestampError, shorten
-from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import records_of
@@ -81,14 +81,7 @@ def named(text: str) -> tuple[LogRange, ...]:
 
 def text_of(stretches: Iterable[LogRange]) -> str:
     """The inverse of :func:`named`, in order; stretches that touch are one."""
-    merged: list[LogRange] = []
-    for stretch in sorted(stretches):
-        last = merged[-1] if merged else None
-        if last and last[:2] == stretch[:2] and stretch.start_offset <= last.end_offset:
-            merged[-1] = last._replace(end_offset=max(last.end_offset, stretch.end_offset))
-        else:
-            merged.append(stretch)
-    return ",".join(f"{TopicPartition.of(stretch)}:{_offsets(stretch)}" for stretch in merged)
+    return ",".join(f"{TopicPartition.of(stretch)}:{_offsets(stretch)}" for stretch in merged(stretches))
 
 
 def _offsets(stretch: LogRange) -> str:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import observes_any
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, merged
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
 from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -184,14 +184,8 @@ def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
     place = Window.partitionBy("topic", "partition").orderBy("offset")
     missing = offsets_once(spark, manifest).join(_audited(rows), keys, "left_anti")
     first = missing.withColumn("place", F.row_number().over(place)).where(F.col("place") <= _MISSING)
-    found = sorted((row["topic"], row["partition"], row["offset"]) for row in first.select(*keys).collect())
-    ranges: list[LogRange] = []
-    for topic, partition, offset in found:
-        if ranges and ranges[-1][:2] == (topic, partition) and ranges[-1].end_offset == offset:
-            ranges[-1] = ranges[-1]._replace(end_offset=offset + 1)
-        else:
-            ranges.append(LogRange(topic, partition, offset, offset + 1))
-    return ranges
+    found = first.select(*keys, F.expr("`offset` + 1")).collect()
+    return merged(LogRange(*row[:4]) for row in found)
 
 
 def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
