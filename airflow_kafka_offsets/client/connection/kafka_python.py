@@ -69,20 +69,6 @@ Read = Callable[[bytes], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class BulkRequest:
-    """A request whose body and answer go past kafka-python's codecs: where those are what costs.
-
-    :param message: a request class of kafka-python, of a flexible version.
-    :param read: reads the body of the answer.
-    :param body: the request's body.
-    """
-
-    message: Any
-    read: Read
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A frame that isn't the answer it should be. kafka-python 3.0.12 would lose it, and wait for the deadline."""
 
@@ -93,23 +79,19 @@ class Framed:
     """To kafka-python: a request, its header, and the class that decodes its answer.
 
     kafka-python encodes a request, keeps its header, and decodes the answer by the class that the header names.
+
+    :param read: reads the answer in place of that class.
     """
 
-    def __init__(self, request: Any) -> None:
-        self._bulk = request if isinstance(request, BulkRequest) else None
-        self._message = self._bulk.message if self._bulk else request
+    def __init__(self, request: Any, read: Read | None) -> None:
+        self._message = request
+        self._read = read
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._message, name)
 
     def __str__(self) -> str:
         return str(self._message)
-
-    def encode(self, *, framed: bool, header: bool) -> Any:
-        if self._bulk is None:
-            return self._message.encode(framed=framed, header=header)
-        frame = self._message.encode_header(flexible=True) + self._bulk.body
-        return len(frame).to_bytes(4, "big") + frame
 
     @property
     def header(self) -> Any:
@@ -131,8 +113,8 @@ class Framed:
 
     def decode(self, buffer: Any) -> Any:
         try:
-            if self._bulk is not None:
-                return self._bulk.read(buffer.read())
+            if self._read is not None:
+                return self._read(buffer.read())
             return self._message.header.get_response_class().decode(buffer)
         except (ValueError, IndexError, TypeError, struct.error) as error:
             return Unreadable(kafka_errors.KafkaProtocolError(f"{self._message.name}: {error}"))

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.client.connection.kafka_python import (
     IO_LOOP,
     Connections,
     Framed,
+    Read,
     Unreadable,
     kerberos_refusal,
     manager_config,
@@ -139,18 +140,15 @@ class Transport:
         self._net.stop(timeout_ms=_GRACE_S * 1000)
         self._net.close()
 
-    async def send(self, node: NodeId, request: Any, deadline: Deadline) -> Any:
-        """Ask one broker and return its answer.
-
-        :param request: a request class of kafka-python, which is answered by a response class; or a bulk request, which
-            is answered by what it reads.
+    async def send(self, node: NodeId, request: Any, deadline: Deadline, *, read: Read | None = None) -> Any:
+        """Ask one broker and return its answer: kafka-python's object, or what ``read`` makes of its bytes.
         :raises RequestFailedError: when none came by the deadline.
         :raises AuthenticationError: when the broker refused the credentials.
         """
         connection = await self._connect(node, deadline)
         await self._wait_while_paused(node, connection, deadline)
         try:
-            answer = await connection.send_request(Framed(request), request_timeout_ms=deadline.remaining_ms())
+            answer = await connection.send_request(Framed(request, read), request_timeout_ms=deadline.remaining_ms())
             if isinstance(answer, Unreadable):
                 connection.close(answer.error)  # nobody knows what else it says wrong
                 raise answer.error

@@ -30,6 +30,7 @@ from airflow_kafka_offsets.client.records.record_heads import (
     record_heads,
 )
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError
+from airflow_kafka_offsets.client.wire import or_none
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.records import LogContent
 
@@ -148,7 +149,7 @@ def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRec
     has_gaps = batch.records_count != batch.last_offset_delta + 1
     offset = max(position, batch.base_offset)
     if not has_gaps and (batch.timestamp_type == batch.LOG_APPEND_TIME or batch.records_count == 1):
-        return FoundRecord(offset, _or_none(batch.max_timestamp))
+        return FoundRecord(offset, or_none(batch.max_timestamp))
     try:
         return _decoded(batch, position, at_or_after_ms)
     except (UnsupportedCodecError, TooLargeError) as error:
@@ -159,7 +160,7 @@ def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRec
 
 def _decoded(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
     for record in record_heads(batch):
-        timestamp_ms = _or_none(record.timestamp)
+        timestamp_ms = or_none(record.timestamp)
         is_late = at_or_after_ms is None or (timestamp_ms is not None and timestamp_ms >= at_or_after_ms)
         if record.offset >= position and is_late:
             return FoundRecord(record.offset, timestamp_ms)
@@ -168,10 +169,6 @@ def _decoded(batch: Any, position: int, at_or_after_ms: int | None) -> FoundReco
 
 def _codec_of(batch: Any) -> str:
     return _CODECS.get(batch.compression_type, f"codec {batch.compression_type}")
-
-
-def _or_none(timestamp: int | None) -> int | None:
-    return None if timestamp is None or timestamp < 0 else timestamp
 
 
 def _why_unreadable(error: Exception, batch: Any, offset: int) -> ResponseError:

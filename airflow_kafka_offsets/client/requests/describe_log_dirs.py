@@ -15,9 +15,10 @@ from airflow_kafka_offsets.client.connection.response_errors import named_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.wire import numbers_by_topic
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import LogSize, LogSizes
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _NOT_LEADER = 6
 _UNAUTHORISED = 31
@@ -29,13 +30,7 @@ _HINTS = {
 
 def describe_log_dirs_request(partitions: Iterable[TopicPartition], version: int) -> Any:
     """A request for one broker."""
-    topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
-    return DescribeLogDirsRequest[version](
-        topics=[
-            topic_class(topic=topic, partitions=[piece.partition for piece in pieces])
-            for topic, pieces in by_topic(partitions).items()
-        ]
-    )
+    return DescribeLogDirsRequest[version](topics=numbers_by_topic(partitions))
 
 
 def parse_describe_log_dirs(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, LogSize]:

@@ -10,19 +10,14 @@ from kafka.protocol.admin import DescribeProducersRequest
 from airflow_kafka_offsets.client.connection.response_errors import response_error
 from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.wire import numbers_by_topic, or_none
 from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, PartitionProducers, Producers
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
 def describe_producers_request(partitions: Iterable[TopicPartition], version: int) -> Any:
     """A request for one leader."""
-    topic_class = DescribeProducersRequest.TopicRequest
-    return DescribeProducersRequest[version](
-        topics=[
-            topic_class(name=topic, partition_indexes=[piece.partition for piece in pieces])
-            for topic, pieces in by_topic(partitions).items()
-        ]
-    )
+    return DescribeProducersRequest[version](topics=numbers_by_topic(partitions))
 
 
 def parse_describe_producers(response: Any) -> dict[TopicPartition, PartitionProducers]:
@@ -43,8 +38,8 @@ def _producer(state: Any) -> ActiveProducer:
     return ActiveProducer(
         state.producer_id,
         state.producer_epoch,
-        state.last_timestamp if state.last_timestamp >= 0 else None,
-        state.current_txn_start_offset if state.current_txn_start_offset >= 0 else None,
+        or_none(state.last_timestamp),
+        or_none(state.current_txn_start_offset),
     )
 
 

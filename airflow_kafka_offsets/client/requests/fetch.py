@@ -21,6 +21,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 )
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.client.routing.metadata import Epochs
+from airflow_kafka_offsets.client.wire import or_minus_one, or_none
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -88,10 +89,9 @@ def fetch_request(
     topic_class = FetchRequest.FetchTopic
 
     def partition(part: FetchPartition) -> Any:
-        epoch = epochs(part.piece)
         return topic_class.FetchPartition(
             partition=part.piece.partition,
-            current_leader_epoch=-1 if epoch is None else epoch,
+            current_leader_epoch=or_minus_one(epochs(part.piece)),
             fetch_offset=part.offset,
             last_fetched_epoch=-1,
             log_start_offset=-1,
@@ -140,12 +140,8 @@ def _fetched(answer: Any) -> Fetched:
     return Fetched(
         answer.records or b"",
         tuple(aborted),
-        _or_none(answer.high_watermark),
-        _or_none(answer.last_stable_offset),
-        _or_none(answer.log_start_offset),
+        or_none(answer.high_watermark),
+        or_none(answer.last_stable_offset),
+        or_none(answer.log_start_offset),
         response_error(answer.error_code),
     )
-
-
-def _or_none(number: int | None) -> int | None:
-    return None if number is None or number < 0 else number

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.wire import or_minus_one
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
@@ -53,7 +54,7 @@ def offset_commit_request(
         return topic_class.OffsetCommitRequestPartition(
             partition_index=commit.partition,
             committed_offset=commit.offset,
-            committed_leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
+            committed_leader_epoch=or_minus_one(commit.leader_epoch),
             committed_metadata=commit.metadata,
         )
 

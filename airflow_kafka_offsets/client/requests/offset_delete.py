@@ -17,22 +17,15 @@ from airflow_kafka_offsets.client.requests.offset_commit import WrittenOffsets
 from airflow_kafka_offsets.client.requests.offset_fetch import passing_error
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.wire import numbers_by_topic
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
 def offset_delete_request(group: str, partitions: Collection[TopicPartition], version: int) -> Any:
     """A request for one group."""
-    topic_class = OffsetDeleteRequest.OffsetDeleteRequestTopic
-    partition_class = topic_class.OffsetDeleteRequestPartition
-    return OffsetDeleteRequest[version](
-        group_id=group,
-        topics=[
-            topic_class(name=topic, partitions=[partition_class(partition_index=piece.partition) for piece in pieces])
-            for topic, pieces in by_topic(partitions).items()
-        ],
-    )
+    return OffsetDeleteRequest[version](group_id=group, topics=numbers_by_topic(partitions))
 
 
 def parse_offset_delete(partitions: Collection[TopicPartition], response: Any) -> WrittenOffsets:

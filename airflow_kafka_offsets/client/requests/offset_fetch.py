@@ -5,7 +5,7 @@ everything a group committed, 3 tells throttle times, 5 leader epochs (KIP-320),
 several groups (KIP-709), 9 the fields of a KIP-848 member, which an administrator leaves empty. Version 10 replaces
 topic names by topic ids: it is spoken when the caller knows the ids, and then refuses the commits of another topic that
 has the same name now. Without ids this client stops at 9, which names a topic that was deleted since (E25). From
-version 8 on it is written and read by :mod:`.offset_fetch_bulk`.
+version 8 on answers are read by :mod:`.offset_fetch_bulk`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.kafka_python import BulkRequest
 from airflow_kafka_offsets.client.connection.response_errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -31,14 +30,15 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     FIRST_VERSION,
+    TOPIC_IDS,
     committed_offset,
     decode_offset_fetch,
-    encode_offset_fetch,
 )
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.wire import numbers_by_topic
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
@@ -46,7 +46,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
     GroupOffsets,
     GroupsOffsets,
 )
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 Wanted = Mapping[str, Collection[TopicPartition] | None]
 """Partitions by group; None for everything that the group has committed."""
@@ -80,16 +80,26 @@ def newest_version(partitions: Iterable[TopicPartition] | None, topic_ids: Topic
     return None
 
 
-def offset_fetch_request(group: str, partitions: Iterable[TopicPartition] | None, version: int) -> Any:
-    """A request for one group, before version 8."""
-    topic_class = OffsetFetchRequest.OffsetFetchRequestTopic
-    topics = None
-    if partitions is not None:
-        topics = [
-            topic_class(name=topic, partition_indexes=[piece.partition for piece in pieces])
-            for topic, pieces in by_topic(partitions).items()
-        ]
-    return OffsetFetchRequest[version](group_id=group, topics=topics, require_stable=True)
+def offset_fetch_request(wanted: Wanted, version: int, topic_ids: TopicIds | None = None) -> Any:
+    """A request for some groups; before version 8 for one.
+
+    :param topic_ids: for version 10.
+    """
+    # Lists that groups share are gone through once.
+    lists = {id(partitions): partitions for partitions in wanted.values() if partitions is not None}
+    rows = {key: _rows(partitions, version, topic_ids or {}) for key, partitions in lists.items()}
+    topics = {group: None if partitions is None else rows[id(partitions)] for group, partitions in wanted.items()}
+    if version < FIRST_VERSION:
+        ((group, asked),) = topics.items()
+        return OffsetFetchRequest[version](group_id=group, topics=asked, require_stable=True)
+    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [group_class(group_id=group, topics=asked) for group, asked in topics.items()]
+    return OffsetFetchRequest[version](groups=groups, require_stable=True)
+
+
+def _rows(partitions: Iterable[TopicPartition], version: int, topic_ids: TopicIds) -> list[tuple[Any, list[int]]]:
+    rows = numbers_by_topic(partitions)
+    return [(uuid.UUID(topic_ids[topic]), numbers) for topic, numbers in rows] if version >= TOPIC_IDS else [*rows]
 
 
 def parse_offset_fetch(group: str, response: Any) -> GroupOffsets:
@@ -171,15 +181,15 @@ class _Fetch:
         self, node: NodeId, wanted: Wanted, version: int, attempt: Deadline
     ) -> Mapping[str, GroupOffsets]:
         if version < FIRST_VERSION:
-            requests = [offset_fetch_request(*item, version) for item in wanted.items()]
+            requests = [offset_fetch_request(dict([item]), version) for item in wanted.items()]
             send = [partial(self._transport.send, node, request, attempt) for request in requests]
             answers = await self._transport.gather(send)
             return {group: parse_offset_fetch(group, answer) for group, answer in zip(wanted, answers, strict=True)}
         names = {topic_id: topic for topic, topic_id in (self._topic_ids or {}).items()}
+        request = offset_fetch_request(wanted, version, self._topic_ids)
         read = partial(decode_offset_fetch, version=version, topics=names)
-        body = encode_offset_fetch(wanted, version, self._topic_ids)
-        fetched = await self._transport.send(node, BulkRequest(OffsetFetchRequest[version](), read, body), attempt)
-        groups: Mapping[str, GroupOffsets] = fetched.elements
+        fetched = await self._transport.send(node, request, attempt, read=read)
+        groups: Mapping[str, GroupOffsets] = fetched.groups
         return groups
 
     def _add(self, answer: GroupOffsets) -> GroupOffsets:
@@ -239,7 +249,7 @@ async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Coll
             if failed.error.code != UNSUPPORTED_VERSION:
                 raise
             return GroupOffsets(group, error=failed.error)
-        request = offset_fetch_request(group, partitions, 0)
+        request = offset_fetch_request({group: partitions}, 0)
         return parse_offset_fetch(group, await session.transport.send(node, request, attempt))
 
     metadata, found = await session.beside(

@@ -1,12 +1,11 @@
-"""OffsetFetch from version 8 on, written and read in bulk.
+"""Answers of OffsetFetch from version 8 on, read in bulk.
 
 A lag poll of a thousand groups on a hundred partitions is a hundred thousand commits in one answer, and making an
 object of each and then another one of ours is most of what such a poll costs. The layout is fixed, so that the commits
 of a topic without metadata, which is nearly all of them, are one run of equal rows. Versions before 8 answer for one
 group, and are left to kafka-python; tests hold this decoder against kafka-python's on every version.
 
-Request (flexible, KIP-482): groups, each: id, from version 9 on a member's id and epoch, topics, tags; RequireStable.
-Topics are null for all of them. Response: throttle time; groups, each: id, topics, error code, tags; topics, each: name
+Layout (flexible, KIP-482): throttle time; groups, each: id, topics, error code, tags; topics, each: name
 (16 bytes of topic id in version 10), partitions, tags; partitions, each: index, offset, leader epoch, metadata, error
 code, tags.
 """
@@ -15,12 +14,13 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.requests.wire import NO_TAGS, NULL, BulkAnswer, Reader, array, text
+from airflow_kafka_offsets.client.wire import or_none
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 FIRST_VERSION = 8
 _ROW = struct.Struct(">iqiBhB")
@@ -30,40 +30,22 @@ _PLAIN = {16: b"\0\1", 19: b"\0"}
 _HEAD = struct.Struct(">iqi")
 _CODE = struct.Struct(">h")
 _NUMBER = struct.Struct(">i")
-_MEMBERS, _TOPIC_IDS = 9, 10
-_NO_MEMBER = NULL + _NUMBER.pack(-1)
-"""Member id and epoch of whoever is no member."""
-_REQUIRE_STABLE = b"\1"
+TOPIC_IDS = 10
 
 
-def encode_offset_fetch(
-    wanted: Mapping[str, Iterable[TopicPartition] | None], version: int, topic_ids: Mapping[str, str] | None = None
-) -> bytes:
-    """The body of a request for all groups. Those that are asked for the same partitions share what is written of them.
+@dataclass(frozen=True, slots=True)
+class FetchedOffsets:
+    """What one coordinator answered.
 
-    :param wanted: partitions by group; None for everything that the group has committed.
-    :param topic_ids: ids by topic name, for version 10.
+    :param throttle_time_ms: how long it throttled this client.
+    :param groups: the commits of each group, by its id.
     """
-    different = {id(partitions): partitions for partitions in wanted.values()}
-    written = {key: _topics(partitions, version, topic_ids) for key, partitions in different.items()}
-    member = _NO_MEMBER if version >= _MEMBERS else b""
-    groups = [text(group) + member + written[id(partitions)] + NO_TAGS for group, partitions in wanted.items()]
-    return array(groups) + _REQUIRE_STABLE + NO_TAGS
+
+    throttle_time_ms: int
+    groups: Mapping[str, GroupOffsets]
 
 
-def _topics(partitions: Iterable[TopicPartition] | None, version: int, topic_ids: Mapping[str, str] | None) -> bytes:
-    if partitions is None:
-        return NULL
-    topics = []
-    for topic, pieces in by_topic(partitions).items():
-        name = text(topic) if version < _TOPIC_IDS else uuid.UUID((topic_ids or {})[topic]).bytes
-        topics.append(name + array([_NUMBER.pack(piece.partition) for piece in pieces]) + NO_TAGS)
-    return array(topics)
-
-
-def decode_offset_fetch(
-    body: bytes, version: int, topics: Mapping[str, str] | None = None
-) -> BulkAnswer[str, GroupOffsets]:
+def decode_offset_fetch(body: bytes, version: int, topics: Mapping[str, str] | None = None) -> FetchedOffsets:
     """The commits of all groups of an answer.
 
     :param topics: topic names by topic id, for version 10.
@@ -71,10 +53,10 @@ def decode_offset_fetch(
     """
     reader = Reader(body)
     (throttle_time_ms,) = reader.unpack(_NUMBER)
-    names = (topics or {}) if version >= _TOPIC_IDS else None
+    names = (topics or {}) if version >= TOPIC_IDS else None
     groups = [_group(reader, names) for _ in range(reader.array_size())]
     reader.skip_tags()
-    return BulkAnswer(throttle_time_ms, {group.group: group for group in groups})
+    return FetchedOffsets(throttle_time_ms, {group.group: group for group in groups})
 
 
 def _group(reader: Reader, names: Mapping[str, str] | None) -> GroupOffsets:
@@ -116,5 +98,70 @@ def committed_offset(
     """One partition's commit, of numbers as on the wire."""
     if offset < 0 or code:
         return CommittedOffset(topic, partition, error=response_error(code))
-    known_epoch = epoch if epoch is not None and epoch >= 0 else None
-    return CommittedOffset(topic, partition, offset, known_epoch, metadata or "")
+    return CommittedOffset(topic, partition, offset, or_none(epoch), metadata or "")
+
+
+class Reader:
+    """Reads one value after another. Every method raises ValueError when the bytes end early or can't be."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Numbers of a fixed size."""
+        return layout.unpack(self.take(layout.size))
+
+    def take(self, size: int) -> bytes:
+        """So many bytes."""
+        if size > len(self._body) - self._at:
+            raise ValueError(f"an answer that ends early: {size} bytes expected at {self._at}")
+        self._at += size
+        return self._body[self._at - size : self._at]
+
+    def varint(self) -> int:
+        """An unsigned varint."""
+        number = 0
+        for shift in range(0, 35, 7):
+            (byte,) = self.take(1)
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+        raise ValueError(f"an answer with an unterminated number at {self._at}")
+
+    def array_size(self) -> int:
+        """Elements of an array; 0 for null. None is smaller than a byte, so that more of them than bytes is a lie."""
+        size = max(0, self.varint() - 1)
+        if size > len(self._body):
+            raise ValueError(f"an answer with an array of {size} elements in {len(self._body)} bytes")
+        return size
+
+    def text(self) -> str:
+        """A string; empty for null."""
+        return self.take(max(0, self.varint() - 1)).decode()
+
+    def topic(self, names: Mapping[str, str]) -> str:
+        """The name of a topic id; the id itself when nobody named it."""
+        topic_id = str(uuid.UUID(bytes=self.take(16)))
+        return names.get(topic_id, topic_id)
+
+    def skip_tags(self) -> None:
+        """Fields of later versions."""
+        for _ in range(self.varint()):
+            self.varint()
+            self.take(self.varint())
+
+    def rows(
+        self, count: int, layout: struct.Struct, expected: Mapping[int, bytes]
+    ) -> Iterator[tuple[Any, ...]] | None:
+        """The next rows of a fixed layout; None, and nothing is read, when they aren't.
+
+        :param expected: which bytes may stand at a place of every row: where one row is longer than its layout, its own
+            length says so there first, and all rows before it are as long as they seem.
+        """
+        size = layout.size
+        rows = self._body[self._at : self._at + count * size]
+        if len(rows) < count * size or any(rows[at::size].strip(allowed) for at, allowed in expected.items()):
+            return None
+        self._at += len(rows)
+        return layout.iter_unpack(rows)

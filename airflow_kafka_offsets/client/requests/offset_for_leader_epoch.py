@@ -17,6 +17,7 @@ from airflow_kafka_offsets.client.connection.response_errors import response_err
 from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.wire import or_minus_one, or_none
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
@@ -31,20 +32,12 @@ def offset_for_leader_epoch_request(asked: Mapping[TopicPartition, int], current
     :param asked: the epoch whose end is asked for, by partition.
     :param current: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
     """
-    topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 
-    def partition(piece: TopicPartition) -> Any:
-        epoch = current(piece)
-        return topic_class.OffsetForLeaderPartition(
-            partition=piece.partition, current_leader_epoch=-1 if epoch is None else epoch, leader_epoch=asked[piece]
-        )
+    def row(piece: TopicPartition) -> tuple[int, int, int]:
+        return piece.partition, or_minus_one(current(piece)), asked[piece]
 
     return OffsetForLeaderEpochRequest[version](
-        replica_id=_CONSUMER,
-        topics=[
-            topic_class(topic=topic, partitions=[partition(piece) for piece in pieces])
-            for topic, pieces in by_topic(asked).items()
-        ],
+        replica_id=_CONSUMER, topics=[(topic, list(map(row, pieces))) for topic, pieces in by_topic(asked).items()]
     )
 
 
@@ -54,8 +47,8 @@ def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEn
         TopicPartition(topic.topic, answer.partition): EpochEnd(
             topic.topic,
             answer.partition,
-            answer.leader_epoch if answer.leader_epoch >= 0 else None,
-            answer.end_offset if answer.end_offset >= 0 else None,
+            or_none(answer.leader_epoch),
+            or_none(answer.end_offset),
             response_error(answer.error_code),
         )
         for topic in response.topics

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.client.connection.response_errors import (
 )
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
+from airflow_kafka_offsets.client.wire import or_none
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import AnswerSet, TopicPartition
 
@@ -152,8 +153,7 @@ def _topic(topic: Any) -> TopicMetadata:
 def _partition(partition: Any) -> PartitionMetadata:
     if partition.leader_id >= 0:
         # Older brokers report REPLICA_NOT_AVAILABLE beside a healthy leader: not our business.
-        epoch = partition.leader_epoch
-        return PartitionMetadata(partition.partition_index, partition.leader_id, epoch if (epoch or 0) >= 0 else None)
+        return PartitionMetadata(partition.partition_index, partition.leader_id, or_none(partition.leader_epoch))
     code = partition.error_code if partition.error_code != NONE else LEADER_NOT_AVAILABLE
     return PartitionMetadata(partition.partition_index, None, error=named_error(code, "the partition has no leader"))
 

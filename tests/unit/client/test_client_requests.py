@@ -11,7 +11,6 @@ from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetCommitRequest,
-    OffsetFetchRequest,
     OffsetFetchResponse,
 )
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataRequest, MetadataResponse
@@ -24,11 +23,9 @@ from airflow_kafka_offsets.client.requests.list_offsets import (
     failed_listing,
     list_offsets_request,
     parse_list_offsets,
-    wire_timestamp,
 )
 from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request
-from airflow_kafka_offsets.client.requests.offset_fetch import parse_offset_fetch
-from airflow_kafka_offsets.client.requests.offset_fetch_bulk import encode_offset_fetch
+from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
 from airflow_kafka_offsets.client.routing.coordinators import (
     coordinator_place,
     coordinator_requests,
@@ -81,11 +78,11 @@ class TestListOffsetsRequest:
     def build(self, partitions: list[TopicPartition], spec: OffsetSpec = OffsetSpec.LATEST) -> Any:
         request = list_offsets_request(
             partitions,
-            wire_timestamp(spec),
-            IsolationLevel.READ_COMMITTED,
+            11,
+            1500,
+            spec=spec,
+            isolation_level=IsolationLevel.READ_COMMITTED,
             epochs={A0: 7}.get,
-            timeout_ms=1500,
-            version=11,
         )
         return over_the_wire(request, ListOffsetsRequest.max_version)
 
@@ -173,7 +170,7 @@ class TestTopicFacts:
 
 class TestOffsetFetch:
     def test_new_brokers_are_asked_for_all_groups_at_once_and_stable_offsets(self) -> None:
-        request = OffsetFetchRequest.decode(encode_offset_fetch({"g": None, "h": [A1, A0]}, 9), version=9)
+        request = over_the_wire(offset_fetch_request({"g": None, "h": [A1, A0]}, 9), 9)
         assert request.require_stable
         assert request.groups[0].topics is None
         assert request.groups[1].topics[0].partition_indexes == [0, 1]

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 
 from airflow_kafka_offsets.client.requests.list_offsets import (
-    FIRST_BULK_VERSION,
-    encode_list_offsets,
     list_offsets_request,
     parse_list_offsets,
     parse_segment_offsets,
-    wire_timestamp,
 )
 from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request, parse_offset_commit
 from airflow_kafka_offsets.client.requests.offset_delete import offset_delete_request, parse_offset_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
-from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
-    FIRST_VERSION,
-    decode_offset_fetch,
-    encode_offset_fetch,
-)
+from airflow_kafka_offsets.client.requests.offset_fetch_bulk import decode_offset_fetch
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames, header_of
+from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 from tests.unit.client.requests.golden.pieces import FLIGHTS_0, FLIGHTS_1, FLIGHTS_2, NOON_MS, WEATHER_1
 from tests.unit.client.requests.golden.words import name_of
 
@@ -50,20 +40,15 @@ class TestListOffsets:
     @every(frames("list_offsets", "request", *SPECS, since=1))
     def test_every_spec_is_asked_for_as_kafka_asks(self, frame: Frame) -> None:
         committed = frame.what.endswith("read_committed")
-        asked = (
+        request = list_offsets_request(
             [WEATHER_1, FLIGHTS_2, FLIGHTS_0],
-            wire_timestamp(self.SPECS[frame.what]),
-            IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
+            frame.version,
+            1500,
+            spec=self.SPECS[frame.what],
+            isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
+            epochs={FLIGHTS_0: 7, WEATHER_1: 0}.get,
         )
-        how: dict[str, Any] = {
-            "epochs": {FLIGHTS_0: 7, WEATHER_1: 0}.get,
-            "timeout_ms": 1500,
-            "version": frame.version,
-        }
-        assert encoded(list_offsets_request(*asked, **how)).hex() == frame.bytes.hex()
-        if frame.version >= FIRST_BULK_VERSION:
-            body = encode_list_offsets(*asked, **how)
-            assert (header_of(ListOffsetsRequest[frame.version]()) + body).hex() == frame.bytes.hex()
+        assert encoded(request).hex() == frame.bytes.hex()
 
     @every(frames("list_offsets", "response", "ends, and an error"))
     def test_ends_are_read_with_their_epoch_and_the_error_of_a_partition_is_its_own(self, frame: Frame) -> None:
@@ -102,11 +87,11 @@ class TestSegmentOffsets:
         spec, max_segments = self.ASKED[frame.what]
         request = list_offsets_request(
             [WEATHER_1, FLIGHTS_2, FLIGHTS_0],
-            wire_timestamp(spec),
-            IsolationLevel.READ_UNCOMMITTED,
+            0,
+            1,
+            spec=spec,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
             epochs=lambda _: None,
-            timeout_ms=1,
-            version=0,
             max_segments=max_segments,
         )
         assert encoded(request).hex() == frame.bytes.hex()
@@ -138,14 +123,8 @@ class TestOffsetFetch:
 
     @every(frames("offset_fetch", "request", *WANTED))
     def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
-        wanted = self.WANTED[frame.what]
-        if frame.version < FIRST_VERSION:
-            (asked,) = wanted.items()
-            written = encoded(offset_fetch_request(*asked, frame.version))
-        else:
-            body = encode_offset_fetch(wanted, frame.version, ids_for(frame, 10))
-            written = header_of(OffsetFetchRequest[frame.version]()) + body
-        assert written.hex() == frame.bytes.hex()
+        request = offset_fetch_request(self.WANTED[frame.what], frame.version, ids_for(frame, 10))
+        assert encoded(request).hex() == frame.bytes.hex()
 
     @every(frames("offset_fetch", "response", "commits, none, and an error"))
     def test_commits_of_one_group_are_read(self, frame: Frame) -> None:
@@ -163,16 +142,16 @@ class TestOffsetFetch:
         names = {topic_id: topic for topic, topic_id in TOPIC_IDS.items()}
         fetched = decode_offset_fetch(frame.bytes[FLEXIBLE_HEADER:], frame.version, names)
         assert fetched.throttle_time_ms == 100
-        assert {group: name_of(each.error) for group, each in fetched.elements.items()} == {
+        assert {group: name_of(each.error) for group, each in fetched.groups.items()} == {
             "g": None,
             "h": "NOT_COORDINATOR",
             "i": None,
             "j": None,
         }
-        self.assert_commits(fetched.elements["g"].offsets, epoch=7)
-        (unstable,) = fetched.elements["i"].offsets
+        self.assert_commits(fetched.groups["g"].offsets, epoch=7)
+        (unstable,) = fetched.groups["i"].offsets
         assert (unstable.offset, name_of(unstable.error)) == (None, "UNSTABLE_OFFSET_COMMIT")
-        assert len(fetched.elements["j"].offsets) == 0
+        assert len(fetched.groups["j"].offsets) == 0
 
     def assert_commits(self, offsets: CommittedOffsets, epoch: int | None) -> None:
         missing = offsets.lookup(*WEATHER_1)

@@ -124,7 +124,7 @@ class TestAnswers:
         body = encoded(answer, version)
         fetched = decode_offset_fetch(body, version, NAMES)
         assert fetched.throttle_time_ms == answer.throttle_time_ms
-        assert fetched.elements == as_kafka_python_reads(body, version)
+        assert fetched.groups == as_kafka_python_reads(body, version)
 
     @versions
     def test_what_follows_an_answer_is_not_read(self, version: int) -> None:
@@ -137,7 +137,7 @@ class TestAnswers:
         """KIP-482: tags at every level. kafka-python can't write them."""
         fetched = decode_offset_fetch(answer_with_tags(metadata, b"\2\5\3new\x81\1\0"), 9)
         assert fetched == decode_offset_fetch(answer_with_tags(metadata, b"\0"), 9)
-        assert [each.offset for each in fetched.elements["g"].offsets] == [42, 43]
+        assert [each.offset for each in fetched.groups["g"].offsets] == [42, 43]
 
 
 def answer_with_tags(metadata: bytes, tags: bytes) -> bytes:

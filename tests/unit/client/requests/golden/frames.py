@@ -115,9 +115,3 @@ def encoded(request: Any) -> bytes:
     """Header and body of a request, with the client and correlation ids that the golden ones have."""
     request.with_header(correlation_id=7, client_id="golden")
     return bytes(request.encode(header=True))
-
-
-def header_of(request: Any) -> bytes:
-    """The header of such a request alone, for a body that is written otherwise."""
-    request.with_header(correlation_id=7, client_id="golden")
-    return bytes(request.encode_header(flexible=True))
