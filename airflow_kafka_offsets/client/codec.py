@@ -71,13 +71,13 @@ class MessageCodec:
         :param header: what to write before the body; None for the body alone.
         :raises ValueError: for an unknown version, a field that it doesn't have, and a value that can't be written.
         """
-        message = self.message_class[self._known(version)](**_values(self.message_class, fields, version))
+        self._refuse_unknown(version)
+        message = _made(self.message_class, fields, version)
         try:
-            if header is None:
-                return bytes(message.encode())
-            named = {"client_id": header.client_id} if message.is_request() else {}
-            message.with_header(correlation_id=header.correlation_id, **named)
-            return bytes(message.encode(header=True))
+            if header is not None:
+                named = {"client_id": header.client_id} if message.is_request() else {}
+                message.with_header(correlation_id=header.correlation_id, **named)
+            return bytes(message.encode(header=header is not None))
         except (struct.error, TypeError, AttributeError) as error:
             raise ValueError(f"{message.name} version {version} can't be written: {error}") from error
 
@@ -87,27 +87,29 @@ class MessageCodec:
         :param header: whether a header stands before the body.
         :raises ValueError: for an unknown version, and when the bytes are no such message, end early, or go on.
         """
-        self._known(version)
+        self._refuse_unknown(version)
         try:
             message = self.message_class.decode(frame, version=version, header=header)
         except (struct.error, TypeError, LookupError, AttributeError, AssertionError) as error:
             raise ValueError(f"not a valid {self.message_class.name} version {version}: {error}") from error
-        found = _header(message) if header else None
-        if found is not None and message.is_request():
-            named = (message.header.request_api_key, message.header.request_api_version)
-            if named != (self.message_class.API_KEY, version):
-                raise ValueError(f"the header has key {named[0]}, version {named[1]}")
-        fields = _fields(message, self.message_class, version)
-        size = len(self.encode(fields, version, header=found))
+        decoded = Decoded(message.to_dict(json=False), self._header(message, version) if header else None)
+        size = len(self.encode(decoded.fields, version, header=decoded.header))
         if size != len(frame):  # kafka-python doesn't say how far it read, and reads a text that ends early
             raise ValueError(f"{len(frame)} bytes, where {self.message_class.name} version {version} takes {size}")
-        return Decoded(fields, found)
+        return decoded
 
-    def _known(self, version: int) -> int:
+    def _header(self, message: Any, version: int) -> Header:
+        found = message.header
+        if not message.is_request():
+            return Header(found.correlation_id)
+        if (found.request_api_key, found.request_api_version) != (self.message_class.API_KEY, version):
+            raise ValueError(f"the header has key {found.request_api_key}, version {found.request_api_version}")
+        return Header(found.correlation_id, found.client_id)
+
+    def _refuse_unknown(self, version: int) -> None:
         if version not in self.versions:
             name, newest = self.message_class.name, self.versions[-1]
             raise ValueError(f"{name} has the versions {self.versions[0]} to {newest}, not {version}")
-        return version
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,38 +121,19 @@ class ApiCodec:
     response: MessageCodec
 
 
-def _header(message: Any) -> Header:
-    client_id = message.header.client_id if message.is_request() else None
-    return Header(message.header.correlation_id, client_id)
-
-
-def _values(message_class: Any, fields: Mapping[str, Any], version: int) -> dict[str, Any]:
-    """The arguments of a message's class."""
-    known = {name for name, field in message_class.fields.items() if field.for_version_q(version)}
-    strange = sorted(set(fields) - known)
+def _made(message_class: Any, fields: Mapping[str, Any], version: int) -> Any:
+    """One of kafka-python's objects, with the objects within."""
+    known = {name: field for name, field in message_class.fields.items() if field.for_version_q(version)}
+    strange = sorted(fields.keys() - known)
     if strange:
         raise ValueError(f"version {version} has no {', '.join(strange)} here; it has {', '.join(sorted(known))}")
-    return {name: _value(message_class.fields[name], value, version) for name, value in fields.items()}
+    return message_class(version=version, **{name: _value(known[name], fields[name], version) for name in fields})
 
 
 def _value(field: Any, value: Any, version: int) -> Any:
     if field.is_struct_array() and value is not None:
-        return [field.data_class(version=version, **_values(field.data_class, row, version)) for row in value]
+        return [_made(field.data_class, row, version) for row in value]
     return uuid.UUID(value) if field.name == "topic_id" and isinstance(value, str) else value
-
-
-def _fields(message: Any, message_class: Any, version: int) -> dict[str, Any]:
-    return {
-        name: _plain(field, getattr(message, name), version)
-        for name, field in message_class.fields.items()
-        if field.for_version_q(version)
-    }
-
-
-def _plain(field: Any, value: Any, version: int) -> Any:
-    if field.is_struct_array() and value is not None:
-        return [_fields(element, field.data_class, version) for element in value]
-    return value
 
 
 LIST_OFFSETS = ApiCodec(2, MessageCodec(ListOffsetsRequest), MessageCodec(ListOffsetsResponse))

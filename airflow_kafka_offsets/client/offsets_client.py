@@ -7,11 +7,15 @@ data on their elements; what is raised is said at each method, and beside that a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.connection.transport import Transport
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
 from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
@@ -30,12 +34,12 @@ from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_si
 from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers
 from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_segment_offsets, refuse_segments_of
-from airflow_kafka_offsets.client.requests.offset_commit import refuse_active_group, send_commit
-from airflow_kafka_offsets.client.requests.offset_delete import send_delete
+from airflow_kafka_offsets.client.requests.offset_commit import send_commit, send_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets, fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of, fetch_epoch_ends
-from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.routing.session import Calls, Session
+from airflow_kafka_offsets.client.routing.coordinators import Coordinators
+from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata, partitions_of
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffsets,
@@ -59,22 +63,26 @@ from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
 
 class OffsetsClient:
     """Asks one Kafka cluster for offsets. A context manager; connects on the first call, from any one thread at a time.
 
     :param settings: how to reach the cluster.
-    :param timeout_s: deadline of each call, in seconds.
+    :param timeout_s: deadline of each call, in seconds; above 0.
     """
 
     def __init__(self, settings: ClientSettings, *, timeout_s: float = 30.0) -> None:
-        self._calls = Calls(settings, timeout_s)
-        self._ask = self._calls.run
-
-    @property
-    def throttle_time_ms(self) -> int:
+        if timeout_s <= 0:
+            raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline of more than 0 seconds.")
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._opened: Session | None = None
+        self.throttle_time_ms = 0
         """The longest that a broker throttled the last call by (quotas, KIP-124), in milliseconds; 0 when none did."""
-        return self._calls.throttle_time_ms
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +92,30 @@ class OffsetsClient:
 
     def close(self) -> None:
         """Close all connections. The next call opens them anew."""
-        self._calls.close()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.transport.close()
+
+    def _ask(
+        self, work: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        session = self._session()
+        session.transport.throttle_time_ms = 0
+        try:
+            return session.transport.run(lambda: work(session, *args, **kwargs), session.deadline)
+        finally:
+            self.throttle_time_ms = session.transport.throttle_time_ms
+            if self.throttle_time_ms:
+                log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
+
+    def _session(self) -> Session:
+        """What earlier calls have opened and learnt, with a new deadline."""
+        deadline = Deadline.after(self._timeout_s)
+        if self._opened is None:
+            # Half of the deadline for one answer leaves time to ask the next leader when a broker hangs.
+            transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
+            self._opened = Session(transport, deadline, Leaders(transport), Coordinators(transport))
+        return replace(self._opened, deadline=deadline)
 
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
@@ -377,7 +408,7 @@ class OffsetsClient:
         """
         if not len(offsets):
             return offsets
-        return refuse_active_group(group, self._ask(send_commit, group, offsets, own_topic_ids(topic_ids)))
+        return self._ask(send_commit, group, offsets, own_topic_ids(topic_ids))
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
         """Forget a group's commits on some partitions (OffsetDelete, key 47, KIP-496).
@@ -386,7 +417,7 @@ class OffsetsClient:
 
         :raises CommitRefusedError: when active members of the group read the topics.
         """
-        return refuse_active_group(group, self._ask(send_delete, group, list(partitions)))
+        return self._ask(send_delete, group, list(partitions))
 
 
 def several(names: Iterable[str]) -> list[str]:

@@ -1,31 +1,34 @@
-"""OffsetCommit (key 8): write a group's offsets, asked of its coordinator.
+"""OffsetCommit (key 8) and OffsetDelete (key 47, KIP-496): change a group's offsets, asked of its coordinator.
 
-Written as an administrator writes them: without a member id and generation, which Kafka takes only while the group has
-no active members. Versions: 2 is the first without timestamps of the client's own, 6 knows leader epochs (KIP-320), 10
-takes topic ids instead of names: it is spoken when the caller knows the ids, and then refuses to commit offsets of a
-topic that was re-created since.
+Asked as an administrator asks: without a member id and generation, which Kafka takes only while the group has no active
+members (of a deletion: none that subscribe to the topics). Asking twice does no harm, and forgetting what isn't there
+is no error. Versions of OffsetCommit: 2 is the first without timestamps of the client's own, 6 knows leader epochs
+(KIP-320), 10 takes topic ids instead of names: it is spoken when the caller knows the ids, and then refuses to commit
+offsets of a topic that was re-created since.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from kafka.protocol.consumer import OffsetCommitRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import left_out, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
+from airflow_kafka_offsets.client.requests.offset_fetch_bulk import TOPIC_IDS
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.client.wire import or_minus_one
+from airflow_kafka_offsets.client.wire import numbers_by_topic, or_minus_one
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
-_OLDEST, _TOPIC_IDS = 2, 10
+_OLDEST_COMMIT = 2
+_LEFT_OUT = left_out("the coordinator")
 _HAS_MEMBERS = frozenset({22, 25, 27, 68, 86, 113})
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and STALE_MEMBER_EPOCH: what a group with active members
 says to a commit that comes from none of them, classic or KIP-848. NON_EMPTY_GROUP and GROUP_SUBSCRIBED_TO_TOPIC: what
@@ -33,7 +36,7 @@ it says to a deletion."""
 
 
 class WrittenOffsets(CommittedOffsets):
-    """What became of each commit: the offset as written, or the error."""
+    """What became of each partition: the offset as written, none where it was deleted, or the error."""
 
     asked = "Committing offsets"
 
@@ -66,7 +69,7 @@ def offset_commit_request(
             topic_class(
                 name=topic,
                 partitions=list(map(partition, pieces)),
-                **({} if version < _TOPIC_IDS else {"topic_id": uuid.UUID((topic_ids or {})[topic])}),
+                **({} if version < TOPIC_IDS else {"topic_id": uuid.UUID((topic_ids or {})[topic])}),
             )
             for topic, pieces in by_topic(offsets.partitions()).items()
         ],
@@ -81,55 +84,89 @@ def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: Top
         for topic in response.topics
         for answer in topic.partitions
     }
+    return _written(offsets, {piece: response_error(code) for piece, code in errors.items()})
+
+
+def offset_delete_request(group: str, partitions: Iterable[TopicPartition], version: int) -> Any:
+    """A request for one group."""
+    return OffsetDeleteRequest[version](group_id=group, topics=numbers_by_topic(partitions))
+
+
+def parse_offset_delete(deleted: CommittedOffsets, response: Any) -> WrittenOffsets:
+    """What became of each partition. An error of the group is each partition's.
+
+    :param deleted: the partitions, without offsets.
+    """
+    error = response_error(response.error_code)
+    if error is None:
+        return parse_offset_commit(deleted, response)  # the same rows
+    return _written(deleted, dict.fromkeys(deleted.partitions(), error))
+
+
+def _written(wanted: CommittedOffsets, errors: Mapping[TopicPartition, ResponseError | None]) -> WrittenOffsets:
+    """What was wanted, but for what is in error."""
+    found = ((commit, errors.get(TopicPartition.of(commit), _LEFT_OUT)) for commit in wanted)
     return WrittenOffsets(
-        _written(offsets, piece, response_error(errors[piece]) if piece in errors else left_out("the coordinator"))
-        for piece in offsets.partitions()
+        commit if error is None else CommittedOffset(commit.topic, commit.partition, error=error)
+        for commit, error in found
     )
 
 
-def _written(offsets: CommittedOffsets, piece: TopicPartition, error: ResponseError | None) -> CommittedOffset:
-    asked = offsets.lookup(*piece)
-    if error is not None or asked is None:
-        return CommittedOffset(piece.topic, piece.partition, error=error)
-    return asked
-
-
-def refuse_active_group(group: str, written: WrittenOffsets) -> WrittenOffsets:
-    """What became of a group's commits.
+async def send_commit(
+    session: Session, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
+) -> WrittenOffsets:
+    """Write these offsets.
 
     :raises CommitRefusedError: when the group has active members.
     """
-    for commit in written:
+    newest = newest_version(offsets.partitions(), topic_ids)
+
+    async def ask(node: NodeId, attempt: Deadline) -> WrittenOffsets:
+        version = await session.transport.version(
+            node, OffsetCommitRequest, attempt, at_least=_OLDEST_COMMIT, at_most=newest
+        )
+        request = offset_commit_request(group, offsets, version, topic_ids)
+        return parse_offset_commit(offsets, await session.transport.send(node, request, attempt), topic_ids)
+
+    return await _change(session, group, offsets, ask)
+
+
+async def send_delete(session: Session, group: str, partitions: Iterable[TopicPartition]) -> WrittenOffsets:
+    """Forget the commits on some partitions.
+
+    :raises CommitRefusedError: when active members of the group read the topics.
+    """
+    deleted = CommittedOffsets(CommittedOffset(*piece) for piece in partitions)
+
+    async def ask(node: NodeId, attempt: Deadline) -> WrittenOffsets:
+        version = await session.transport.version(node, OffsetDeleteRequest, attempt)
+        request = offset_delete_request(group, deleted.partitions(), version)
+        return parse_offset_delete(deleted, await session.transport.send(node, request, attempt))
+
+    return await _change(session, group, deleted, ask)
+
+
+async def _change(
+    session: Session, group: str, wanted: CommittedOffsets, ask: Callable[[NodeId, Deadline], Awaitable[WrittenOffsets]]
+) -> WrittenOffsets:
+    """Ask until all is written or refused, by the deadline."""
+    known = WrittenOffsets()
+
+    async def ask_once(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
+        nonlocal known
+        known = await ask(node, attempt)
+        return {group: known}
+
+    def failed(_: str, error: ResponseError) -> WrittenOffsets:
+        done = known.ok()
+        return _written(wanted, {piece: None if piece in done else error for piece in wanted.partitions()})
+
+    found = await FanOut(session, session.coordinators, ask_once, passing_error, failed).run([group])
+    for commit in found[group]:
         if commit.error is not None and commit.error.code in _HAS_MEMBERS:
             raise CommitRefusedError(
                 f"Group {group} has active members, so Kafka refused to change its offsets "
                 f"({commit.error}). Stop its consumers, wait until the group is empty (their session times "
                 "out), and try again."
             )
-    return written
-
-
-async def send_commit(
-    session: Session, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
-) -> WrittenOffsets:
-    """Ask the group's coordinator. Asking twice does no harm: the same offsets are written again."""
-    newest = newest_version(offsets.partitions(), topic_ids)
-    known = WrittenOffsets()
-
-    def failed(_: str, error: ResponseError) -> WrittenOffsets:
-        done = known.ok()
-        return WrittenOffsets(
-            _written(offsets, piece, None if piece in done else error) for piece in offsets.partitions()
-        )
-
-    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
-        version = await session.transport.version(node, OffsetCommitRequest, attempt, at_least=_OLDEST, at_most=newest)
-        nonlocal known
-        response = await session.transport.send(
-            node, offset_commit_request(group, offsets, version, topic_ids), attempt
-        )
-        known = parse_offset_commit(offsets, response, topic_ids)
-        return {group: known}
-
-    results = await FanOut(session, session.coordinators, ask, passing_error, failed).run([group])
-    return results[group]
+    return found[group]
