@@ -36,7 +36,7 @@ from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_segment_offsets, refuse_segments_of
 from airflow_kafka_offsets.client.requests.offset_commit import send_commit, send_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets, fetch_zookeeper_offsets, own_topic_ids
-from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of, fetch_epoch_ends
+from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_epoch_ends
 from airflow_kafka_offsets.client.routing.coordinators import Coordinators
 from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
@@ -50,7 +50,6 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import (
     EpochEnd,
-    EpochEnds,
     LogEpoch,
     LogExtents,
     LogSizes,
@@ -211,22 +210,18 @@ class OffsetsClient:
         """
         return self._ask(fetch_log_sizes, list(partitions))
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
-        """Where a leader epoch ends in each log (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
+    def epoch_ends(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
+        """Where leader epochs end in their logs (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
 
-        An element for every partition; UNSUPPORTED_VERSION from brokers before 2.1. An epoch that ends before an offset
+        An element for every epoch; UNSUPPORTED_VERSION from brokers before 2.1. An epoch that ends before an offset
         that was read under it says that the log was cut there, though it has grown past that since.
 
-        :param epochs: leader epoch by partition, as an earlier answer named it: 0 or more.
+        :param epochs: any number for each partition, all of them 0 or more.
         """
-        wanted = dict(epochs)
-        if any(epoch < 0 for epoch in wanted.values()):
+        wanted = {LogEpoch(*epoch) for epoch in epochs}
+        if any(epoch.leader_epoch < 0 for epoch in wanted):
             raise ConfigurationError("Leader epochs must be 0 or more; leave out a partition without one.")
         return self._ask(fetch_epoch_ends, wanted)
-
-    def ends_of(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
-        """:meth:`epoch_ends` for any number of epochs of each partition, all of them at the same time."""
-        return self._ask(fetch_ends_of, {LogEpoch(*epoch) for epoch in epochs})
 
     def survey(self, topics: Iterable[str]) -> Survey:
         """Everything that a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.

@@ -120,7 +120,7 @@ class Ends(ClientCall[dict[LogEpoch, EpochEnd]]):
     """Where leader epochs end in their logs. ``wanted``: epochs."""
 
     def make(self, client: OffsetsClient) -> dict[LogEpoch, EpochEnd]:
-        return client.ends_of(self.wanted)
+        return client.epoch_ends(self.wanted)
 
     def part(self, answer: dict[LogEpoch, EpochEnd]) -> dict[LogEpoch, EpochEnd]:
         return {epoch: answer[epoch] for epoch in self.wanted}

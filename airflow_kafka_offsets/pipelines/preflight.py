@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import DataLossError, LogTruncatedError, Windo
 from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, EpochEnds, LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, EpochEnds, LogEpoch, LogExtents
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -168,10 +168,12 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
 
 
 def _epoch_ends(client: OffsetsClient, snapshot: OffsetSnapshot) -> EpochEnds:
-    epochs = {
-        key: boundary.leader_epoch for key, boundary in snapshot.boundaries.items() if boundary.leader_epoch is not None
-    }
-    return client.epoch_ends(epochs) if epochs else EpochEnds()
+    epochs = [
+        LogEpoch(*key, boundary.leader_epoch)
+        for key, boundary in snapshot.boundaries.items()
+        if boundary.leader_epoch is not None
+    ]
+    return EpochEnds(client.epoch_ends(epochs).values() if epochs else ())
 
 
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:

@@ -33,21 +33,6 @@ IO_LOOP = "airflow-kafka-offsets"
 _THREAD = f"kafka-io-{IO_LOOP}"
 _NO_KDC = ("Cannot contact any KDC", "Cannot resolve servers for KDC", "unable to reach any KDC")
 """How MIT's library and Heimdal's say that nobody could be asked."""
-_LOGGERS = (
-    "kafka.cluster",
-    "kafka.future",
-    "kafka.net.connection",
-    "kafka.net.inet",
-    "kafka.net.manager",
-    "kafka.net.sasl.gssapi",
-    "kafka.net.sasl.msk",
-    "kafka.net.sasl.oauth",
-    "kafka.net.sasl.plain",
-    "kafka.net.sasl.scram",
-    "kafka.net.selector",
-    "kafka.net.transport",
-    "kafka.protocol.parser",
-)
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
@@ -60,8 +45,9 @@ def quiet_kafka_logs() -> None:
     Every failure that kafka-python logs as WARNING or ERROR, some with a traceback and once per retry, comes back to
     the caller as a result or as one exception. Other users of kafka-python in the same process keep their lines.
     """
-    for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_is_wanted)
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("kafka."):
+            logging.getLogger(name).addFilter(_is_wanted)
 
 
 Read = Callable[[bytes], Any]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_ends_of
+from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_epoch_ends
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
@@ -42,7 +42,7 @@ async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents
         for _, epoch, newest in found
         if newest is None or newest > epoch.leader_epoch
     }
-    ends = await fetch_ends_of(session, asked) if asked else {}
+    ends = await fetch_epoch_ends(session, asked) if asked else {}
 
     def marked(group: GroupOffsets) -> GroupOffsets:
         changes = [_judged(*found, ends) for found in doubtful[group.group]]

@@ -32,7 +32,6 @@ from airflow_kafka_offsets.client.requests.fetch import (
     FIRST_VERSION,
     LAST_VERSION,
     Fetched,
-    FetchPartition,
     fetch_request,
     parse_fetch,
 )
@@ -227,7 +226,7 @@ class _Reading:
     async def _fetch(self, node: NodeId, lane: Sequence[LogReader], version: int) -> Mapping[TopicPartition, Fetched]:
         attempt = self._session.attempt()
         request = fetch_request(
-            [FetchPartition(reader.piece, reader.offset, reader.limit_bytes) for reader in lane],
+            {reader.piece: (reader.offset, reader.limit_bytes) for reader in lane},
             self._isolation_level,
             epochs=self._session.leaders.epoch,
             max_wait_ms=min(_REMOTE_STORAGE_MS, attempt.remaining_ms() // 2),

@@ -142,7 +142,7 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
 
     async def classic(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
         version = await session.transport.version(node, DescribeGroupsRequest, attempt)
-        request = DescribeGroupsRequest[version](groups=groups, include_authorized_operations=False)
+        request = DescribeGroupsRequest[version](groups=groups)
         return parse_describe_groups(await session.transport.send(node, request, attempt))
 
     async def consumer(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
@@ -152,7 +152,7 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
             if failed.error.code == UNSUPPORTED_VERSION:
                 return {}  # before Kafka 3.7 there are no such groups
             raise
-        request = ConsumerGroupDescribeRequest(version=version, group_ids=groups, include_authorized_operations=False)
+        request = ConsumerGroupDescribeRequest(version=version, group_ids=groups)
         return parse_consumer_group_describe(await session.transport.send(node, request, attempt))
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:

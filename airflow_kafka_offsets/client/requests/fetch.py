@@ -9,7 +9,8 @@ offset gets at least that batch (KIP-74); the others get what fits, which may be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
@@ -30,21 +31,6 @@ FIRST_VERSION, LAST_VERSION = 4, 10
 """What is spoken."""
 ANSWER_BYTES = 16 * 1024 * 1024
 """What one answer is to hold at most. A batch that is larger comes nevertheless."""
-_NO_SESSION = -1
-_CONSUMER = -1
-
-
-class FetchPartition(NamedTuple):
-    """What to fetch of one partition.
-
-    :param piece: the partition.
-    :param offset: from here on.
-    :param limit_bytes: about so much.
-    """
-
-    piece: TopicPartition
-    offset: int
-    limit_bytes: int
 
 
 class Fetched(NamedTuple):
@@ -54,7 +40,6 @@ class Fetched(NamedTuple):
     :param aborted: aborted transactions that overlap them; none under read_uncommitted.
     :param high_watermark: one past the last replicated record; None when unknown.
     :param last_stable_offset: one past the last record with no open transaction before it; None when unknown.
-    :param log_start_offset: first offset that still exists; None when unknown, as in most errors.
     :param error: Kafka's error for this partition alone.
     """
 
@@ -62,7 +47,6 @@ class Fetched(NamedTuple):
     aborted: tuple[AbortedTransaction, ...] = ()
     high_watermark: int | None = None
     last_stable_offset: int | None = None
-    log_start_offset: int | None = None
     error: ResponseError | None = None
 
     def end_offset(self, isolation_level: IsolationLevel) -> int | None:
@@ -73,7 +57,7 @@ class Fetched(NamedTuple):
 
 
 def fetch_request(
-    wanted: Iterable[FetchPartition],
+    wanted: Mapping[TopicPartition, tuple[int, int]],
     isolation_level: IsolationLevel,
     *,
     epochs: Epochs,
@@ -82,36 +66,26 @@ def fetch_request(
 ) -> Any:
     """A request for one leader, with partitions in order as far as their topics allow.
 
-    :param wanted: no partition twice.
+    :param wanted: by partition, from which offset on, and about how many bytes.
     :param epochs: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
     :param max_wait_ms: how long the broker may read from remote storage. It waits for nothing else.
     """
     topic_class = FetchRequest.FetchTopic
-
-    def partition(part: FetchPartition) -> Any:
-        return topic_class.FetchPartition(
-            partition=part.piece.partition,
-            current_leader_epoch=or_minus_one(epochs(part.piece)),
-            fetch_offset=part.offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=part.limit_bytes,
+    topics: dict[str, list[Any]] = defaultdict(list)
+    for piece, (offset, limit_bytes) in wanted.items():
+        partition = topic_class.FetchPartition(
+            partition=piece.partition,
+            current_leader_epoch=or_minus_one(epochs(piece)),
+            fetch_offset=offset,
+            partition_max_bytes=limit_bytes,
         )
-
-    topics: dict[str, list[Any]] = {}
-    for part in wanted:
-        topics.setdefault(part.piece.topic, []).append(partition(part))
+        topics[piece.topic].append(partition)
     return FetchRequest[version](
-        replica_id=_CONSUMER,
         max_wait_ms=max_wait_ms,
         min_bytes=0,
         max_bytes=ANSWER_BYTES,
         isolation_level=int(isolation_level is IsolationLevel.READ_COMMITTED),
-        session_id=0,
-        session_epoch=_NO_SESSION,
         topics=[topic_class(topic=topic, partitions=partitions) for topic, partitions in topics.items()],
-        forgotten_topics_data=[],
-        rack_id="",
     )
 
 
@@ -142,6 +116,5 @@ def _fetched(answer: Any) -> Fetched:
         tuple(aborted),
         or_none(answer.high_watermark),
         or_none(answer.last_stable_offset),
-        or_none(answer.log_start_offset),
         response_error(answer.error_code),
     )

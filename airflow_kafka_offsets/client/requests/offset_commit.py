@@ -63,8 +63,6 @@ def offset_commit_request(
 
     return OffsetCommitRequest[version](
         group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
         topics=[
             topic_class(
                 name=topic,

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.client.wire import or_minus_one, or_none
-from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 FIRST_VERSION = 2
@@ -56,29 +56,9 @@ def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEn
     }
 
 
-async def fetch_epoch_ends(session: Session, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
-    """Ask all leaders at the same time; an element for every partition, by the deadline."""
-
-    def build(pieces: list[TopicPartition], version: int, _: int) -> Any:
-        return offset_for_leader_epoch_request(
-            {piece: epochs[piece] for piece in pieces}, session.leaders.epoch, version
-        )
-
-    ends = await ask_leaders(
-        session,
-        epochs,
-        OffsetForLeaderEpochRequest,
-        build=build,
-        parse=parse_offset_for_leader_epoch,
-        failed=lambda piece, error: EpochEnd(*piece, error=error),
-        at_least=FIRST_VERSION,
-    )
-    return EpochEnds(ends)
-
-
-async def fetch_ends_of(session: Session, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
-    """The end of each epoch, by the deadline. A request names a partition once, so that several epochs of one go in
-    several requests, side by side."""
+async def fetch_epoch_ends(session: Session, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
+    """Ask all leaders at the same time; an element for every epoch, by the deadline. A request names a partition once,
+    so that several epochs of one go in several requests, side by side."""
     rounds: list[dict[TopicPartition, int]] = []
     for epoch in sorted(set(epochs)):
         key = TopicPartition.of(epoch)
@@ -86,9 +66,20 @@ async def fetch_ends_of(session: Session, epochs: Iterable[LogEpoch]) -> dict[Lo
         if free is None:
             rounds.append(free := {})
         free[key] = epoch.leader_epoch
-    answers = await session.beside(*(partial(fetch_epoch_ends, session, asked) for asked in rounds))
-    return {
-        LogEpoch(end.topic, end.partition, asked[TopicPartition.of(end)]): end
-        for asked, ends in zip(rounds, answers, strict=True)
-        for end in ends
-    }
+
+    async def ask(asked: Mapping[TopicPartition, int]) -> dict[LogEpoch, EpochEnd]:
+        ends = await ask_leaders(
+            session,
+            asked,
+            OffsetForLeaderEpochRequest,
+            build=lambda pieces, version, _: offset_for_leader_epoch_request(
+                {piece: asked[piece] for piece in pieces}, session.leaders.epoch, version
+            ),
+            parse=parse_offset_for_leader_epoch,
+            failed=lambda piece, error: EpochEnd(*piece, error=error),
+            at_least=FIRST_VERSION,
+        )
+        return {LogEpoch(end.topic, end.partition, asked[TopicPartition.of(end)]): end for end in ends}
+
+    answers = await session.beside(*(partial(ask, asked) for asked in rounds))
+    return {epoch: end for answer in answers for epoch, end in answer.items()}

@@ -27,6 +27,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.errors import ClusterUnreachableError, OffsetsError, ResponseError
+from airflow_kafka_offsets.offsets.answers.logs import LogEpoch
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.log_dirs_answers import Directory, directories_are
@@ -120,7 +121,7 @@ EXCHANGES = {
     ),
     OffsetForLeaderEpochRequest: Exchange(
         {OffsetForLeaderEpochRequest: epochs_end_at(5)},
-        lambda client: errors_of(client.epoch_ends({A0: 0})),
+        lambda client: errors_of(client.epoch_ends([LogEpoch(*A0, 0)]).values()),
         2,
         oldest=2,
     ),

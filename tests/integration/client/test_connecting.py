@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError, InstantError
-from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogEpoch, LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.kafka import Broker
@@ -245,5 +245,5 @@ class TestClient:
             with pytest.raises(ConfigurationError, match="before= must be latest, earliest, timestamp"):
                 client.segment_offsets([a0], OffsetSpec.MAX_TIMESTAMP)
             with pytest.raises(ConfigurationError, match="Leader epochs must be 0 or more"):
-                client.epoch_ends({a0: -1})
+                client.epoch_ends([LogEpoch(*a0, -1)])
             assert cluster.asked == []

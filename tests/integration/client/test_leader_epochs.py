@@ -18,12 +18,12 @@ from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.conftest import MakeTopic, Produce
 
-EPOCHS = {A0: 5, B0: 0, B1: 7}
+EPOCHS = [LogEpoch(*A0, 5), LogEpoch(*B0, 0), LogEpoch(*B1, 7)]
 
 
 def ends_of(client: OffsetsClient) -> list[int | str | None]:
     """Ends, or the names of the errors that came instead."""
-    return [each.error.name if each.error else each.end_offset for each in client.epoch_ends(EPOCHS)]
+    return [each.error.name if each.error else each.end_offset for each in client.epoch_ends(EPOCHS).values()]
 
 
 def asked(pieces: Pieces) -> list[list[tuple[TopicPartition, int, int]]]:
@@ -45,19 +45,19 @@ class TestRealBroker:
         name = topic(partitions=2)
         produce(name, 0, [(None, None, b"value")] * 3)
         partitions = client.partitions_of([name])
-        ends = client.epoch_ends(dict.fromkeys(partitions, 0)).raise_for_errors()
-        assert list(ends) == [EpochEnd(name, 0, 0, 3), EpochEnd(name, 1, 0, 0)]
+        ends = list(client.epoch_ends(LogEpoch(*piece, 0) for piece in partitions).values())
+        assert ends == [EpochEnd(name, 0, 0, 3), EpochEnd(name, 1, 0, 0)]
         assert [each.end_offset for each in ends] == [each.high_watermark for each in client.log_extents(partitions)]
 
     def test_one_that_is_still_to_come_is_none_and_no_error(self, client: OffsetsClient, topic: MakeTopic) -> None:
         name = topic()
-        assert list(client.epoch_ends({TopicPartition(name, 0): 99})) == [EpochEnd(name, 0)]
+        assert list(client.epoch_ends([LogEpoch(name, 0, 99)]).values()) == [EpochEnd(name, 0)]
 
     def test_a_partition_that_does_not_exist_is_an_error_of_its_own(
         self, client: OffsetsClient, topic: MakeTopic
     ) -> None:
         name = topic()
-        good, bad = client.epoch_ends({TopicPartition(name, 0): 0, TopicPartition(name, 1): 0})
+        good, bad = client.epoch_ends([LogEpoch(name, 0, 0), LogEpoch(name, 1, 0)]).values()
         assert good == EpochEnd(name, 0, 0, 0)
         assert bad.error is not None
         assert (bad.end_offset, bad.error.name) == (None, "UNKNOWN_TOPIC_OR_PARTITION")
@@ -70,10 +70,8 @@ class TestRequest:
         with ScriptedCluster({"a": [0], "b": [0, 0]}, versions={OffsetForLeaderEpochRequest: (2, version)}) as cluster:
             pieces = Pieces(cluster, cluster.brokers[0], cluster.client())
             pieces.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4))
-            assert list(pieces.client.epoch_ends(EPOCHS)) == [
-                EpochEnd(*piece, epoch, 4) for piece, epoch in EPOCHS.items()
-            ]
-            assert asked(pieces) == [[(piece, 7, epoch) for piece, epoch in EPOCHS.items()]]
+            assert pieces.client.epoch_ends(EPOCHS) == {each: EpochEnd(*each, 4) for each in EPOCHS}
+            assert asked(pieces) == [[(TopicPartition.of(each), 7, each.leader_epoch) for each in EPOCHS]]
 
     @pytest.mark.parametrize("versions", [{}, {OffsetForLeaderEpochRequest: (0, 1)}], ids=["before 0.11", "before 2.1"])
     def test_a_broker_that_does_not_check_who_leads_is_too_old(self, versions: dict[type, tuple[int, int]]) -> None:
@@ -88,7 +86,7 @@ class TestSeveralOfOnePartition:
     def test_go_in_several_requests(self, one: Pieces) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4), epochs_end_at(4))
         wanted = [LogEpoch(*A0, 3), LogEpoch(*A0, 5), LogEpoch(*B0, 0), LogEpoch(*A0, 3)]
-        assert one.client.ends_of(wanted) == {each: EpochEnd(*each, 4) for each in wanted}
+        assert one.client.epoch_ends(wanted) == {each: EpochEnd(*each, 4) for each in wanted}
         assert sorted(asked(one)) == [[(A0, 7, 3), (B0, 7, 0)], [(A0, 7, 5)]]
 
 

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ConditionFailedError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
+from airflow_kafka_offsets.offsets.answers.logs import LogEpoch
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -191,7 +192,7 @@ class TestUncleanElection:
             assert (judged.committed_offset, judged.leader_epoch) == (7, old.leader_epoch)
             assert produce(cluster, topic, count=6)[-1] == 8
             assert old.leader_epoch is not None
-            (cut,) = client.epoch_ends({key: old.leader_epoch}).raise_for_errors()
+            (cut,) = client.epoch_ends([LogEpoch(*key, old.leader_epoch)]).values()
             assert (cut.leader_epoch, cut.end_offset) == (0, 3)
             lag = lag_of(client, group)
             (judged,) = lag.partitions
@@ -205,7 +206,7 @@ class TestUncleanElection:
             with pytest.raises(ConditionFailedError, match="was truncated below the commit"):
                 OffsetsReached(group, FixedOffsets.of("target", [SeenOffset(*key, 5)])).check(client)
             delete_records(cluster, [SeenOffset(*key, 5)])
-            (forgotten,) = client.epoch_ends({key: 0}).raise_for_errors()
+            (forgotten,) = client.epoch_ends([LogEpoch(*key, 0)]).values()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
 
 
