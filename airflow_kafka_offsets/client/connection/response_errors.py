@@ -8,40 +8,50 @@ from __future__ import annotations
 
 import os
 import re
+from enum import IntEnum
 
 import kafka.errors as kafka_errors
 
 from airflow_kafka_offsets.errors import ResponseError
 
-NONE = 0
-UNKNOWN_SERVER_ERROR = -1
-OFFSET_OUT_OF_RANGE = 1
-CORRUPT_MESSAGE = 2
-UNKNOWN_TOPIC_OR_PARTITION = 3
-LEADER_NOT_AVAILABLE = 5
-REQUEST_TIMED_OUT = 7
-MESSAGE_TOO_LARGE = 10
-NETWORK_EXCEPTION = 13
-COORDINATOR_LOAD_IN_PROGRESS = 14
-INCONSISTENT_GROUP_PROTOCOL = 23
-TOPIC_AUTHORIZATION_FAILED = 29
-UNSUPPORTED_VERSION = 35
-GROUP_ID_NOT_FOUND = 69
-UNSUPPORTED_COMPRESSION_TYPE = 76
-OFFSET_NOT_AVAILABLE = 78
-THROTTLING_QUOTA_EXCEEDED = 89
-UNKNOWN_TOPIC_ID = 100
 
-_RENAMED = {
-    UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR",
-    6: "NOT_LEADER_OR_FOLLOWER",
-    10: "MESSAGE_TOO_LARGE",
-    17: "INVALID_TOPIC_EXCEPTION",
-    39: "INVALID_REPLICA_ASSIGNMENT",
-}
-"""Where kafka-python's name for a code isn't Kafka's own (``org.apache.kafka.common.protocol.Errors``, 4.3)."""
+class Code(IntEnum):
+    """Error codes under Kafka's own names (``org.apache.kafka.common.protocol.Errors``, 4.3): those that this client
+    decides by, and those that kafka-python names otherwise."""
 
-_STALE_BESIDES = frozenset({REQUEST_TIMED_OUT, 15, 16})
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_VERSION = 35
+    INVALID_REPLICA_ASSIGNMENT = 39
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    OFFSET_NOT_AVAILABLE = 78
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+    THROTTLING_QUOTA_EXCEEDED = 89
+    UNKNOWN_TOPIC_ID = 100
+    STALE_MEMBER_EPOCH = 113
+
+
+_STALE_BESIDES = (Code.REQUEST_TIMED_OUT, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
 """Errors after which the place to ask is looked up again although ``invalid_metadata`` is not set: a broker that
 doesn't answer may have lost its leaderships, and COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR are about coordinators,
 which kafka-python's flag doesn't cover."""
@@ -49,16 +59,17 @@ which kafka-python's flag doesn't cover."""
 MALFORMED = (TypeError, ValueError, LookupError, AttributeError)
 """What reading an answer raises that decodes, and yet isn't one: null where there is always a list, for example."""
 
+_NAMES = {code.value: code.name for code in Code}
 _ERRNO = re.compile(r"(\d+) E[A-Z]+")
 
 
 def response_error(code: int, message: str | None = None) -> ResponseError | None:
     """Kafka's error for a code; None for code 0."""
-    if code == NONE:
+    if code == Code.NONE:
         return None
     kind = kafka_errors.for_code(code)
-    name = _RENAMED.get(code) or (kind.message if code in kafka_errors.kafka_errors else f"ERROR_{code}")
-    return ResponseError(name, code, bool(kind.retriable), message or "")
+    name = _NAMES.get(code) or (kind.message if code in kafka_errors.kafka_errors else f"ERROR_{code}")
+    return ResponseError(name, int(code), bool(kind.retriable), message or "")
 
 
 def named_error(code: int, message: str) -> ResponseError:
@@ -70,7 +81,7 @@ def named_error(code: int, message: str) -> ResponseError:
 
 def left_out(address: str) -> ResponseError:
     """The error of a piece that a broker's answer doesn't mention."""
-    return named_error(UNKNOWN_SERVER_ERROR, f"{address} left it out of its answer")
+    return named_error(Code.UNKNOWN_SERVER_ERROR, f"{address} left it out of its answer")
 
 
 def client_error(error: BaseException, address: str) -> ResponseError:
@@ -81,8 +92,8 @@ def client_error(error: BaseException, address: str) -> ResponseError:
     if isinstance(error, kafka_errors.IncompatibleBrokerVersion):
         return named_error(error.errno, f"{address}: {_words(error)}")
     if isinstance(error, (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)):
-        return named_error(REQUEST_TIMED_OUT, f"{address} did not answer in time")
-    return named_error(NETWORK_EXCEPTION, f"{address}: {_words(error)}")
+        return named_error(Code.REQUEST_TIMED_OUT, f"{address} did not answer in time")
+    return named_error(Code.NETWORK_EXCEPTION, f"{address}: {_words(error)}")
 
 
 def _words(error: BaseException) -> str:
@@ -100,7 +111,7 @@ def may_be_told_yet(error: ResponseError) -> bool:
     """Whether it is worth asking again who leads a partition or coordinates a group. A topic that isn't known to who
     knows all topics is gone, or was never there.
     """
-    return error.retriable and error.code != UNKNOWN_TOPIC_OR_PARTITION
+    return error.retriable and error.code != Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def is_stale(error: ResponseError) -> bool:

@@ -34,13 +34,7 @@ from airflow_kafka_offsets.client.connection.kafka_python import (
     quiet_kafka_logs,
 )
 from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
-from airflow_kafka_offsets.client.connection.response_errors import (
-    MALFORMED,
-    REQUEST_TIMED_OUT,
-    THROTTLING_QUOTA_EXCEEDED,
-    client_error,
-    named_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import MALFORMED, Code, client_error, named_error
 from airflow_kafka_offsets.client.connection.settings import MSK_IAM, OAUTHBEARER, ClientSettings, tls_context
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, KafkaOffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.instants import duration_text
@@ -164,10 +158,10 @@ class Transport:
             if not deadline.allows(pause_s):
                 if "throttle" not in connection.paused:
                     why = f"{self.address(node)} doesn't accept what is sent to it"
-                    raise RequestFailedError(named_error(REQUEST_TIMED_OUT, why))
+                    raise RequestFailedError(named_error(Code.REQUEST_TIMED_OUT, why))
                 paused = f"{self.address(node)} accepts no requests for another {duration_text(pause_s)}"
                 why = f"{paused}: a quota throttles this client"
-                raise RequestFailedError(named_error(THROTTLING_QUOTA_EXCEEDED, why))
+                raise RequestFailedError(named_error(Code.THROTTLING_QUOTA_EXCEEDED, why))
             await self.sleep(pause_s)
 
     async def version(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from airflow_kafka_offsets.client.connection.response_errors import UNKNOWN_SERVER_ERROR, named_error
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets
@@ -15,7 +15,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 """High watermark and last stable offset."""
-_NO_OFFSET = named_error(UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
+_NO_OFFSET = named_error(Code.UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
 _NOT_ASKED = ListedOffsets()
 
 

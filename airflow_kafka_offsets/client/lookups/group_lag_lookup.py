@@ -16,12 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from airflow_kafka_offsets.client.connection.response_errors import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    UNSUPPORTED_VERSION,
-    left_out,
-    named_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
 from airflow_kafka_offsets.client.lookups.extent_lookup import BOTH_ENDS, fetch_extents
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
@@ -41,7 +36,7 @@ _NEVER_COMMITTED = ResponseError(
 )
 """The error of a group without commits and members whose topics nobody named: a sum over no partitions would be 0."""
 _NOT_LISTED = named_error(
-    COORDINATOR_LOAD_IN_PROGRESS,
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
     "the group has committed offsets, and its coordinator neither describes nor lists it, so that it isn't known what "
     "else it reads; wait, or name the topics (topics=, --topics)",
 )
@@ -229,7 +224,7 @@ def _lag(
     if description is not None and description.error is not None:
         if not commits.has_commits:  # nobody knows whether there is such a group
             commits = GroupOffsets(commits.group, error=description.error)
-        elif description.error.code != UNSUPPORTED_VERSION:  # its members may read more than it has committed on
+        elif description.error.code != Code.UNSUPPORTED_VERSION:  # its members may read more than it has committed on
             hidden = hidden or description.error
     has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
     if description is not None and description.is_unknown and has_offsets:

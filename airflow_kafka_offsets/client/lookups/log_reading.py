@@ -16,14 +16,7 @@ from typing import Self
 from kafka.protocol.consumer import FetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import (
-    OFFSET_NOT_AVAILABLE,
-    OFFSET_OUT_OF_RANGE,
-    REQUEST_TIMED_OUT,
-    UNSUPPORTED_VERSION,
-    left_out,
-    named_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, failure_of
 from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
@@ -167,7 +160,7 @@ class _Reading:
         while waiting := [reader for reader in readers if not reader.is_done]:
             if not self._session.deadline.allows(0):
                 for reader in waiting:
-                    reader.error = named_error(REQUEST_TIMED_OUT, f"read up to offset {reader.offset} by then")
+                    reader.error = named_error(Code.REQUEST_TIMED_OUT, f"read up to offset {reader.offset} by then")
                 break
             await self._read_on(node, waiting, version)
         return {reader.position: reader.error for reader in readers}
@@ -195,7 +188,7 @@ class _Reading:
                 break  # who hasn't been read by now has no answer in time
             answer = answers.get(reader.piece) or Fetched(error=left_out(f"broker {node}"))
             end = self._take_in(reader, answer)
-            if answer.error is not None and answer.error.code == OFFSET_OUT_OF_RANGE:
+            if answer.error is not None and answer.error.code == Code.OFFSET_OUT_OF_RANGE:
                 lost.append(reader)
             elif reader.is_done or answer.records:
                 nobody_read = nobody_read and not answer.records
@@ -208,7 +201,7 @@ class _Reading:
             await self._end_in_a_gap(empty)
         except ClusterUnreachableError as error:
             for reader in [*lost, *empty]:
-                reader.error = named_error(REQUEST_TIMED_OUT, str(error))
+                reader.error = named_error(Code.REQUEST_TIMED_OUT, str(error))
 
     def _take_in(self, reader: LogReader, answer: Fetched) -> int | None:
         """What an answer tells of one partition: batches, and perhaps that the visible log ends here.
@@ -254,7 +247,7 @@ class _Reading:
             elif reader.offset >= end:
                 reader.end_at(end)
             else:
-                reader.error = named_error(OFFSET_NOT_AVAILABLE, "the leader gives two different ends of the log")
+                reader.error = named_error(Code.OFFSET_NOT_AVAILABLE, "the leader gives two different ends of the log")
 
     async def _end_in_a_gap(self, empty: Mapping[LogReader, int | None]) -> None:
         """Believe that there is no batch up to the end of the log, when a leader had every reason to send one: the
@@ -267,8 +260,8 @@ class _Reading:
         for reader, end in empty.items():
             start = local.lookup(*reader.piece)
             if end is None or (start and start.offset is not None and reader.offset < start.offset):
-                reader.error = named_error(OFFSET_NOT_AVAILABLE, f"no records came from offset {reader.offset} on")
-            elif start and start.error is not None and start.error.code != UNSUPPORTED_VERSION:
+                reader.error = named_error(Code.OFFSET_NOT_AVAILABLE, f"no records came from offset {reader.offset} on")
+            elif start and start.error is not None and start.error.code != Code.UNSUPPORTED_VERSION:
                 reader.error = start.error
             else:
                 reader.end_at(end)

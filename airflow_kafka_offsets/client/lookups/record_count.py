@@ -9,12 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from airflow_kafka_offsets.client.connection.response_errors import (
-    CORRUPT_MESSAGE,
-    OFFSET_NOT_AVAILABLE,
-    OFFSET_OUT_OF_RANGE,
-    named_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error
 from airflow_kafka_offsets.client.lookups.log_reading import LogReader, lanes, read_logs
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, count_batches
 from airflow_kafka_offsets.client.routing.session import Session
@@ -105,19 +100,19 @@ class _RangeReader(LogReader):
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:
         counted = count_batches(records, aborted, self.content)
         if counted == self.content:
-            self.error = named_error(CORRUPT_MESSAGE, f"no whole batch came from offset {self.offset} on")
+            self.error = named_error(Code.CORRUPT_MESSAGE, f"no whole batch came from offset {self.offset} on")
             return
         self.error, self.times_left_out = counted.error, 0
         self._take(counted._replace(error=None))
 
     def start_at(self, start: int) -> None:
-        self.error = named_error(OFFSET_OUT_OF_RANGE, f"the log starts at {start}, past offset {self.offset}")
+        self.error = named_error(Code.OFFSET_OUT_OF_RANGE, f"the log starts at {start}, past offset {self.offset}")
 
     def end_at(self, end: int) -> None:
         """What nothing came of is missing, or not there yet: the leader may not have caught up (E27)."""
         if end < self.content.end_offset:
             what = f"the visible log ends at {end}, before offset {self.content.end_offset}"
-            self.error = named_error(OFFSET_NOT_AVAILABLE, what)
+            self.error = named_error(Code.OFFSET_NOT_AVAILABLE, what)
         else:
             gap = self.content.end_offset - self.offset
             self._take(self.content._replace(missing=self.content.missing + gap))

@@ -17,12 +17,7 @@ from typing import Any, NamedTuple
 from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 
-from airflow_kafka_offsets.client.connection.response_errors import (
-    CORRUPT_MESSAGE,
-    MESSAGE_TOO_LARGE,
-    UNSUPPORTED_COMPRESSION_TYPE,
-    named_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error
 from airflow_kafka_offsets.client.records.record_heads import (
     HEADERS_OF_BATCHES,
     MOST_RECORDS,
@@ -178,18 +173,18 @@ def _why_unreadable(error: Exception, batch: Any, offset: int) -> ResponseError:
     """
     if isinstance(error, UnsupportedCodecError):
         return named_error(
-            UNSUPPORTED_COMPRESSION_TYPE,
+            Code.UNSUPPORTED_COMPRESSION_TYPE,
             f"the records up to offset {_last_offset_of(batch)} are compressed with {_codec_of(batch)}, whose library "
             "isn't installed: pip install 'airflow-kafka-offsets[codecs]'",
         )
     if isinstance(error, TooLargeError):
         return named_error(
-            MESSAGE_TOO_LARGE,
+            Code.MESSAGE_TOO_LARGE,
             f"the batch up to offset {_last_offset_of(batch)} unpacks to more than {MOST_BYTES // 1024 // 1024} MiB or "
             f"{MOST_RECORDS} records, more than this client reads: find out who writes to the topic, and "
             "delete its records up to there if they aren't wanted",
         )
-    return named_error(CORRUPT_MESSAGE, f"at offset {offset} or later: {error}")
+    return named_error(Code.CORRUPT_MESSAGE, f"at offset {offset} or later: {error}")
 
 
 def count_batches(records: bytes, aborted: Iterable[AbortedTransaction], so_far: LogContent) -> LogContent:

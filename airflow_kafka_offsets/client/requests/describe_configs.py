@@ -13,13 +13,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
-from airflow_kafka_offsets.client.connection.response_errors import (
-    NONE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_VERSION,
-    may_be_told_yet,
-    response_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, may_be_told_yet, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
@@ -54,7 +48,7 @@ def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
     return {
         topic.resource_name: {config.name: config.value for config in topic.configs if config.value is not None}
         for topic in response.results
-        if topic.error_code == NONE
+        if topic.error_code == Code.NONE
     }
 
 
@@ -83,7 +77,7 @@ async def fetch_topic_configs(session: Session, topics: Iterable[str]) -> dict[s
         try:
             version = await session.transport.version(node, DescribeConfigsRequest, attempt)
         except RequestFailedError as failed:
-            if failed.error.code == UNSUPPORTED_VERSION:
+            if failed.error.code == Code.UNSUPPORTED_VERSION:
                 return {}
             raise
         return parse_topic_configs(await session.transport.send(node, topic_configs_request(names, version), attempt))
@@ -109,4 +103,4 @@ async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str
 
 
 def _is_unknown(topic: TopicMetadata) -> bool:
-    return topic.error is not None and topic.error.code == UNKNOWN_TOPIC_OR_PARTITION
+    return topic.error is not None and topic.error.code == Code.UNKNOWN_TOPIC_OR_PARTITION

@@ -19,14 +19,7 @@ from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    GROUP_ID_NOT_FOUND,
-    INCONSISTENT_GROUP_PROTOCOL,
-    UNSUPPORTED_VERSION,
-    named_error,
-    response_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.requests.list_groups import look_up_listed
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
@@ -45,7 +38,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _TELLS_UNKNOWN = 6
-_JUST_TAKEN_OVER = named_error(COORDINATOR_LOAD_IN_PROGRESS, "the coordinator may not know all of its groups yet")
+_JUST_TAKEN_OVER = named_error(Code.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator may not know all of its groups yet")
 
 
 def parse_describe_groups(response: Any) -> dict[str, GroupDescription]:
@@ -55,7 +48,7 @@ def parse_describe_groups(response: Any) -> dict[str, GroupDescription]:
 
 
 def _classic(answer: Any, version: int) -> GroupDescription:
-    if answer.error_code == GROUP_ID_NOT_FOUND or (answer.group_state == DEAD and version < _TELLS_UNKNOWN):
+    if answer.error_code == Code.GROUP_ID_NOT_FOUND or (answer.group_state == DEAD and version < _TELLS_UNKNOWN):
         return GroupDescription(answer.group_id)
     error = response_error(answer.error_code, answer.error_message)
     if error is not None:
@@ -65,7 +58,7 @@ def _classic(answer: Any, version: int) -> GroupDescription:
         members = tuple(map(read, answer.members))
     except (ValueError, struct.error) as unreadable:
         why = f"a member wrote something other than the consumer protocol into its assignment ({unreadable})"
-        return GroupDescription(answer.group_id, error=named_error(INCONSISTENT_GROUP_PROTOCOL, why))
+        return GroupDescription(answer.group_id, error=named_error(Code.INCONSISTENT_GROUP_PROTOCOL, why))
     return _described(answer.group_id, answer.group_state, GroupKind.CLASSIC, answer.protocol_type, members)
 
 
@@ -107,7 +100,7 @@ def parse_consumer_group_describe(response: Any) -> dict[str, GroupDescription]:
 
 def _consumer(answer: Any) -> GroupDescription:
     # A broker in ZooKeeper mode knows the request, and answers that it has no such groups.
-    if answer.error_code in (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION):
+    if answer.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
         return GroupDescription(answer.group_id)
     error = response_error(answer.error_code, answer.error_message)
     if error is not None:
@@ -149,7 +142,7 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         try:
             version = await session.transport.version(node, ConsumerGroupDescribeRequest, attempt)
         except RequestFailedError as failed:
-            if failed.error.code == UNSUPPORTED_VERSION:
+            if failed.error.code == Code.UNSUPPORTED_VERSION:
                 return {}  # before Kafka 3.7 there are no such groups
             raise
         request = ConsumerGroupDescribeRequest(version=version, group_ids=groups)

@@ -11,7 +11,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import named_error
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
@@ -20,11 +20,10 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import LogSize, LogSizes
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
-_NOT_LEADER = 6
-_UNAUTHORISED = 31
 _HINTS = {
-    _NOT_LEADER: "the broker named as its leader has no replica of it",
-    _UNAUTHORISED: "the connection's user may not describe log directories; it needs the ACL Describe on the cluster",
+    Code.NOT_LEADER_OR_FOLLOWER: "the broker named as its leader has no replica of it",
+    Code.CLUSTER_AUTHORIZATION_FAILED: "the connection's user may not describe log directories; "
+    "it needs the ACL Describe on the cluster",
 }
 
 
@@ -57,7 +56,8 @@ def _why_missing(response: Any) -> ResponseError:
     Before version 3, who may not ask gets an answer without directories; a broker has some.
     """
     codes = (response.error_code, *(directory.error_code for directory in response.results))
-    code = next(filter(None, codes), _NOT_LEADER if response.results else _UNAUTHORISED)
+    silent = Code.NOT_LEADER_OR_FOLLOWER if response.results else Code.CLUSTER_AUTHORIZATION_FAILED
+    code = next(filter(None, codes), silent)
     return named_error(code, _HINTS.get(code, ""))
 
 

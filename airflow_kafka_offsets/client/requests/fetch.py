@@ -15,11 +15,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
 
-from airflow_kafka_offsets.client.connection.response_errors import (
-    THROTTLING_QUOTA_EXCEEDED,
-    named_error,
-    response_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.wire import or_minus_one, or_none
@@ -96,7 +92,7 @@ def parse_fetch(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPar
     """
     error = response_error(response.error_code or 0)
     if error is None and not response.responses and response.throttle_time_ms:
-        error = named_error(THROTTLING_QUOTA_EXCEEDED, "a quota throttles this client: the broker sent no records")
+        error = named_error(Code.THROTTLING_QUOTA_EXCEEDED, "a quota throttles this client: the broker sent no records")
     if error is not None:
         return {piece: Fetched(error=error) for piece in asked}
     return {

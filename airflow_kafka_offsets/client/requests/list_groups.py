@@ -14,7 +14,7 @@ from typing import Any
 from kafka.protocol.admin import ListGroupsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import UNSUPPORTED_VERSION, response_error
+from airflow_kafka_offsets.client.connection.response_errors import Code, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, Locator
 from airflow_kafka_offsets.client.routing.session import Session
@@ -91,7 +91,7 @@ async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str,
         try:
             version = await session.transport.version(node, ListGroupsRequest, attempt)
         except RequestFailedError as failed:
-            if failed.error.code != UNSUPPORTED_VERSION:
+            if failed.error.code != Code.UNSUPPORTED_VERSION:
                 raise
             version = 0
         if version < _TELLS_TYPES:

@@ -16,7 +16,7 @@ from typing import Any
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import left_out, response_error
+from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import TOPIC_IDS
@@ -29,10 +29,14 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 _OLDEST_COMMIT = 2
 _LEFT_OUT = left_out("the coordinator")
-_HAS_MEMBERS = frozenset({22, 25, 27, 68, 86, 113})
-"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and STALE_MEMBER_EPOCH: what a group with active members
-says to a commit that comes from none of them, classic or KIP-848. NON_EMPTY_GROUP and GROUP_SUBSCRIBED_TO_TOPIC: what
-it says to a deletion."""
+_REFUSES_COMMITS = (
+    Code.ILLEGAL_GENERATION,
+    Code.UNKNOWN_MEMBER_ID,
+    Code.REBALANCE_IN_PROGRESS,
+    Code.STALE_MEMBER_EPOCH,
+)
+"""What a group with active members says to a commit that comes from none of them, classic or KIP-848."""
+_REFUSES_DELETION = (Code.NON_EMPTY_GROUP, Code.GROUP_SUBSCRIBED_TO_TOPIC)
 
 
 class WrittenOffsets(CommittedOffsets):
@@ -161,7 +165,7 @@ async def _change(
 
     found = await FanOut(session, session.coordinators, ask_once, passing_error, failed).run([group])
     for commit in found[group]:
-        if commit.error is not None and commit.error.code in _HAS_MEMBERS:
+        if commit.error is not None and commit.error.code in (*_REFUSES_COMMITS, *_REFUSES_DELETION):
             raise CommitRefusedError(
                 f"Group {group} has active members, so Kafka refused to change its offsets "
                 f"({commit.error}). Stop its consumers, wait until the group is empty (their session times "

@@ -20,13 +20,7 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import (
-    UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_VERSION,
-    left_out,
-    response_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     FIRST_VERSION,
@@ -55,7 +49,7 @@ TopicIds = Mapping[str, str]
 
 _NEWEST_BY_NAME = 9
 _ALL_TOPICS = 2
-_SETTLED = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
+_SETTLED = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID)
 """A missing topic isn't the coordinator's to find, however often it is asked."""
 _LEFT_OUT = left_out("the coordinator")
 
@@ -153,7 +147,7 @@ class _Fetch:
                     node, OffsetFetchRequest, attempt, at_least=oldest, at_most=newest
                 )
             except RequestFailedError as failed:
-                if failed.error.code != UNSUPPORTED_VERSION:
+                if failed.error.code != Code.UNSUPPORTED_VERSION:
                     raise
                 answers |= {group: GroupOffsets(group, error=failed.error) for group in wanted}
             else:
@@ -246,7 +240,7 @@ async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Coll
         try:
             await session.transport.version(node, OffsetFetchRequest, attempt, at_most=0)
         except RequestFailedError as failed:
-            if failed.error.code != UNSUPPORTED_VERSION:
+            if failed.error.code != Code.UNSUPPORTED_VERSION:
                 raise
             return GroupOffsets(group, error=failed.error)
         request = offset_fetch_request({group: partitions}, 0)
@@ -260,7 +254,7 @@ async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Coll
 
     def told(commit: CommittedOffset) -> CommittedOffset:
         key = TopicPartition.of(commit)
-        unknown = commit.error is not None and commit.error.code == UNKNOWN_TOPIC_OR_PARTITION
+        unknown = commit.error is not None and commit.error.code == Code.UNKNOWN_TOPIC_OR_PARTITION
         return CommittedOffset(*key) if unknown and key in existing else commit
 
     return GroupOffsets(group, CommittedOffsets(map(told, found.offsets)), found.error)

@@ -12,7 +12,7 @@ from typing import Any
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.response_errors import UNKNOWN_SERVER_ERROR, named_error, response_error
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, Transport
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.errors import ResponseError
@@ -42,7 +42,7 @@ def parse_coordinators(groups: Collection[str], responses: Iterable[Any]) -> dic
 def coordinator_place(row: Any | None) -> int | ResponseError:
     """The coordinator's id, or why there is none."""
     if row is None:
-        return named_error(UNKNOWN_SERVER_ERROR, "the broker left the group out of its answer")
+        return named_error(Code.UNKNOWN_SERVER_ERROR, "the broker left the group out of its answer")
     error = response_error(row.error_code, row.error_message)
     return int(row.node_id) if error is None else error
 

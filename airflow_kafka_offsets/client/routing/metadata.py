@@ -16,10 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.connection.response_errors import (
-    LEADER_NOT_AVAILABLE,
-    NONE,
-    TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_TOPIC_OR_PARTITION,
+    Code,
     left_out,
     may_be_told_yet,
     named_error,
@@ -32,12 +29,13 @@ from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import AnswerSet, TopicPartition
 
 _HINTS = {
-    UNKNOWN_TOPIC_OR_PARTITION: "no such topic on this cluster; check its name and the connection",
-    TOPIC_AUTHORIZATION_FAILED: "the connection's user may not describe it; it needs the ACL Describe on the topic",
+    Code.UNKNOWN_TOPIC_OR_PARTITION: "no such topic on this cluster; check its name and the connection",
+    Code.TOPIC_AUTHORIZATION_FAILED: "the connection's user may not describe it; "
+    "it needs the ACL Describe on the topic",
 }
 """What to do about a topic's error."""
 _LEFT_OUT = left_out("the broker")
-_NO_PARTITIONS = named_error(LEADER_NOT_AVAILABLE, "the broker named none of its partitions")
+_NO_PARTITIONS = named_error(Code.LEADER_NOT_AVAILABLE, "the broker named none of its partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,7 @@ def _partition(partition: Any) -> PartitionMetadata:
     if partition.leader_id >= 0:
         # Older brokers report REPLICA_NOT_AVAILABLE beside a healthy leader: not our business.
         return PartitionMetadata(partition.partition_index, partition.leader_id, or_none(partition.leader_epoch))
-    code = partition.error_code if partition.error_code != NONE else LEADER_NOT_AVAILABLE
+    code = partition.error_code if partition.error_code != Code.NONE else Code.LEADER_NOT_AVAILABLE
     return PartitionMetadata(partition.partition_index, None, error=named_error(code, "the partition has no leader"))
 
 
@@ -183,7 +181,7 @@ class Leaders:
             response = await self._transport.send(node, metadata_request(names, version), attempt)
             if not response.brokers:
                 why = f"{self._transport.address(node)} knows no brokers yet"
-                raise RequestFailedError(named_error(LEADER_NOT_AVAILABLE, why))
+                raise RequestFailedError(named_error(Code.LEADER_NOT_AVAILABLE, why))
             return response
 
         response = await ask_any(self._transport, ask, deadline)
@@ -251,12 +249,12 @@ class Leaders:
 
 def _why_not(piece: TopicPartition, topic: TopicMetadata | None) -> ResponseError:
     if topic is None:
-        return named_error(UNKNOWN_TOPIC_OR_PARTITION, f"the metadata of topic {piece.topic} does not mention it")
+        return named_error(Code.UNKNOWN_TOPIC_OR_PARTITION, f"the metadata of topic {piece.topic} does not mention it")
     if topic.error is not None:
         return topic.error
     for partition in topic.partitions:
         if partition.partition == piece.partition and partition.error is not None:
             return partition.error
     return named_error(
-        UNKNOWN_TOPIC_OR_PARTITION, f"topic {piece.topic} has {len(topic.partitions)} partitions, counted from 0"
+        Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {piece.topic} has {len(topic.partitions)} partitions, counted from 0"
     )
