@@ -213,8 +213,8 @@ class OffsetsClient:
     def epoch_ends(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
         """Where leader epochs end in their logs (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
 
-        An element for every epoch; UNSUPPORTED_VERSION from brokers before 2.1. An epoch that ends before an offset
-        that was read under it says that the log was cut there, though it has grown past that since.
+        An element for every epoch, in order; UNSUPPORTED_VERSION from brokers before 2.1. An epoch that ends before an
+        offset that was read under it says that the log was cut there, though it has grown past that since.
 
         :param epochs: any number for each partition, all of them 0 or more.
         """

@@ -13,11 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import urlencode
-from urllib.request import Request
 
 from airflow_kafka_offsets.client.connection.timed_requests import TimedRequests
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
@@ -139,11 +135,8 @@ def _token(text: str, now: float, expires_at: float, extensions: Mapping[str, st
 
 def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) -> OAuthToken:
     """Grant by client credentials (RFC 6749, 4.4)."""
-    assert settings.endpoint is not None
     asked = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
-    known_as = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
-    headers = {"Authorization": f"Basic {known_as}", "Accept": "application/json"}
-    answer = _post(Request(settings.endpoint, urlencode(asked).encode(), headers), settings, requests)
+    answer = _post(settings, asked, requests)
     try:
         fields = json.loads(answer)
         text, life_s = str(fields["access_token"]), fields.get("expires_in")
@@ -156,30 +149,30 @@ def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) 
         ) from None
 
 
-def _post(request: Request, settings: OAuthSettings, requests: TimedRequests) -> bytes:
+def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequests) -> bytes:
+    assert settings.endpoint is not None and settings.client_id is not None and settings.client_secret is not None
     try:
         context = ssl.create_default_context(cafile=settings.ca_location)
     except OSError as error:
         raise ConfigurationError(f"https.ca.location {settings.ca_location} can't be used: {error}.") from error
+    login = settings.client_id, settings.client_secret
     try:
-        return requests.answer(request, context, _TIMEOUT_S)
-    except HTTPError as error:
-        said = " ".join(error.read().decode(errors="replace").split())[:_LONGEST]
-        told = (
-            f"The token endpoint {settings.endpoint} answered HTTP {error.code} for client {settings.client_id}: {said}"
-        )
-        if error.code >= 500 or error.code == 429:
-            raise ClusterUnreachableError(f"{told}. No broker was asked. Try again later.") from None
-        raise AuthenticationError(
-            f"{told}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
-            "the Kafka connection."
-        ) from None
-    except (OSError, HTTPException) as error:
-        why = getattr(error, "reason", error)
+        status, body = requests.post(settings.endpoint, asked, login, context, _TIMEOUT_S)
+    except OSError as error:
         raise ClusterUnreachableError(
-            f"The token endpoint {settings.endpoint} can't be reached: {why}. No broker was asked. Check "
+            f"The token endpoint {settings.endpoint} can't be reached: {error}. No broker was asked. Check "
             "sasl.oauthbearer.token.endpoint.url of the Kafka connection, and https.ca.location for its certificate."
         ) from None
+    if 200 <= status < 300:
+        return body
+    said = " ".join(body.decode(errors="replace").split())[:_LONGEST]
+    told = f"The token endpoint {settings.endpoint} answered HTTP {status} for client {settings.client_id}: {said}"
+    if status >= 500 or status == 429:
+        raise ClusterUnreachableError(f"{told}. No broker was asked. Try again later.")
+    raise AuthenticationError(
+        f"{told}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
+        "the Kafka connection."
+    )
 
 
 def _expiry_in(text: str, now: float) -> float:

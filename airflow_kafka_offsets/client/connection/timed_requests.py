@@ -1,20 +1,16 @@
-"""Requests over HTTP that end in time, whatever comes back: a socket's own time limit is for each of its reads, and an
+"""Requests over HTTP that end in time, whatever comes back: httpx's time limits are for each read of a socket, and an
 answer may come byte by byte.
 """
 
 from __future__ import annotations
 
-import io
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from threading import Lock, Thread
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 THREAD = "token endpoint"
 """Name of the threads."""
@@ -31,23 +27,45 @@ class TimedRequests:
     def __init__(self) -> None:
         self._thread: Thread | None = None
 
-    def answer(self, request: Request, context: ssl.SSLContext, timeout_s: float) -> bytes:
-        """What is answered, to a limit. No redirect is followed.
+    def post(
+        self, url: str, form: Mapping[str, str], login: tuple[str, str], context: ssl.SSLContext, timeout_s: float
+    ) -> tuple[int, bytes]:
+        """Status and body of what is answered, to a limit. A secret goes to the address that is named, and no redirect
+        is followed.
 
         :raises TimeoutError: it takes longer, or the last one hasn't ended yet.
-        :raises HTTPError: the answer has another status than 200; as much is read of it.
+        :raises OSError: there is no answer, or it isn't HTTP.
         """
         if self._thread is not None and self._thread.is_alive():
             raise TimeoutError("the last look-up hasn't ended, as where this machine's name service doesn't answer")
-        line, answer = _Line(), Future[bytes]()
+        line, answer = _Line(), Future[tuple[int, bytes]]()
 
         def settle() -> None:
+            import httpx  # here: it takes a while, and few connections need it
+
             try:
-                answer.set_result(_ask(request, context, timeout_s, line))
+                with (
+                    line,
+                    httpx.Client(verify=context, timeout=timeout_s) as client,
+                    client.stream(
+                        "POST",
+                        url,
+                        data=form,
+                        auth=login,
+                        headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+                        extensions={"trace": line.note},
+                    ) as response,
+                ):
+                    body = b""
+                    for piece in response.iter_raw():
+                        body += piece
+                        if len(body) >= _MOST_BYTES:
+                            break
+                    answer.set_result((response.status_code, body))
+            except (httpx.TransportError, httpx.InvalidURL) as error:
+                answer.set_exception(OSError(str(error).removesuffix(".")))
             except BaseException as error:
                 answer.set_exception(error)
-            finally:
-                line.close()
 
         self._thread = Thread(target=settle, name=THREAD, daemon=True)
         self._thread.start()
@@ -67,14 +85,14 @@ class _Line:
         self._held: list[socket.socket] = []
         self._is_cut = False
 
-    def connected(self, *arguments: Any, **options: Any) -> socket.socket:
-        """As ``socket.create_connection``."""
-        connection = socket.create_connection(*arguments, **options)
-        with self._lock:
-            self._held.append(connection.dup())  # TLS takes the socket itself away
-        if self._is_cut:
-            self.cut()
-        return connection
+    def note(self, event: str, details: Mapping[str, Any]) -> None:
+        """Hold what httpx has connected to (its ``trace`` extension), from its first byte on: a proxy may drip too."""
+        if event == "connection.connect_tcp.complete":
+            with self._lock:
+                # A second handle: TLS takes the socket itself away.
+                self._held.append(details["return_value"].get_extra_info("socket").dup())
+            if self._is_cut:
+                self.cut()
 
     def cut(self) -> None:
         """Whoever waits for it goes on at once, and finds it closed."""
@@ -83,56 +101,11 @@ class _Line:
             for held in self._held:
                 held.shutdown(socket.SHUT_RDWR)
 
-    def close(self) -> None:
-        """Hold nothing more."""
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             for held in self._held:
                 held.close()
             self._held.clear()
-
-    def connections(self, kind: type[HTTPConnection]) -> Callable[..., HTTPConnection]:
-        """Makes connections of a kind that can be cut, from their first byte on: a proxy's answer may drip too."""
-
-        def make(*arguments: Any, **options: Any) -> HTTPConnection:
-            made = kind(*arguments, **options)
-            made._create_connection = self.connected  # type: ignore[attr-defined]  # http.client's place for another one
-            return made
-
-        return make
-
-
-class _Http(HTTPHandler):
-    def __init__(self, line: _Line) -> None:
-        super().__init__()
-        self._line = line
-
-    def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(self._line.connections(HTTPConnection), req)
-
-
-class _Https(HTTPSHandler):
-    def __init__(self, line: _Line, context: ssl.SSLContext) -> None:
-        super().__init__(context=context)
-        self._line, self._trusted = line, context
-
-    def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(self._line.connections(HTTPSConnection), req, context=self._trusted)
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """A secret goes to the address that is named, and nowhere else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _ask(request: Request, context: ssl.SSLContext, timeout_s: float, line: _Line) -> bytes:
-    opener = build_opener(_Http(line), _Https(line, context), _NoRedirect())
-    try:
-        with opener.open(request, timeout=timeout_s) as response:
-            answer: bytes = response.read(_MOST_BYTES)
-            return answer
-    except HTTPError as error:
-        with error:
-            said = error.read(_MOST_BYTES)
-        raise HTTPError(request.full_url, error.code, error.msg, error.hdrs, io.BytesIO(said)) from None

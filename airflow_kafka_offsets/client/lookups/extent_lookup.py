@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 """High watermark and last stable offset."""
 _NO_OFFSET = named_error(Code.UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
-_NOT_ASKED = ListedOffsets()
 
 
 def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffsets]) -> LogExtents:
@@ -24,23 +23,16 @@ def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffs
 
     :param ends: the answers to ``latest`` by isolation level.
     """
-    high_watermarks = ends.get(IsolationLevel.READ_UNCOMMITTED, _NOT_ASKED)
-    stable = ends.get(IsolationLevel.READ_COMMITTED, _NOT_ASKED)
 
     def extent(start: ListedOffset) -> LogExtent:
         key = start.topic, start.partition
-        found = [listed.lookup(*key) for listed in ends.values()]
-        for answer in (start, *found):
+        found = {level: listed.lookup(*key) for level, listed in ends.items()}
+        for answer in (start, *found.values()):
             if answer is None or answer.offset is None:
                 return LogExtent(*key, error=(answer and answer.error) or _NO_OFFSET)
-        high_watermark, last_stable = high_watermarks.lookup(*key), stable.lookup(*key)
-        return LogExtent(
-            *key,
-            start.offset,
-            high_watermark and high_watermark.offset,
-            last_stable and last_stable.offset,
-            _epoch_of(end for end in found if end is not None),
-        )
+        told = {level: end for level, end in found.items() if end is not None}
+        high_watermark, stable = (end and end.offset for end in map(told.get, BOTH_ENDS))
+        return LogExtent(*key, start.offset, high_watermark, stable, _epoch_of(told.values()))
 
     return LogExtents(map(extent, starts))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Self
@@ -30,7 +30,6 @@ from airflow_kafka_offsets.client.requests.fetch import (
 )
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
-from airflow_kafka_offsets.client.routing.metadata import Leaders
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
@@ -108,8 +107,7 @@ async def read_logs(
     :raises ClusterUnreachableError: when no broker at all could say where to ask.
     """
     reading = _Reading(session, {reader.position: reader for reader in readers}, isolation_level, plan)
-    places = _PositionLeaders(session.leaders)
-    await FanOut(session, places, reading.ask, lambda error: error, reading.fail).run(reading.readers)
+    await FanOut(session, session.leaders, reading.ask, lambda error: error, reading.fail).run(reading.readers)
 
 
 def lanes(readers: Iterable[LogReader]) -> list[list[LogReader]]:
@@ -265,20 +263,3 @@ class _Reading:
                 reader.error = start.error
             else:
                 reader.end_at(end)
-
-
-class _PositionLeaders:
-    """The fan-out's places of positions: the leaders of their partitions."""
-
-    def __init__(self, leaders: Leaders) -> None:
-        self._leaders = leaders
-
-    async def locate(
-        self, pieces: Collection[ReadPosition], deadline: Deadline
-    ) -> Mapping[ReadPosition, int | ResponseError]:
-        wanted = {position: TopicPartition.of(position) for position in pieces}
-        places = await self._leaders.locate(set(wanted.values()), deadline)
-        return {position: places[piece] for position, piece in wanted.items()}
-
-    def forget(self, pieces: Iterable[ReadPosition]) -> None:
-        self._leaders.forget(TopicPartition.of(position) for position in pieces)

@@ -21,7 +21,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
-from airflow_kafka_offsets.client.requests.list_groups import look_up_listed
+from airflow_kafka_offsets.client.requests.list_groups import look_up_listed, undescribed
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
@@ -162,10 +162,7 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         doubted.add(found.group)
         return _JUST_TAKEN_OVER
 
-    def failed(group: str, error: ResponseError) -> GroupDescription:
-        return GroupDescription(group, error=error)
-
-    found = await FanOut(session, session.coordinators, ask, passing, failed).run(groups)
+    found = await FanOut(session, session.coordinators, ask, passing, undescribed).run(groups)
     unknown = [group.group for group in found.values() if group.is_unknown]
     if unknown:
         found |= await look_up_listed(session, unknown)

@@ -69,8 +69,7 @@ async def fetch_log_sizes(session: Session, partitions: Iterable[TopicPartition]
         response = await session.transport.send(node, describe_log_dirs_request(pieces, version), attempt)
         return parse_describe_log_dirs(response, pieces)
 
-    def failed(piece: TopicPartition, error: ResponseError) -> LogSize:
-        return LogSize(*piece, error=error)
-
-    sizes = await FanOut(session, session.leaders, ask, lambda size: size.error, failed).run(partitions)
+    sizes: Mapping[TopicPartition, LogSize] = await FanOut(
+        session, session.leaders, ask, lambda size: size.error, lambda piece, error: LogSize(*piece, error=error)
+    ).run(partitions)
     return LogSizes(sizes.values())

@@ -82,6 +82,11 @@ class _Itself:
         pass
 
 
+def undescribed(group: str, error: ResponseError) -> GroupDescription:
+    """A group for which there is only an error."""
+    return GroupDescription(group, error=error)
+
+
 async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str, GroupDescription]:
     """What coordinators list of groups that nobody describes; an element for every group, by the deadline. Brokers that
     don't tell types (before Kafka 3.8) have no groups but those that are described, and aren't asked.
@@ -89,20 +94,15 @@ async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str,
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
         try:
-            version = await session.transport.version(node, ListGroupsRequest, attempt)
+            version = await session.transport.version(node, ListGroupsRequest, attempt, at_least=_TELLS_TYPES)
         except RequestFailedError as failed:
-            if failed.error.code != Code.UNSUPPORTED_VERSION:
-                raise
-            version = 0
-        if version < _TELLS_TYPES:
-            return {group: GroupDescription(group) for group in groups}
+            if failed.error.code == Code.UNSUPPORTED_VERSION:
+                return {group: GroupDescription(group) for group in groups}
+            raise
         response = await session.transport.send(node, ListGroupsRequest[version](), attempt)
         return parse_listed(response, groups)
 
-    def failed(group: str, error: ResponseError) -> GroupDescription:
-        return GroupDescription(group, error=error)
-
-    return await FanOut(session, session.coordinators, ask, lambda found: found.error, failed).run(groups)
+    return await FanOut(session, session.coordinators, ask, lambda found: found.error, undescribed).run(groups)
 
 
 async def fetch_groups(session: Session) -> list[str]:

@@ -57,10 +57,11 @@ def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEn
 
 
 async def fetch_epoch_ends(session: Session, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
-    """Ask all leaders at the same time; an element for every epoch, by the deadline. A request names a partition once,
-    so that several epochs of one go in several requests, side by side."""
+    """Ask all leaders at the same time; an element for every epoch, in order, by the deadline. A request names a
+    partition once, so that several epochs of one go in several requests, side by side."""
     rounds: list[dict[TopicPartition, int]] = []
-    for epoch in sorted(set(epochs)):
+    wanted = sorted(set(epochs))
+    for epoch in wanted:
         key = TopicPartition.of(epoch)
         free = next((one for one in rounds if key not in one), None)
         if free is None:
@@ -82,4 +83,5 @@ async def fetch_epoch_ends(session: Session, epochs: Iterable[LogEpoch]) -> dict
         return {LogEpoch(end.topic, end.partition, asked[TopicPartition.of(end)]): end for end in ends}
 
     answers = await session.beside(*(partial(ask, asked) for asked in rounds))
-    return {epoch: end for answer in answers for epoch, end in answer.items()}
+    found = {epoch: end for answer in answers for epoch, end in answer.items()}
+    return {epoch: found[epoch] for epoch in wanted}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kafka.protocol.metadata import MetadataRequest
 
@@ -26,7 +26,9 @@ from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFai
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.wire import or_none
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
-from airflow_kafka_offsets.offsets.partitions import AnswerSet, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import AnswerSet, OnPartition, TopicPartition
+
+P = TypeVar("P", bound=OnPartition)
 
 _HINTS = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "no such topic on this cluster; check its name and the connection",
@@ -210,15 +212,13 @@ class Leaders:
                 metadata = metadata.updated(await self.describe(open_ones, patience))
         return metadata
 
-    async def locate(
-        self, pieces: Collection[TopicPartition], deadline: Deadline
-    ) -> Mapping[TopicPartition, int | ResponseError]:
-        """The leader of each partition, or why there is none.
+    async def locate(self, pieces: Collection[P], deadline: Deadline) -> Mapping[P, int | ResponseError]:
+        """The leader of each piece's partition, or why there is none.
 
         :raises ClusterUnreachableError: when metadata is needed and no broker answers by the deadline.
         """
         # What is known is noted before anything is awaited: another fan-out may forget it meanwhile.
-        places: dict[TopicPartition, int | ResponseError] = {
+        places: dict[P, int | ResponseError] = {
             piece: leader for piece in pieces if (leader := self._leader(piece)) is not None
         }
         missing = [piece for piece in pieces if piece not in places]
@@ -228,12 +228,12 @@ class Leaders:
             places[piece] = _why_not(piece, fresh.lookup(piece.topic)) if leader is None else leader
         return places
 
-    def forget(self, pieces: Iterable[TopicPartition]) -> None:
+    def forget(self, pieces: Iterable[OnPartition]) -> None:
         """Ask for their topics' metadata anew the next time."""
         for piece in pieces:
             self._leaders.get(piece.topic, {}).pop(piece.partition, None)
 
-    def _leader(self, piece: TopicPartition) -> int | None:
+    def _leader(self, piece: OnPartition) -> int | None:
         known = self._leaders.get(piece.topic, {}).get(piece.partition)
         return None if known is None else known.leader
 
@@ -247,7 +247,7 @@ class Leaders:
         return self._topic_ids.get(piece.topic), self.epoch(piece)
 
 
-def _why_not(piece: TopicPartition, topic: TopicMetadata | None) -> ResponseError:
+def _why_not(piece: OnPartition, topic: TopicMetadata | None) -> ResponseError:
     if topic is None:
         return named_error(Code.UNKNOWN_TOPIC_OR_PARTITION, f"the metadata of topic {piece.topic} does not mention it")
     if topic.error is not None:
