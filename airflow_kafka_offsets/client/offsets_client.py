@@ -70,7 +70,6 @@ log = logging.getLogger(__name__)
 class OffsetsClient:
     """Asks one Kafka cluster for offsets. A context manager; connects on the first call, from any one thread at a time.
 
-    :param settings: how to reach the cluster.
     :param timeout_s: deadline of each call, in seconds; above 0.
     """
 

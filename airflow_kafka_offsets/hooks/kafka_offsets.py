@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
 
@@ -17,6 +16,8 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+T = TypeVar("T")
 
 
 class KafkaOffsetsHook(BaseHook):
@@ -52,23 +53,21 @@ class KafkaOffsetsHook(BaseHook):
             connection = await self.aget_connection(self.kafka_conn_id)
         except AirflowNotFoundException:
             raise undefined(self.kafka_conn_id) from None
-        return _settings(connection)
+        return _read(connection, ClientSettings.from_config)
 
     def settings(self) -> ClientSettings:
         """The client's settings.
 
         :raises ConfigurationError: for an unknown key, by name, or without bootstrap servers.
         """
-        return _settings(self._connection())
+        return _read(self._connection(), ClientSettings.from_config)
 
     def java_settings(self) -> JavaSettings:
         """The same connection as options of Spark's Kafka reader.
 
         :raises ConfigurationError: for a key that is unknown or has no counterpart in Java.
         """
-        connection = self._connection()
-        with _naming(connection):
-            return JavaSettings.from_config(_keys(connection))
+        return _read(self._connection(), JavaSettings.from_config)
 
     def _connection(self) -> Connection:
         try:
@@ -98,25 +97,15 @@ def client_timeout_s() -> float:
     return float(conf.getint("kafka_offsets", "client_timeout_s"))
 
 
-def _settings(connection: Connection) -> ClientSettings:
-    with _naming(connection):
-        return ClientSettings.from_config(_keys(connection))
-
-
-@contextmanager
-def _naming(connection: Connection) -> Iterator[None]:
-    """Say which connection a setting is wrong in."""
+def _read(connection: Connection, settings_of: Callable[[dict[str, Any]], T]) -> T:
+    """Settings from a connection's keys, or which connection one is wrong in."""
+    fields = connection.conn_type, connection.host, connection.port, connection.login, connection.password
     try:
-        yield
+        keys = KafkaConnection(*fields, connection.extra_dejson).keys()
+        named = keys.get("oauth_cb")
+        return settings_of(keys | {"oauth_cb": _allowed(named)} if isinstance(named, str) else keys)
     except ConfigurationError as error:
         raise ConfigurationError(f"Connection {connection.conn_id}: {error}") from error
-
-
-def _keys(connection: Connection) -> dict[str, Any]:
-    fields = connection.conn_type, connection.host, connection.port, connection.login, connection.password
-    keys = KafkaConnection(*fields, connection.extra_dejson).keys()
-    named = keys.get("oauth_cb")
-    return keys | {"oauth_cb": _allowed(named)} if isinstance(named, str) else keys
 
 
 def _allowed(function: str) -> Any:

@@ -26,10 +26,7 @@ class KafkaConnection:
     """A connection's fields. Secrets stay out of ``repr``.
 
     :param conn_type: ``kafka_offsets``, or the Kafka provider's ``kafka``.
-    :param host: brokers, for our own type.
-    :param port: of a single broker.
-    :param login: SASL's user name.
-    :param password: SASL's password.
+    :param host: brokers, and ``port`` of a single one; like SASL's login and password for our own type alone.
     :param extra: librdkafka's keys.
     """
 

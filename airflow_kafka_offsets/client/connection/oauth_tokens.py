@@ -35,8 +35,6 @@ class OAuthSettings:
     :param token_function: the function; None for the server.
     :param config: what the function is called with.
     :param endpoint: URL of the server's token endpoint.
-    :param client_id: whom the server knows.
-    :param client_secret: and by what.
     :param scope: what is asked for; None to leave it to the server.
     :param extensions: what the broker is told beside the token (KIP-342).
     :param ca_location: certificate authorities to trust for the endpoint, a PEM file; None for the system's.
@@ -58,7 +56,6 @@ class OAuthToken:
 
     :param text: what the broker is shown.
     :param renew_at: when to ask for another one, Unix seconds. One whose life nobody tells is used once.
-    :param expires_at: when it ends, Unix seconds.
     :param extensions: what the broker is told beside it.
     """
 

@@ -92,9 +92,7 @@ class TlsSettings:
     :param ca_location: certificate authorities to trust; None means the system's.
     :param certificate_location: this client's certificate chain; None means no client certificate.
     :param key_location: its private key; None when the key is in the certificate's file.
-    :param key_password: the private key's password.
-    :param verify_certificate: check the broker's certificate at all.
-    :param verify_hostname: check that it is issued for the broker's host name.
+    :param verify_hostname: check that the broker's certificate is issued for its host name.
     """
 
     ca_location: str | None = None
@@ -110,8 +108,7 @@ class SaslSettings:
     """Who the client says it is.
 
     :param mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``GSSAPI``, ``OAUTHBEARER`` or ``AWS_MSK_IAM``.
-    :param username: for the first three.
-    :param password: for the first three.
+    :param username: for the first three, as the password is.
     :param kerberos_service_name: the brokers' Kerberos service, for GSSAPI.
     :param oauth: where tokens come from, for OAUTHBEARER.
     """
@@ -129,8 +126,7 @@ class ClientSettings:
 
     :param bootstrap_servers: ``host:port`` of brokers to ask first.
     :param security_protocol: one of :data:`SECURITY_PROTOCOLS`.
-    :param tls: set for SSL and SASL_SSL.
-    :param sasl: set for SASL_PLAINTEXT and SASL_SSL.
+    :param tls: set for SSL and SASL_SSL, as ``sasl`` is for SASL_PLAINTEXT and SASL_SSL.
     :param client_id: what brokers write into their request logs and quotas.
     :param request_timeout_s: how long one broker may take for one answer; None means half of the call's deadline, which
         leaves time to ask the next leader when a broker hangs.

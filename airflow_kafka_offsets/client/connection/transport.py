@@ -85,7 +85,6 @@ def failure_of(error: Exception, address: str) -> ResponseError:
 class Transport:
     """Connections to the brokers of one cluster.
 
-    :param settings: how to reach it.
     :param request_timeout_s: how long one broker may take for one answer.
     :raises ConfigurationError: when a certificate or key file can't be used.
     """

@@ -38,7 +38,6 @@ _CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 class FoundRecord(NamedTuple):
     """A record that a reader gets.
 
-    :param offset: its offset.
     :param timestamp_ms: Unix milliseconds; None when it has none, its codec isn't installed, or it stands behind more
         than is unpacked of a batch.
     :param missing_codec: the codec that would tell the timestamp, and isn't installed; empty otherwise.
@@ -52,7 +51,6 @@ class FoundRecord(NamedTuple):
 class AbortedTransaction(NamedTuple):
     """An aborted transaction that overlaps what was fetched.
 
-    :param producer_id: whose.
     :param first_offset: its first offset in this partition.
     """
 

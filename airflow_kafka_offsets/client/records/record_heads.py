@@ -32,7 +32,6 @@ _LONGEST_KEY = 4
 class RecordHead(NamedTuple):
     """What is read of a record.
 
-    :param offset: its offset.
     :param timestamp: as it is stored; None before Kafka 0.10.
     """
 

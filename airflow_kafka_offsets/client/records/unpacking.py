@@ -7,8 +7,9 @@ further than :data:`MOST_BYTES`. The codecs are those of Kafka's record batches;
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,6 @@ MOST_BYTES = 64 * 1024 * 1024
 """A batch is unpacked up to here: 64 times what brokers take of one by default (``max.message.bytes``, compressed), and
 what Java's producer puts into one by default, not compressed (``max.request.size``)."""
 _PIECE_BYTES = 64 * 1024
-_GZIP_WBITS = 31
 _ZSTD_WINDOW_BYTES = 32 * 1024 * 1024
 """The window of zstd's level 20. A frame may name one of gigabytes, all of which a reader would have to keep."""
 _XERIAL = b"\x82SNAPPY\0"
@@ -35,7 +35,8 @@ class TooLargeError(Exception):
 
 
 class Unpacked:
-    """What a batch holds, read from its beginning. All methods raise ValueError where it ends early.
+    """What a batch holds, read from its beginning. All methods raise ValueError, or an error of the codec's,
+    where it ends early.
 
     :param codec: Kafka's number of the codec.
     :param packed: the batch without its header.
@@ -113,59 +114,31 @@ def _limited(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _gzip(packed: memoryview) -> Iterator[bytes]:
-    unpacker = zlib.decompressobj(_GZIP_WBITS)
-    for start in range(0, len(packed), _PIECE_BYTES):
-        rest: bytes | memoryview = packed[start : start + _PIECE_BYTES]
-        while rest:
-            if unpacker.eof:  # what is packed may be several members, one after the other
-                unpacker = zlib.decompressobj(_GZIP_WBITS)
-            piece = unpacker.decompress(rest, _PIECE_BYTES)
-            rest = unpacker.unconsumed_tail or unpacker.unused_data
-            if piece:
-                yield piece
-    if not unpacker.eof:
-        yield from _end_of_gzip(unpacker)
-
-
-def _end_of_gzip(unpacker: Any) -> Iterator[bytes]:
-    while piece := unpacker.decompress(b"", _PIECE_BYTES):
-        yield piece
-    if not unpacker.eof:
-        raise ValueError("gzip data that ends early")
+    return _read(gzip.GzipFile(fileobj=io.BytesIO(packed)))
 
 
 def _lz4(packed: memoryview) -> Iterator[bytes]:
     if not codecs.has_lz4() or codecs.lz4 is None:
         raise UnsupportedCodecError("lz4")
-    unpacker = codecs.lz4.LZ4FrameDecompressor()
-    for start in range(0, len(packed), _PIECE_BYTES):
-        rest = packed[start : start + _PIECE_BYTES].tobytes()
-        while rest or not unpacker.needs_input:
-            if unpacker.eof:
-                rest = unpacker.unused_data or b""
-                if not rest:
-                    break
-                unpacker.reset()
-            piece = unpacker.decompress(rest, _PIECE_BYTES)
-            rest = b""
-            if piece:
-                yield piece
-    if not unpacker.eof:
-        raise ValueError("LZ4 data that ends early")
+    return _read(codecs.lz4.LZ4FrameFile(io.BytesIO(packed)))
 
 
 def _zstd(packed: memoryview) -> Iterator[bytes]:
     if not codecs.has_zstd():
         raise UnsupportedCodecError("zstd")
     unpacker = codecs.zstd.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
-    with unpacker.stream_reader(packed, read_across_frames=True) as reader:
-        try:
-            while piece := reader.read(_PIECE_BYTES):
-                yield piece
-        except codecs.zstd.ZstdError as error:
-            if "memory" in str(error):  # "Frame requires too much memory for decoding"
-                raise TooLargeError from None
-            raise
+    try:
+        yield from _read(unpacker.stream_reader(packed, read_across_frames=True))
+    except codecs.zstd.ZstdError as error:
+        if "memory" in str(error):  # "Frame requires too much memory for decoding"
+            raise TooLargeError from None
+        raise
+
+
+def _read(stream: Any) -> Iterator[bytes]:
+    with stream:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
 
 
 def _snappy(packed: memoryview) -> Iterator[bytes]:

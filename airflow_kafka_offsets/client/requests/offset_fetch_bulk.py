@@ -26,7 +26,7 @@ FIRST_VERSION = 8
 _ROW = struct.Struct(">iqiBhB")
 """A commit without metadata: index, offset, epoch, length of the metadata plus 1, error code, number of tags."""
 _PLAIN = {16: b"\0\1", 19: b"\0"}
-"""Metadata that is null or empty, and no tags."""
+"""Which bytes stand at a place of every such row: metadata that is null or empty, and no tags."""
 _HEAD = struct.Struct(">iqi")
 _CODE = struct.Struct(">h")
 _NUMBER = struct.Struct(">i")
@@ -73,7 +73,7 @@ def _group(reader: Reader, names: Mapping[str, str] | None) -> GroupOffsets:
 
 
 def _commits(reader: Reader, topic: str, count: int) -> dict[int, CommittedOffset]:
-    rows = reader.rows(count, _ROW, _PLAIN)
+    rows = reader.rows(count)
     if rows is None:
         return {commit.partition: commit for commit in (_commit(reader, topic) for _ in range(count))}
     return {
@@ -151,17 +151,11 @@ class Reader:
             self.varint()
             self.take(self.varint())
 
-    def rows(
-        self, count: int, layout: struct.Struct, expected: Mapping[int, bytes]
-    ) -> Iterator[tuple[Any, ...]] | None:
-        """The next rows of a fixed layout; None, and nothing is read, when they aren't.
-
-        :param expected: which bytes may stand at a place of every row: where one row is longer than its layout, its own
-            length says so there first, and all rows before it are as long as they seem.
-        """
-        size = layout.size
-        rows = self._body[self._at : self._at + count * size]
-        if len(rows) < count * size or any(rows[at::size].strip(allowed) for at, allowed in expected.items()):
+    def rows(self, count: int) -> Iterator[tuple[Any, ...]] | None:
+        """The next commits; None, and nothing is read, when one is longer than its layout: its own length says so
+        first, and all before it are as long as they seem."""
+        rows = self._body[self._at : self._at + count * _ROW.size]
+        if len(rows) < count * _ROW.size or any(rows[at :: _ROW.size].strip(allowed) for at, allowed in _PLAIN.items()):
             return None
         self._at += len(rows)
-        return layout.iter_unpack(rows)
+        return _ROW.iter_unpack(rows)

@@ -53,12 +53,8 @@ class InFlight:
 class Session:
     """One call, which uses what earlier ones have learnt.
 
-    :param transport: connections to the brokers.
     :param deadline: when the answer is due.
-    :param leaders: who leads which partition, as far as it is known.
-    :param coordinators: who coordinates which group, as far as it is known.
     :param in_flight: who may ask a leader now.
-    :param findings: what was read in logs lately.
     :param touched: topics that each group had commits on or read, to ask for their metadata alongside its commits.
     """
 
