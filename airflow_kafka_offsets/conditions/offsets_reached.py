@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from airflow_kafka_offsets.conditions.client_calls import (
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -77,6 +77,7 @@ class OffsetsReached(Condition):
         if lag.error is not None:
             raise OffsetsError("Reading commits", [(f"group {lag.group}", lag.error)])
         refuse_commits_of_other_logs(self.group, lag.partitions)
+        lag.partitions.raise_for_errors()
         to_go = self._to_go(lag)
         yield from self._refuse_truncated(lag, to_go)
         read = yield from read_left([to_go], self.isolation_level, lambda behind: not behind)
@@ -90,41 +91,42 @@ class OffsetsReached(Condition):
             text += note_unknowable(unknowable)
         return Progress(not to_go, text, result, sum(behind.lag for behind in to_go))
 
-    def _to_go(self, lag: GroupLag) -> list[Behind]:
-        lag.partitions.raise_for_errors()
-        found = []
+    def _pairs(self, lag: GroupLag) -> Iterator[tuple[PartitionLag, int]]:
+        """How the group stands on each partition of the target, and the offset to reach there."""
         for key, target in self.target.items():
             own = lag.partitions.lookup(*key)
-            assert own is not None and own.log_start_offset is not None, "every partition of the target was asked for"
-            stands = own.log_start_offset if own.committed_offset is None else own.committed_offset
+            assert own is not None, "every partition of the target was asked for"
+            yield own, target
+
+    def _to_go(self, lag: GroupLag) -> list[Behind]:
+        found = []
+        for own, target in self._pairs(lag):
+            start, committed = own.log_start_offset, own.committed_offset
+            assert start is not None, "a partition without error has its log start"
+            stands = start if committed is None else committed
             if stands < target:
-                position = ReadPosition(*key, max(stands, own.log_start_offset))
-                found.append(Behind(position, target - stands, max(0, own.log_start_offset - stands)))
+                position = ReadPosition(own.topic, own.partition, max(stands, start))
+                found.append(Behind(position, target - stands, max(0, start - stands)))
         return found
 
     def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[Behind]) -> Asking[None]:
         """Ask for the high watermark where the end of a log lies before the target."""
-        waited_for = {TopicPartition(*behind.position[:2]) for behind in to_go}
-        short = [key for key, target in self.target.items() if key in waited_for and self._end(lag, key) < target]
+        waited_for = {behind.position[:2] for behind in to_go}
+        short = [
+            TopicPartition.of(own)
+            for own, target in self._pairs(lag)
+            if (own.topic, own.partition) in waited_for and (own.end_offset(self.isolation_level) or 0) < target
+        ]
         if short:
             extents = (yield from ask(Extents, short)).raise_for_errors()
             self.target.refuse_truncated(extents)
 
-    def _end(self, lag: GroupLag, key: TopicPartition) -> int:
-        own = lag.partitions.lookup(*key)
-        assert own is not None, "every partition of the target was asked for"
-        end = own.end_offset(self.isolation_level)
-        assert end is not None, "a partition without error has the end that counts"
-        return end
-
     def _gone(self, lag: GroupLag) -> str:
         """Where the group never committed, and what was before the target is gone: nobody can tell who read it."""
         gone = [
-            str(key)
-            for key, target in self.target.items()
-            if (own := lag.partitions.lookup(*key)) is not None
-            and own.committed_offset is None
-            and 0 < target <= (own.log_start_offset or 0)
+            f"{own.topic}-{own.partition}"
+            for own, target in self._pairs(lag)
+            if own.committed_offset is None and 0 < target <= (own.log_start_offset or 0)
         ]
         return f"; it never committed on {shorten(gone)}, where nothing before the target is left" if gone else ""
 

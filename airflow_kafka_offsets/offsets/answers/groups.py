@@ -173,7 +173,7 @@ class GroupKind(StrEnum):
 
     @property
     def is_described(self) -> bool:
-        """Whether there is a request that this package asks for such groups' members."""
+        """Whether this package asks for such groups' members."""
         return self in (GroupKind.CLASSIC, GroupKind.CONSUMER)
 
 
@@ -249,10 +249,7 @@ class GroupDescription:
     def topics(self) -> set[str]:
         """Topics that members subscribe to, are assigned or are to be assigned, as far as they are told."""
         assigned = {key.topic for member in self.members for key in (*member.assignment, *member.target)}
-        return assigned.union(self._named())
-
-    def _named(self) -> set[str]:
-        return set().union(*(member.topics for member in self.members))
+        return assigned.union(*(member.topics for member in self.members))
 
     @property
     def untold(self) -> ResponseError | None:
@@ -263,39 +260,30 @@ class GroupDescription:
         expressions nobody can tell which one an assignment comes from. Members of other protocols read no topics, but
         for those of kinds that aren't described: they never tell.
         """
+        name_them = "name the topics (topics=, --topics)"
         if self.kind is not None and not self.kind.is_described:
-            return ResponseError("INCONSISTENT_GROUP_PROTOCOL", 23, False, self._why_never_told(self.kind))
-        if self.protocol_type != CONSUMER_PROTOCOL:
-            return None
-        why = self._why_untold()
-        advice = "wait, or name the topics (topics=, --topics)"
-        return ResponseError("REBALANCE_IN_PROGRESS", 27, True, f"{why}; {advice}") if why else None
-
-    def _why_never_told(self, kind: GroupKind) -> str:
-        name = self.protocol_type if kind is GroupKind.OTHER else kind
-        if kind is GroupKind.SHARE:
-            return f"it is a {name} group ({self.state}), which commits no offsets: there is no lag to measure"
-        return (
-            f"it is a {name} group ({self.state}), of which this package can't ask what its members read; name the "
-            "topics (topics=, --topics)"
-        )
+            name = self.protocol_type if self.kind is GroupKind.OTHER else self.kind
+            why = f"of which this package can't ask what its members read; {name_them}"
+            if self.kind is GroupKind.SHARE:
+                why = "which commits no offsets: there is no lag to measure"
+            said = f"it is a {name} group ({self.state}), {why}"
+            return ResponseError("INCONSISTENT_GROUP_PROTOCOL", 23, False, said)
+        why = self._why_untold() if self.protocol_type == CONSUMER_PROTOCOL else ""
+        return ResponseError("REBALANCE_IN_PROGRESS", 27, True, f"{why}; wait, or {name_them}") if why else None
 
     def _why_untold(self) -> str:
         if self.listed:
             why = f"the group is listed ({self.state}), and its coordinator doesn't describe it"
             return why if self.may_have_members else ""
-        return self._why_classic_untold() if self.kind is GroupKind.CLASSIC else self._why_regex_untold()
-
-    def _why_classic_untold(self) -> str:
-        if self.state == STABLE or all(member.topics for member in self.members):
-            return ""
-        return f"the group is {self.state}, and Kafka says what all members read only when it is {STABLE}"
-
-    def _why_regex_untold(self) -> str:
+        if self.kind is GroupKind.CLASSIC:
+            if self.state == STABLE or all(member.topics for member in self.members):
+                return ""
+            return f"the group is {self.state}, and Kafka says what all members read only when it is {STABLE}"
         expressions = {member.topic_regex for member in self.members if member.topic_regex}
         if len(expressions) > 1:
             return f"members subscribe by {len(expressions)} regular expressions; Kafka doesn't say what each matches"
-        if expressions and (self.state == ASSIGNING or self.topics() <= self._named()):
+        named = {topic for member in self.members for topic in member.topics}
+        if expressions and (self.state == ASSIGNING or self.topics() <= named):
             return f"members subscribe by a regular expression; Kafka doesn't say yet what it matches ({self.state})"
         return ""
 

@@ -59,7 +59,7 @@ class ListedOffsets(PartitionMap[ListedOffset]):
     asked = "Listing offsets"
 
     def unmatched(self) -> list[TopicPartition]:
-        """The partitions where no record satisfies the spec, for whatever reason."""
+        """The partitions where no record satisfies the spec."""
         return self.with_outcome(ListOutcome.NO_RECORD)
 
     def with_outcome(self, outcome: ListOutcome) -> list[TopicPartition]:

@@ -157,11 +157,14 @@ class GroupLag:
         return self._partitions
 
     def _measure(self) -> PartitionLags:
-        error = self._commits.error
-        if self.unknown or error is not None:
-            status = LagStatus.UNKNOWN_GROUP if self.unknown else LagStatus.ERROR
-            return PartitionLags(_without_commits(extent, status, error) for extent in self._extents)
-        return PartitionLags(partition_lag(*pair, self._isolation_level) for pair in self._pairs())
+        level, error = self._isolation_level, self._commits.error
+        if error is not None:
+            failed = CommittedOffset("", -1, error=error)
+            return PartitionLags(partition_lag(failed, extent, level) for extent in self._extents)
+        lags = (partition_lag(*pair, level) for pair in self._pairs())
+        if self.unknown:
+            lags = (lag._replace(status=LagStatus.UNKNOWN_GROUP, lag=None) for lag in lags)
+        return PartitionLags(lags)
 
     def _pairs(self) -> Iterator[tuple[CommittedOffset | None, LogExtent]]:
         """Commit and extent of each partition, in no order."""
@@ -278,28 +281,10 @@ def _measure(
     assert start is not None and end is not None, "an extent without error has its start and the end that counts"
     if committed is None:
         return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
-    if committed > end and is_ahead(committed, extent):
-        return LagStatus.AHEAD_OF_LOG, None
+    if committed > end:  # above the last stable offset alone is a reader's that doesn't wait for transactions
+        assert extent.high_watermark is not None, "a commit past the end that counts is held against it"
+        if committed > extent.high_watermark:
+            return LagStatus.AHEAD_OF_LOG, None
     if commit.cut_at is not None:
         return LagStatus.LOG_TRUNCATED, None
     return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)
-
-
-def is_ahead(committed: int, extent: LogExtent) -> bool:
-    """Whether a commit lies past everything in the log: above the last stable offset alone is a reader's that doesn't
-    wait for transactions.
-    """
-    assert extent.high_watermark is not None, "a commit past the end that counts is held against the high watermark"
-    return committed > extent.high_watermark
-
-
-def _without_commits(extent: LogExtent, status: LagStatus, error: ResponseError | None) -> PartitionLag:
-    return PartitionLag(
-        extent.topic,
-        extent.partition,
-        status,
-        log_start_offset=extent.log_start_offset,
-        high_watermark=extent.high_watermark,
-        last_stable_offset=extent.last_stable_offset,
-        error=error or extent.error,
-    )

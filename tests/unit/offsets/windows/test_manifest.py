@@ -29,3 +29,9 @@ class TestNames:
         assert Manifest.from_bytes(json.dumps(fields).encode()).pipeline == "flights"
         with pytest.raises(LedgerCorruptError, match=field):
             Manifest.from_bytes(json.dumps(fields | {field: name}).encode())
+
+
+@pytest.mark.parametrize("content", [b"", b"5", b"null", b'"x"', b"[]", b"{}", b'{"format": 2}'])
+def test_what_is_something_else_is_refused(content: bytes) -> None:
+    with pytest.raises(LedgerCorruptError, match="not a manifest"):
+        Manifest.from_bytes(content)
