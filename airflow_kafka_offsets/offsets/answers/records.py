@@ -24,7 +24,7 @@ class ReadPosition(NamedTuple):
     offset: int
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} from offset {self.offset}"
+        return f"offset {self.offset} of {self.topic}-{self.partition}"
 
 
 class FirstRecord(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, FurtherOutput, Publication
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.offsets.windows.manifest import digest
@@ -61,21 +62,6 @@ class PartitionTally:
     max_offset: int
     offset_sum: int
     checksum: int
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadRecord:
-    """A record of the window that Kafka has, and that no task of the run came to.
-
-    :param offset: its offset.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-
-    def __str__(self) -> str:
-        return f"offset {self.offset} of {self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +136,7 @@ class RunResult:
     files: tuple[str, ...] = ()
     source: Source | None = None
     task_starts: int | None = None
-    unread: tuple[UnreadRecord, ...] | None = None
+    unread: tuple[ReadPosition, ...] | None = None
     derived: tuple[DerivedRows, ...] = ()
 
     @property
@@ -192,7 +178,7 @@ class RunResult:
                     raise ValueError(f"attempt {name!r}")
             written = tuple(PartitionTally(**tally) for tally in fields["written"])
             source = None if fields["source"] is None else Source(**fields["source"])
-            unread = None if fields["unread"] is None else tuple(UnreadRecord(**record) for record in fields["unread"])
+            unread = None if fields["unread"] is None else tuple(ReadPosition(*record) for record in fields["unread"])
             files = tuple(str(file) for file in fields["files"])
             read = Tally(**fields["read"])
             derived = tuple(DerivedRows(**rows | {"read": Tally(**rows["read"])}) for rows in fields["derived"])

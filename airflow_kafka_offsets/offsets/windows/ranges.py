@@ -117,13 +117,10 @@ def window_between(
     )
     lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned.start_evidence is not Evidence.NEW_PARTITION]
     if lost and on_data_loss == "fail":
-        where = shorten(
-            f"{pinned.topic}-{pinned.partition}: {pinned.lost_offsets} from {pinned.window_start} on" for pinned in lost
-        )
+        number, where = _lost_words(lost)
         raise DataLossError(
-            f"{sum(pinned.lost_offsets for pinned in lost)} offsets between {start.as_of} and {end.as_of} were gone "
-            f"when the end was resolved: {where}. on_data_loss='load_rest' loads the remaining records and "
-            "notes the loss."
+            f"{number} offsets between {start.as_of} and {end.as_of} were gone when the end was resolved: {where}. "
+            "on_data_loss='load_rest' loads the remaining records and notes the loss."
         )
     return Window(start, end, ranges)
 
@@ -158,17 +155,24 @@ def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Itera
     added = [pinned for pinned in ranges if pinned.start_evidence is Evidence.NEW_PARTITION and pinned.start_offset]
     lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned not in added]
     if lost:
-        names = shorten(
-            f"{pinned.topic}-{pinned.partition}: {pinned.lost_offsets} from {pinned.window_start} on" for pinned in lost
-        )
-        yield f"{sum(pinned.lost_offsets for pinned in lost)} offsets of the window are lost: {names}."
+        gone, where = _lost_words(lost)
+        yield f"{gone} offsets of the window are lost: {where}."
     first = [pinned for pinned in ranges if pinned.start_evidence is Evidence.LOG_START and pinned.start_offset]
     if first:
-        names = shorten(f"{pinned.topic}-{pinned.partition} at {pinned.start_offset}" for pinned in first)
-        yield f"The log starts within the window on {names}: earlier records of it, if there were any, are gone."
+        where = _start_words(first)
+        yield f"The log starts within the window on {where}: earlier records of it, if there were any, are gone."
     if added:
-        names = shorten(f"{pinned.topic}-{pinned.partition} at {pinned.start_offset}" for pinned in added)
-        yield f"New partitions start at their log start on {names}: records before it are gone."
+        yield f"New partitions start at their log start on {_start_words(added)}: records before it are gone."
+
+
+def _lost_words(ranges: Sequence[OffsetRange]) -> tuple[int, str]:
+    """How many offsets are lost, and where."""
+    places = (f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in ranges)
+    return sum(each.lost_offsets for each in ranges), shorten(places)
+
+
+def _start_words(ranges: Iterable[OffsetRange]) -> str:
+    return shorten(f"{each.topic}-{each.partition} at {each.start_offset}" for each in ranges)
 
 
 def held_warning(held: Iterable[TopicPartition], producers: Producers) -> str:

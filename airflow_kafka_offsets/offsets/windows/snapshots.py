@@ -6,6 +6,7 @@ A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -247,35 +248,27 @@ def _boundaries(topic: str, columns: Mapping[str, Any]) -> list[Boundary]:
 
 def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:
     """What may be unexpected about a snapshot."""
-    future = future_warning(snapshot)
-    if future:
+    if future := future_warning(snapshot):
         yield future
-    clamped = [boundary for boundary in snapshot.boundaries.values() if boundary.evidence is Evidence.CLAMPED]
-    if clamped:
-        names = shorten(f"{boundary.topic}-{boundary.partition} at {boundary.offset}" for boundary in clamped)
+    at: dict[Evidence, list[str]] = defaultdict(list)
+    for boundary in snapshot.boundaries.values():
+        at[boundary.evidence].append(f"{boundary.topic}-{boundary.partition} at {boundary.offset}")
+    if clamped := at[Evidence.CLAMPED]:
         why = "late or deleted records, or a clock that was ahead"
-        yield f"At {snapshot.as_of}, snapshots stored earlier take precedence on {names}: {why}."
-    markers = [boundary for boundary in snapshot.boundaries.values() if boundary.evidence is Evidence.MATCHED_MARKER]
-    if markers:
-        names = shorten(f"{boundary.topic}-{boundary.partition} at {boundary.offset}" for boundary in markers)
-        yield f"At {snapshot.as_of}, transaction markers were matched on {names}: records after them may be older."
+        yield f"At {snapshot.as_of}, snapshots stored earlier take precedence on {shorten(clamped)}: {why}."
+    if markers := at[Evidence.MATCHED_MARKER]:
+        why = "records after them may be older"
+        yield f"At {snapshot.as_of}, transaction markers were matched on {shorten(markers)}: {why}."
 
 
 def future_warning(snapshot: OffsetSnapshot) -> str | None:
-    """Which records from the future stand at a snapshot's offsets; None when there are none."""
+    """Which records from the future stand at a snapshot's offsets, and freeze every later window until it ages out (E5,
+    S7); None when there are none."""
     worst = [
-        f"{TopicPartition.of(boundary)} at offset {boundary.offset} ({iso_instant(boundary.matched_timestamp_ms or 0)})"
-        for boundary in _future_records(snapshot)
+        f"{key} at offset {boundary.offset} ({iso_instant(boundary.matched_timestamp_ms or 0)})"
+        for key, boundary in sorted(snapshot.boundaries.items())
+        if is_from_future(boundary.matched_timestamp_ms, snapshot.resolved_at_ms)
     ]
     if not worst:
         return None
     return f"Records from the future stand at {shorten(worst)}: windows up to their time will be empty there."
-
-
-def _future_records(snapshot: OffsetSnapshot) -> list[Boundary]:
-    """Boundaries that rest on a record from the future: they freeze every later window until it ages out (E5, S7)."""
-    return [
-        boundary
-        for _, boundary in sorted(snapshot.boundaries.items())
-        if is_from_future(boundary.matched_timestamp_ms, snapshot.resolved_at_ms)
-    ]

@@ -16,8 +16,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 
 from airflow_kafka_offsets.errors import DataLossError, UncheckedSourceError
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.proof.run_result import UnreadRecord
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.session.session import java_classes
 
@@ -69,7 +69,7 @@ def records_of(
             ) from error
 
 
-def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tuple[UnreadRecord, ...]:
+def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tuple[ReadPosition, ...]:
     """The first record of each partition that has one in a stretch where a run wrote no row, in order.
 
     Only the ends of tasks' ranges are asked for, which are short as a rule: a transaction's marker, or what compaction
@@ -77,7 +77,7 @@ def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tupl
     as in :func:`records_of`.
     """
     found = records_of(clients, stretches, first_alone=True)
-    unread = (UnreadRecord(stretch.topic, stretch.partition, int(record.offset())) for stretch, record in found)
+    unread = (ReadPosition(stretch.topic, stretch.partition, int(record.offset())) for stretch, record in found)
     return tuple(sorted(unread, key=lambda record: (record.topic, record.partition)))
 
 

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.compat.spark_versions import alongside
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, KafkaOffsetsError, UnprovenError
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, UnreadRecord, counted_twice, total_of
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, counted_twice, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
@@ -69,7 +70,7 @@ class RunCounts:
     read: Tally
     written: tuple[PartitionTally, ...]
     task_starts: int | None = None
-    unread: tuple[UnreadRecord, ...] | None = None
+    unread: tuple[ReadPosition, ...] | None = None
     outside: int | None = None
 
 
@@ -202,7 +203,7 @@ def _by_another_read(window: PinnedRead, output: DataFrame, counts: RunCounts) -
     return replace(counts, read=found, unread=())
 
 
-def _dropped(window: PinnedRead, output: DataFrame) -> tuple[UnreadRecord, ...] | None:
+def _dropped(window: PinnedRead, output: DataFrame) -> tuple[ReadPosition, ...] | None:
     """The first records of the log that have no row: they only explain a failure. None where Kafka can't be asked."""
     try:
         return unread_records(window.clients(), first_missing(output, window.manifest))

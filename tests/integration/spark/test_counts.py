@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, UnprovenError
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UnreadRecord
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
@@ -251,7 +252,7 @@ class TestUnreadRecords:
         window.read()
         (topic,) = sparse.topics
         found = unread_records(window.clients(), [LogRange(topic, 0, *each) for each in stretches])
-        assert found == tuple(UnreadRecord(topic, 0, each) for each in expected)
+        assert found == tuple(ReadPosition(topic, 0, each) for each in expected)
 
     def test_are_what_the_windows_isolation_level_sees(
         self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest
@@ -261,7 +262,7 @@ class TestUnreadRecords:
         (topic,) = sparse.topics
         clients = window.clients()
         dirty = KafkaClients(spark, {**clients.options, "kafka.isolation.level": "read_uncommitted"})
-        assert unread_records(dirty, [LogRange(topic, 0, 1, 6)]) == (UnreadRecord(topic, 0, 2),)
+        assert unread_records(dirty, [LogRange(topic, 0, 1, 6)]) == (ReadPosition(topic, 0, 2),)
 
     def test_of_many_partitions_take_seconds(
         self, open_window: OpenWindow, make_flights: MakeFlights, produce: object

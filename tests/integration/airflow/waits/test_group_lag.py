@@ -289,7 +289,7 @@ class TestWithoutReadPermission:
         self.allow(broker, less, ACLOperation.DESCRIBE)
         condition = NewData((ten, less), FixedOffsets("nothing"))
         wait_until(lambda: len(alice.topics([less]).ok()), "alice may describe it")
-        with pytest.raises(OffsetsError, match=f"{ten}-0 from offset 0: TOPIC_AUTHORIZATION_FAILED"):
+        with pytest.raises(OffsetsError, match=f"offset 0 of {ten}-0: TOPIC_AUTHORIZATION_FAILED"):
             condition.check(alice)
         self.allow(broker, less, ACLOperation.READ)
         wait_until(lambda: not len(alice.first_records([ReadPosition(less, 0, 0)]).errors()), "alice may read it")

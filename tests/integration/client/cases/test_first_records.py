@@ -296,7 +296,7 @@ class TestErrors:
         found = client.first_records([ReadPosition(*key, 1), *unknown])
         assert error_names(found) == [None, "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_OR_PARTITION"]
         assert [each.offset for each in found] == [1, None, None]
-        assert found.failures()[0][0] == f"{key.topic}-7 from offset 0"
+        assert found.failures()[0][0] == f"offset 0 of {key.topic}-7"
 
     def test_of_a_topic_that_may_be_described_and_not_read_say_so(self, guarded_broker: Broker) -> None:
         """E32: listing offsets needs Describe, reading a record needs Read."""

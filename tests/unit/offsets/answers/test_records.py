@@ -32,5 +32,5 @@ class TestFirstRecords:
         assert list(found.ok().raise_for_errors()) == [NONE, FOUND]
 
     def test_errors_name_their_position_when_they_are_raised(self) -> None:
-        with pytest.raises(OffsetsError, match=r"Reading the first record failed for a-3 from offset 1: TOPIC_AUTH"):
+        with pytest.raises(OffsetsError, match=r"Reading the first record failed for offset 1 of a-3: TOPIC_AUTH"):
             FirstRecords([FOUND, BAD]).raise_for_errors()

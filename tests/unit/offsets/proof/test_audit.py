@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, UnreadRecord
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
@@ -30,7 +31,7 @@ def result(
     written: list[int],
     *,
     allow_gaps: bool = False,
-    unread: tuple[UnreadRecord, ...] | None = (),
+    unread: tuple[ReadPosition, ...] | None = (),
 ) -> RunResult:
     """A run over partition 0, with a checksum that tells sets of offsets apart, after which Kafka was asked."""
 
@@ -101,7 +102,7 @@ class TestVerdict:
         assert "allow gaps (allow_gaps=True)" in said
 
     def test_where_kafka_has_the_records_it_is_the_transform_and_gaps_are_no_cure(self) -> None:
-        asked = replace(uncounted(manifest(), WHOLE[3:]), unread=(UnreadRecord("t", 0, 10),))
+        asked = replace(uncounted(manifest(), WHOLE[3:]), unread=(ReadPosition("t", 0, 10),))
         said = str(judge(manifest(), asked))
         assert "Kafka has records there, such as offset 10 of t-0: they were dropped" in said
         assert "write_derived" in said
@@ -131,7 +132,7 @@ class TestVerdict:
 
     def test_gaps_do_not_pass_where_kafka_was_not_asked_or_has_a_record(self) -> None:
         """A read that was stopped early leaves offsets without a row, too."""
-        for unread in (None, (UnreadRecord("t", 0, 18),)):
+        for unread in (None, (ReadPosition("t", 0, 18),)):
             run = result(manifest(), WHOLE[:8], WHOLE[:8], allow_gaps=True, unread=unread)
             assert not judge(manifest(), run).proved
 
@@ -212,7 +213,7 @@ class TestVerdict:
         assert judge(empty, run).proved
 
     def test_a_result_reads_back_as_it_was_written(self) -> None:
-        run = result(manifest(), WHOLE, WHOLE, unread=(UnreadRecord("t", 0, 18),))
+        run = result(manifest(), WHOLE, WHOLE, unread=(ReadPosition("t", 0, 18),))
         assert RunResult.from_json(run.to_json()) == run
 
 
@@ -229,7 +230,7 @@ class TestCause:
             pytest.param(
                 WHOLE[:8],
                 WHOLE[:8],
-                (UnreadRecord("t", 0, 18),),
+                (ReadPosition("t", 0, 18),),
                 "offset 18 of t-0: the read was stopped",
                 id="a limit",
             ),
@@ -238,7 +239,7 @@ class TestCause:
         ],
     )
     def test_is_named(
-        self, read: list[int], written: list[int], unread: tuple[UnreadRecord, ...] | None, words: str
+        self, read: list[int], written: list[int], unread: tuple[ReadPosition, ...] | None, words: str
     ) -> None:
         verdict = str(judge(manifest(), result(manifest(), read, written, unread=unread)))
         assert re.search(words, verdict)
