@@ -53,6 +53,7 @@ class TestWheel:
         names = zipfile.ZipFile(wheel).namelist()
         assert "airflow_kafka_offsets/py.typed" in names
         assert any(name.endswith("licenses/LICENSE") for name in names)
+        assert any(name.endswith("licenses/airflow_kafka_offsets/page/static/vendor/uplot/LICENSE") for name in names)
         tops = {name.split("/")[0] for name in names}
         assert tops == {"airflow_kafka_offsets", next(top for top in tops if top.endswith(".dist-info"))}
 
@@ -70,8 +71,12 @@ class TestWheel:
         plugins = json.loads(airflow(installed, "plugins", "-o", "json"))
         assert [each["name"] for each in plugins if "airflow-kafka-offsets" in each["source"]] == ["kafka_windows"]
         static = ROOT / "airflow_kafka_offsets" / "page" / "static"
+        files = {str(each.relative_to(ROOT)) for each in static.rglob("*") if each.is_file()}
         held = set(zipfile.ZipFile(wheel).namelist())
-        assert {f"airflow_kafka_offsets/page/static/{each.name}" for each in static.iterdir()} <= held
+        assert {"uPlot.iife.min.js", "uPlot.min.css", "LICENSE", "page.js"} <= {
+            file.rpartition("/")[2] for file in files
+        }
+        assert files <= held
 
     def test_the_commands_are_there(self, installed: Path) -> None:
         assert {"list", "lag", "ledger"} <= set(airflow(installed, "kafka-offsets", "--help").split())
